@@ -138,7 +138,12 @@ class Alteration(OnNames):
 
         def rename(current: Catalog) -> Catalog:
             check_free(current, name, new.span, quiet=False)
-            return current.with_item(replace(current.items[item.id], name=name))
+            # The flow of CREATE STREAMING TABLE ... AS is called as its table.
+            flows = tuple(
+                replace(f, name=name.name) if fold(f.name) == fold(item.name.name) else f
+                for f in current.items[item.id].flows
+            )
+            return current.with_item(replace(current.items[item.id], name=name, flows=flows))
 
         self.names.check_schema(name.schema, new.span)
         self.engine.catalog_store.change(rename)

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from ctsql.catalog.errors import CtsqlError, DataError, error
 from ctsql.catalog.items import Catalog, Flow, Item, ObjectKind, Revision
 from ctsql.catalog.spans import Source, Span
-from ctsql.planner.binding import Bound, bind_task
+from ctsql.catalog.times import TIME_MAX
+from ctsql.planner.binding import Bound, bind_task, definition_span
 from ctsql.planner.syntax import ast as st, parse
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.statements.failed_task import retry_failed
@@ -35,6 +36,10 @@ class Definition:
     text: str
     flows: tuple[Flow, ...] | None = None
     once: bool = False
+
+
+class Overtaken(Exception):
+    """Another definition was put in force meanwhile than the one that texts were made from."""
 
 
 class Redefinition(OnNames):
@@ -58,6 +63,8 @@ class Redefinition(OnNames):
         item: Item,
         *definitions: Definition,
         body: tuple[st.BodyStatement, ...] | None = None,
+        over: int | None = None,
+        gives_up: bool = False,
     ) -> int:
         """Put other definitions in force; returns the T from which the first one is.
 
@@ -65,8 +72,15 @@ class Redefinition(OnNames):
             definitions: the first is in force from the next T on, each further one from the T
                 after that of the one before it.
             body: the body in the user's own statement, so that errors point there.
+            over: the number of the definition that must still be in force; None for any.
+            gives_up: what a flow has failed to take in is left out.
+
+        Raises:
+            Overtaken: another definition than ``over`` is in force; nothing is changed.
+            NOT_SUPPORTED: a flow has failed to take in what was there, which would be lost.
         """
         engine = self.engine
+        flows = engine.relations.current(item).flows
         made: list[Revision] = []
         for definition in definitions:
             statement = _parse(definition.text, item)
@@ -78,15 +92,19 @@ class Redefinition(OnNames):
                     definition=definition.text,
                     reads=bound.reads,
                     once=definition.once,
-                    flows=item.flows if definition.flows is None else definition.flows,
+                    flows=flows if definition.flows is None else definition.flows,
                 )
             )
         failed_at = self.bring_up(item)
+        if failed_at is not None and not gives_up:
+            self._check_filled(item, failed_at)
         first = self._add(item, made)
         begin = 0
 
         def put_in_force(state: TaskState, now: int) -> TaskState:
             nonlocal begin
+            if over is not None and state.revision_at(TIME_MAX) != over:
+                raise Overtaken
             begin = now if failed_at is None else failed_at
             added = ((begin + place, first + place) for place in range(len(made)))
             return replace(state, revisions=(*state.revisions, *added))
@@ -104,6 +122,19 @@ class Redefinition(OnNames):
         engine = self.engine
         binder = Namespace(engine, item.search_schema).binder()
         return bind_task(binder, statement, item, engine.catalog.outputs_of(item))
+
+    def _check_filled(self, item: Item, failed_at: int) -> None:
+        """Refuse to go on from the T at which a flow takes in what is there."""
+        failed, _ = self.engine.relations.in_force(item, failed_at)
+        if failed.once:
+            flow = failed.flows[-1].name
+            raise cannot_replace(
+                definition_span(item),
+                "another definition for a streaming table that has failed at a new flow",
+                f'Flow "{flow}" has not taken in what was there.',
+                f"Type: DROP FLOW {flow}, or ALTER STREAMING TABLE {item.name} SKIP, which leaves "
+                "it out.",
+            )
 
     def check_cycle(self, item: Item, bound: Bound, span: Span) -> None:
         """Raise RECURSIVE_DEFINITION if the new body reads something that reads the task."""

@@ -7,7 +7,8 @@ over what comes. Both definitions are bound at once, so each row is taken in onc
 killed meanwhile. With ONCE the second definition is the one from before.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from ctsql.catalog.errors import CtsqlError, DataError, error
 from ctsql.catalog.items import Catalog, Flow, Item, ObjectKind
@@ -19,16 +20,49 @@ from ctsql.planner.binding.streams import check_appends
 from ctsql.planner.desugar.task_forms import comment_above
 from ctsql.planner.syntax import ast as st, parse, splice
 from ctsql.planner.syntax.tokens.tokenizer import words_of
+from ctsql.runtime.log.write_handle import disturbance_error
 from ctsql.runtime.statements.create import Creation
-from ctsql.runtime.statements.redefinition import Definition, Redefinition, column_list
+from ctsql.runtime.statements.redefinition import (
+    Definition,
+    Overtaken,
+    Redefinition,
+    column_list,
+)
 
+T = TypeVar("T")
+_TRIES_MAX = 20
 _TABLE, _FLOW = "CREATE STREAMING TABLE", "CREATE FLOW"
+
+
+_Filling = st.CreateStreamingTable | st.CreateAppendFlow
+
+
+def compile_task(typed: _Filling, listed: str, comment: str | None) -> st.CreateContinualTask:
+    """The continual task that a streaming table with one flow is.
+
+    Args:
+        typed: the statement with the flow's query.
+        listed: the columns in parentheses, or empty.
+
+    Raises:
+        NOT_SUPPORTED: the query gives other rows over the parts of a stream than over all.
+    """
+    assert typed.appending is not None  # the caller looked
+    check_appends(typed.appending.query, typed.span)
+    said = f" COMMENT {quote_text(comment)}" if comment is not None else ""
+    inputs = ", ".join(s.span.text for s in typed.appending.sources)
+    every = typed.every if isinstance(typed, st.CreateStreamingTable) else None
+    options = f" WITH (COALESCE = '{every}')" if every else ""
+    body = comment_above(typed.span.text, typed.appending.inserts)
+    head = f"{typed.target.span.text} {listed}".rstrip()
+    text = f"CREATE CONTINUAL TASK {head}{said} ON INPUT {inputs}{options} AS (\n{body}\n)"
+    task = parse(Source(text, f"{typed.span.source.name} (compiled)").whole())
+    assert isinstance(task, st.CreateContinualTask)  # that is what is compiled
+    return task
 
 
 class StreamingTables(Redefinition):
     """The statements about streaming tables and their flows; each returns the status line."""
-
-    # ---- CREATE STREAMING TABLE
 
     def create_table(self, statement: st.CreateStreamingTable) -> str:
         """CREATE [OR REFRESH] STREAMING TABLE.
@@ -37,9 +71,13 @@ class StreamingTables(Redefinition):
             OBJECT_EXISTS, WRONG_OBJECT_KIND: something else has the name.
             NOT_SUPPORTED: the query gives other rows over the parts of a stream than over all.
         """
+        return _unless_overtaken(lambda: self._create_table(statement))
+
+    def _create_table(self, statement: st.CreateStreamingTable) -> str:
         name = qualify(statement.target, self.names.search_schema)
         if statement.appending is not None:
             check_appends(statement.appending.query, statement.span)
+        self.engine.timeline.refresh()
         old = self.engine.refresh_catalog().find(name)
         if old is not None and (statement.or_refresh or statement.if_not_exists):
             return self._create_again(statement, old)
@@ -81,39 +119,20 @@ class StreamingTables(Redefinition):
         assert statement.appending is not None  # the caller looked
         name = qualify(statement.target, self.names.search_schema).name
         flow = Flow(name=name, text=_table_text(statement))
-        every = f" WITH (COALESCE = '{statement.every}')" if statement.every else ""
+        self._check_free(statement.target)
         listed, comment = statement.listed, statement.comment
         if declared is not None:
             _check_same_columns(statement, declared)
             listed = listed or _listed(declared)
             comment = declared.comment if comment is None else comment
-        self._create_task(
-            statement.target, flow, statement.appending, listed, comment, every, declared, statement
-        )
+        self._create_task(statement, flow, listed, comment, declared)
         return _TABLE
 
     def _create_task(
-        self,
-        target: st.RelationRef,
-        flow: Flow,
-        appending: st.Appending,
-        listed: str,
-        comment: str | None,
-        options: str,
-        declared: Item | None,
-        typed: st.Statement,
+        self, typed: _Filling, flow: Flow, listed: str, comment: str | None, declared: Item | None
     ) -> None:
-        """Create the continual task that a streaming table with one flow is."""
-        said = f" COMMENT {quote_text(comment)}" if comment is not None else ""
-        inputs = ", ".join(s.span.text for s in appending.sources)
-        body = comment_above(typed.span.text, appending.inserts)
-        text = (
-            f"CREATE CONTINUAL TASK {target.span.text} {listed}{said} ON INPUT {inputs}{options}"
-            f" AS (\n{body}\n)"
-        )
-        statement = parse(Source(text, f"{typed.span.source.name} (compiled)").whole())
-        assert isinstance(statement, st.CreateContinualTask)  # that is what is compiled
-        Creation(self.names, flows=(flow,), fills=declared).create_task(statement)
+        task = compile_task(typed, listed, comment)
+        Creation(self.names, flows=(flow,), fills=declared).create_task(task)
 
     # ---- CREATE FLOW ... AS INSERT INTO
 
@@ -127,6 +146,9 @@ class StreamingTables(Redefinition):
                 the flow is there with another table or source.
             TASK_FAILED: what is there cannot be taken in; the table is as it was.
         """
+        return _unless_overtaken(lambda: self._create_flow(statement))
+
+    def _create_flow(self, statement: st.CreateAppendFlow) -> str:
         check_appends(statement.appending.query, statement.span)
         table = self._table(statement)
         name = qualify(statement.name, self.names.search_schema)
@@ -146,16 +168,7 @@ class StreamingTables(Redefinition):
                 what = "ONCE in the first flow of a streaming table"
                 hint = "Create the flow that follows a STREAM first."
                 raise _refusal(statement.span, what, "Nothing says when it is to run.", hint)
-            self._create_task(
-                statement.target,
-                flow,
-                statement.appending,
-                _listed(table),
-                table.comment,
-                "",
-                table,
-                statement,
-            )
+            self._create_task(statement, flow, _listed(table), table.comment, table)
             return _FLOW
         item, task = self.definition(statement.target)
         self._add_flow(item, task, flow, statement.appending, statement)
@@ -163,6 +176,7 @@ class StreamingTables(Redefinition):
 
     def _table(self, statement: st.CreateAppendFlow) -> Item:
         name = qualify(statement.target, self.names.search_schema)
+        self.engine.timeline.refresh()
         found = self.engine.refresh_catalog().find(name)
         if found is None:
             raise error(
@@ -190,18 +204,18 @@ class StreamingTables(Redefinition):
             return Flow(name=name.name, text=task.flow), task
         return None, None
 
+    def _check_free(self, ref: st.RelationRef) -> None:
+        """Raise OBJECT_EXISTS if there is a flow of that name."""
+        name = qualify(ref, self.names.search_schema)
+        if self._existing(name)[0] is not None:
+            hint = "Choose another name, or type CREATE OR REPLACE FLOW."
+            raise error("OBJECT_EXISTS", span=ref.span, kind="flow", name=str(name), hint=hint)
+
     def _create_flow_again(
         self, statement: st.CreateAppendFlow, table: Item, old: Flow, holder: Item
     ) -> str:
         if not statement.or_replace:
-            hint = "Choose another name, or type CREATE OR REPLACE FLOW."
-            raise error(
-                "OBJECT_EXISTS",
-                span=statement.name.span,
-                kind="flow",
-                name=str(qualify(statement.name, self.names.search_schema)),
-                hint=hint,
-            )
+            self._check_free(statement.name)
         if holder.id != table.id:
             what = "another target for a flow that is there"
             raise _refusal(statement.target.span, what, f'It writes "{holder.name}".', "")
@@ -218,9 +232,12 @@ class StreamingTables(Redefinition):
     # ---- changing the task
 
     def _flows(self, item: Item) -> tuple[Flow, ...]:
-        """The flows of the definition in force."""
-        self.engine.timeline.refresh()
+        """The flows of the definition that was in force when the timeline was looked at last."""
         return self.engine.relations.current(item).flows
+
+    def _number(self, item: Item) -> int:
+        """The number of that definition."""
+        return self.engine.relations.current(item).revision
 
     def _add_flow(
         self,
@@ -251,8 +268,9 @@ class StreamingTables(Redefinition):
         once = Definition(text=with_insert(appending.fills), flows=flows, once=True)
         stays = splice(task.span, column_list(item, task)).text
         then = stays if flow.once else with_insert(appending.inserts)
+        over = self._number(item)
         self._check_running(item)
-        begin = self.redefine(item, once, Definition(text=then, flows=flows))
+        begin = self.redefine(item, once, Definition(text=then, flows=flows), over=over)
         self._take_in(item, begin, Definition(text=stays, flows=flows[:-1]))
 
     def _take_in(self, item: Item, begin: int, before: Definition) -> None:
@@ -266,7 +284,7 @@ class StreamingTables(Redefinition):
         except DataError as problem:
             if problem.condition != "TASK_FAILED":
                 raise
-            self.redefine(item, before)
+            self.redefine(item, before, gives_up=True)
             raise
 
     def _check_running(self, item: Item) -> None:
@@ -296,28 +314,35 @@ class StreamingTables(Redefinition):
         made = st.Edit(span=_whole(task, index), text=f"{';' if index else ''}\n{body}")
         edits = [*column_list(item, task), made]
         changed = tuple(Flow(name=f.name, text=text) if f == old else f for f in flows)
-        self.redefine(item, Definition(text=splice(task.span, edits).text, flows=changed))
+        text = splice(task.span, edits).text
+        self.redefine(item, Definition(text=text, flows=changed), over=self._number(item))
 
     def drop_flow(self, statement: st.DropObject) -> str | None:
         """DROP FLOW of one that appends; its rows stay. None where there is no such flow."""
+        return _unless_overtaken(lambda: self._drop_flow(statement))
+
+    def _drop_flow(self, statement: st.DropObject) -> str | None:
+        self.engine.timeline.refresh()
         name = qualify(statement.target, self.names.search_schema)
         self.engine.refresh_catalog()
         old, holder = self._existing(name)
         if old is None or holder is None or not holder.flows:
             return None
-        item = self.engine.relations.item(holder.id)
+        span = statement.target.span
+        ref = st.RelationRef(parts=(holder.name.schema, holder.name.name), span=span)
+        item, task = self.definition(ref)
         flows = self._flows(item)
         left = tuple(f for f in flows if f != old)
         if not old.once and all(f.once for f in left):
             what = "dropping the last flow of a streaming table"
             hint = f"Type: DROP STREAMING TABLE {item.name}, or CREATE OR REPLACE FLOW"
             raise _refusal(statement.target.span, what, "Nothing would say when it runs.", hint)
-        ref = st.RelationRef(parts=(item.name.schema, item.name.name), span=statement.target.span)
-        item, task = self.definition(ref)
         edits = list(column_list(item, task))
         if not old.once:
             edits += self._without(task, _place_of(old, flows))
-        self.redefine(item, Definition(text=splice(task.span, edits).text, flows=left))
+        made = Definition(text=splice(task.span, edits).text, flows=left)
+        is_newest = old == flows[-1]  # the only one that may not have taken in what was there
+        self.redefine(item, made, over=self._number(item), gives_up=is_newest)
         return "DROP FLOW"
 
     def _without(self, task: st.CreateContinualTask, place: int) -> Iterator[st.Edit]:
@@ -355,6 +380,16 @@ def _holder(catalog: Catalog, flow: Name) -> Item | None:
         ),
         None,
     )
+
+
+def _unless_overtaken(change: Callable[[], T]) -> T:
+    """Make a change again where another process changed the same table meanwhile."""
+    for _ in range(_TRIES_MAX):
+        try:
+            return change()
+        except Overtaken:
+            continue
+    raise disturbance_error(f"{_TRIES_MAX} tries to change the flows of a streaming table")
 
 
 def _place_of(flow: Flow, flows: Sequence[Flow]) -> int:
