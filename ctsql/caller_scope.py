@@ -25,12 +25,18 @@ class CallerVariables:
 
     Args:
         given: variables by name, which the call names itself.
-        frame: where the call stands.
+        frame: where the call stands. namespace: the variables there, where it is no frame.
     """
 
-    def __init__(self, given: Mapping[str, Any], frame: FrameType | None) -> None:
+    def __init__(
+        self,
+        given: Mapping[str, Any],
+        frame: FrameType | None = None,
+        namespace: Mapping[str, Any] | None = None,
+    ) -> None:
         self.given = given
         self._frame = frame
+        self._namespace = namespace
         self._asked: dict[bool, PythonVariables] = {}
 
     def readable(self, *, all_of_caller: bool) -> "PythonVariables":
@@ -44,6 +50,8 @@ class CallerVariables:
 
     def _scopes(self) -> tuple[Mapping[str, Any], ...]:
         """The local variables of the caller, then the global ones of its module."""
+        if self._namespace is not None:
+            return (self._namespace,)
         frame = self._frame
         found: list[Mapping[str, Any]] = []
         while frame is not None and frame.f_code.co_name in _INLINE:
@@ -84,7 +92,7 @@ class CallerVariables:
         return did_you_mean(name, variables.names())
 
 
-NOWHERE = CallerVariables({}, None)
+NOWHERE = CallerVariables({})
 
 
 def caller_variables(given: Mapping[str, Any] | None) -> CallerVariables:
