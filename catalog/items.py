@@ -145,6 +145,8 @@ class Item:
         outputs: the ids of a task's outputs, where they are objects of their own: the task then
             holds no rows, and each output reads the task and nothing else. The first one leads:
             its log has the task's upper.
+        quarantine: the id of the table for rows that a task's outputs do not take; it reads the
+            task, as an output does. None for none.
         feed: of a table the files or messages that come into it; None for none.
         flow: of the task and the view of a flow what CREATE FLOW said behind its name; else empty,
             as in a catalog of an older version.
@@ -170,6 +172,7 @@ class Item:
     earlier: tuple[Revision, ...] = ()
     own_reads: tuple[Reading, ...] | None = None
     outputs: tuple[str, ...] = ()
+    quarantine: str | None = None
     table_id: str | None = None
     feed: FileSource | KafkaSource | None = None
     flow: str = ""
@@ -285,6 +288,8 @@ class Item:
                 kept["own_reads"] = _readings_json(self.own_reads)
         if self.outputs:
             kept["outputs"] = self.outputs
+        if self.quarantine is not None:
+            kept["quarantine"] = self.quarantine
         if self.table_id is not None:
             kept["table_id"] = self.table_id
         match self.feed:
@@ -335,6 +340,7 @@ class Item:
                 earlier=tuple(_revision(r) for r in raw.get("earlier", ())),
                 own_reads=_readings(raw["own_reads"]) if "own_reads" in raw else None,
                 outputs=tuple(raw.get("outputs", ())),
+                quarantine=raw.get("quarantine"),
                 table_id=raw.get("table_id"),
                 feed=_feed(raw),
                 flow=raw.get("flow", ""),
@@ -715,3 +721,15 @@ class Catalog:
         """The named readers that follow this object itself, in order of name."""
         found = [s for s in self.subscriptions.values() if s.object_id == object_id]
         return sorted(found, key=lambda s: fold(s.name))
+
+
+def beside(catalog: Catalog, task: Item) -> list[Item]:
+    """The objects that go and come with a task: its outputs, and its quarantine."""
+    quarantine = [] if task.quarantine is None else [catalog.items[task.quarantine]]
+    return [*catalog.outputs_of(task), *quarantine]
+
+
+def written_by(catalog: Catalog, task: Item) -> list[Item]:
+    """All that a task writes, the output that leads first."""
+    own = [] if task.outputs else [task]
+    return [*own, *beside(catalog, task)]

@@ -91,6 +91,8 @@ def _run(names: Namespace, statement: st.Statement) -> str:
             return TaskAlteration(names).set_options(statement)
         case st.SetOptions():
             return set_view_options(names, statement)
+        case st.ChangeConstraints():
+            return TaskAlteration(names).change_constraints(statement)
         case st.SwitchTask():
             return TaskAlteration(names).switch(statement)
         case st.CommentOn():

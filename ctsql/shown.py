@@ -13,8 +13,16 @@ from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring import status as statuses
 from ctsql.runtime.monitoring.savings import COLUMNS as SAVINGS
 from ctsql.runtime.statements import show
+from ctsql.runtime.statements.show_constraints import show_constraints
 
-Logged = st.ShowObjects | st.ShowCreate | st.Describe | st.ShowSubscriptions | st.ShowSavings
+Logged = (
+    st.ShowObjects
+    | st.ShowCreate
+    | st.Describe
+    | st.ShowSubscriptions
+    | st.ShowSavings
+    | st.ShowConstraints
+)
 
 
 def reads_logs(statement: st.Statement) -> TypeGuard[Logged]:
@@ -52,6 +60,8 @@ def run_logged(reader: LogReader, statement: Logged, schema: str) -> Result:
             found = show.show_savings(reader, statement, schema)
             names, types = zip(*SAVINGS, strict=True)
             return Result.of_rows(list(names), list(types), found, f"SHOW {len(found)}")
+        case st.ShowConstraints():
+            return rows(show_constraints(reader, statement, schema))
 
 
 def status(reader: LogReader) -> Result:

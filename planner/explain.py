@@ -11,6 +11,14 @@ from ctsql.catalog.schemas import Column
 from ctsql.planner import nodes as lp
 from ctsql.planner.delete_by_key import sole_lookup
 from ctsql.planner.row_local import is_row_local
+from ctsql.planner.syntax.ast import OnViolation
+
+_FATE = {
+    OnViolation.FAIL: "the task stops at a T with a row that breaks it",
+    OnViolation.DROP: "a row that breaks it is left out",
+    OnViolation.WARN: "rows that break it are counted",
+    OnViolation.QUARANTINE: "a row that breaks it goes to the quarantine",
+}
 
 
 def explain(node: lp.Node) -> str:
@@ -66,6 +74,9 @@ def line(node: lp.Node) -> str:
             return f"When {node.when.value}{condition}: {node.action.value}"
         case lp.Merge():
             return f"Merge as {node.alias}, source as {node.source_alias}, on the condition"
+        case lp.Constraint():
+            of = f" of {node.of}" if node.of else ""
+            return f"Constraint {node.name}{of}: {node.rule}; {_FATE[node.action]}"
         case lp.Transaction():
             how = f"statements in order{_repetition(node)}, consolidated{_lookups(node)}"
             return f"Transaction: {how}"

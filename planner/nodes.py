@@ -14,7 +14,13 @@ from typing import Any
 from ctsql.catalog.names import Name
 from ctsql.catalog.refreshes import Every, RefreshPart
 from ctsql.catalog.schemas import Column
-from ctsql.planner.syntax.ast import MergeAction, MergeWhen, RelationRef, SqlText
+from ctsql.planner.syntax.ast import (
+    MergeAction,
+    MergeWhen,
+    OnViolation,
+    RelationRef,
+    SqlText,
+)
 
 
 class Role(Enum):
@@ -192,17 +198,50 @@ class Merge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Constraint:
+    """What every row proposed for an output must keep, and what becomes of one that breaks it.
+
+    A row breaks a CHECK when ``predicate`` is false for it, not when it is NULL; NOT NULL has none,
+    and is broken by a NULL in any of ``not_null``. ``of`` is the output's name where there are
+    several.
+    """
+
+    object_id: str
+    name: str
+    action: OnViolation
+    predicate: Query | None = None
+    not_null: tuple[str, ...] = ()
+    of: Name | None = None
+
+    def __post_init__(self) -> None:
+        if (self.predicate is None) == (not self.not_null):
+            raise ValueError("a constraint is a CHECK or NOT NULL")
+
+    @property
+    def rule(self) -> str:
+        """What it asks for, as SQL."""
+        if self.predicate is None:
+            return f"NOT NULL ({', '.join(self.not_null)})"
+        return f"CHECK ({' '.join(self.predicate.sql.span.text.split())})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
     """The body: statements in order, each seeing what earlier ones proposed.
 
     It is run up to ``iterations`` times, until nothing changes; with ``fixpoint`` it is an error
-    when something still changes then. What comes out is consolidated, so that an insert and a
-    delete of equal rows cancel.
+    when something still changes then. What comes out is checked by the constraints, and
+    consolidated, so that an insert and a delete of equal rows cancel.
     """
 
     statements: tuple[Insert | Delete | Update | Merge, ...]
     iterations: int = 1
     fixpoint: bool = False
+    constraints: tuple[Constraint, ...] = ()
+
+    def constraints_of(self, object_id: str) -> tuple[Constraint, ...]:
+        """Those of one output, in the order of their definition."""
+        return tuple(c for c in self.constraints if c.object_id == object_id)
 
     def __post_init__(self) -> None:
         if not self.statements:
@@ -253,6 +292,7 @@ class TaskWrite:
     transaction: Transaction
     snapshot: bool
     skip_errors: bool = False  # ON ERROR = 'skip'
+    quarantine_errors: bool = False  # ON ERROR = 'quarantine': rows at fault go there
     trim: Every | None = None  # TRIM EVERY: the body also runs so often, with nothing inserted
     coalesce: Every | None = None  # COALESCE: changes are due together, at the end of an interval
 
@@ -261,6 +301,14 @@ class TaskWrite:
         """The objects that the body writes: the outputs, or the task itself."""
         own = TaskOutput(object_id=self.object_id, name=self.name, columns=self.columns)
         return self.outputs or (own,)
+
+    @property
+    def has_quarantine(self) -> bool:
+        """Whether rows may go into a table of the task's own beside its outputs."""
+        constraints = self.transaction.constraints
+        return self.quarantine_errors or any(
+            c.action is OnViolation.QUARANTINE for c in constraints
+        )
 
 
 POLICY_AUTO = "auto"
@@ -305,6 +353,7 @@ Node = (
     | Update
     | MergeClause
     | Merge
+    | Constraint
     | Transaction
     | TimesExtract
     | TimesReduce

@@ -43,17 +43,41 @@ _BEFORE_PARENTHESIS = word_set(
 
 def is_row_local(plan: TaskWrite) -> bool:
     """Whether the changes of several times may be computed together."""
+    texts = [s.query for s in plan.transaction.statements if isinstance(s, Insert)]
+    carrying = [*texts, *_seen_queries(plan)]
+    return (
+        why_not_apart(plan, ignoring=_SEEN) is None
+        and not plan.outputs
+        and all(_may_carry(tokenise(q.sql.span)) for q in carrying)
+    )
+
+
+_SEEN = "a view or a condition stands between the input and the body"
+
+
+def why_not_apart(plan: TaskWrite, ignoring: str = "") -> str | None:
+    """Why rows inserted at one T do not each go their own way; None if they do.
+
+    If they do, what a body makes of some of them is what it makes of each, together; so where it
+    fails there are rows with which alone it fails.
+    """
     transaction = plan.transaction
     inputs = {getattr(node, "object_id", None) for node in plan.inputs}
-    return (
-        transaction.iterations == 1
-        and plan.trim is None
-        and not plan.outputs
-        and len(inputs) == 1
-        and all(isinstance(node, InsertsInput) for node in plan.inputs)
-        and all(isinstance(s, Insert) and _is_by_row(s) for s in transaction.statements)
-        and all(_may_carry(tokenise(q.sql.span)) for q in _seen_queries(plan))
-    )
+    inserts = all(isinstance(s, Insert) for s in transaction.statements)
+    found = {
+        "the body is repeated": transaction.iterations > 1,
+        "the body also runs when only time passes": plan.trim is not None,
+        "there are several inputs": len(inputs) > 1,
+        "the body reads deletes or changes": not all(
+            isinstance(node, InsertsInput) for node in plan.inputs
+        ),
+        "a statement is no INSERT": not inserts,
+        "a query is more than SELECT ... FROM input [WHERE ...] with functions of one row": not all(
+            _is_by_row(s) for s in transaction.statements if isinstance(s, Insert)
+        ),
+        _SEEN: bool(plan.seen),
+    }
+    return next((why for why, holds in found.items() if holds and why != ignoring), None)
 
 
 def _seen_queries(plan: TaskWrite) -> list[Query]:
@@ -94,8 +118,7 @@ def _is_by_row(statement: Insert) -> bool:
         return False
     if len(query.relations) != 1 or not isinstance(query.relations[0], InsertsInput):
         return False
-    tokens = tokenise(query.sql.span)
-    return _is_plain(tokens) and _may_carry(tokens)
+    return _is_plain(tokenise(query.sql.span))
 
 
 def _may_carry(tokens: Tokens) -> bool:

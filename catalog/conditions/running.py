@@ -68,6 +68,15 @@ RUNNING: tuple[Condition, ...] = (
         hint="Run the statement again: what is in already is not written twice.",
     ),
     Condition(
+        "CONSTRAINT_VIOLATED",
+        "23514",
+        DataError,
+        message="{message}",
+        detail="{detail}",
+        hint="Mend the rows in the input and type ALTER CONTINUAL TASK ... RETRY, or give the "
+        "constraint another fate: ON VIOLATION DROP, WARN or QUARANTINE.",
+    ),
+    Condition(
         "DATA_ERROR", "22000", DataError, message="{message}", detail="{detail}", hint="{hint}"
     ),
     Condition(

@@ -216,6 +216,13 @@ STATEMENTS: tuple[Condition, ...] = (
         hint="{hint}",
     ),
     Condition(
+        "UNKNOWN_CONSTRAINT",
+        "42704",
+        StatementError,
+        message='"{relation}" has no constraint "{name}"',
+        hint="{hint}",
+    ),
+    Condition(
         "UNKNOWN_FUNCTION",
         "42883",
         StatementError,

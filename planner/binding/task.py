@@ -1,6 +1,6 @@
 """Binding of a continual task: its inputs, its outputs and their columns, its body."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ctsql.catalog.errors import StatementError, error
@@ -12,6 +12,7 @@ from ctsql.planner.binding.binder import Binder, Bound, qualify
 from ctsql.planner.binding.checks import check_storable, name_unnamed, refuse_nondeterministic
 from ctsql.planner.binding.writes import BodyBinder
 from ctsql.planner.nodes import (
+    Constraint,
     Get,
     Node,
     Role,
@@ -21,6 +22,7 @@ from ctsql.planner.nodes import (
     ViewReference,
     descend,
 )
+from ctsql.planner.row_local import why_not_apart
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax.ast import (
     BodyStatement,
@@ -33,7 +35,7 @@ from ctsql.planner.syntax.ast import (
     SqlText,
 )
 from ctsql.planner.syntax.statements.options import FIXPOINT, ITERATIONS_MAX
-from ctsql.planner.syntax.tokens.token_reader import invalid
+from ctsql.planner.syntax.tokens.token_reader import bad_option, invalid
 
 
 def bind_task(
@@ -67,6 +69,7 @@ def bind_task(
         statements=statements,
         iterations=iterations if isinstance(iterations, int) else ITERATIONS_MAX,
         fixpoint=iterations == FIXPOINT,
+        constraints=_bind_constraints(binder, statement, bodies),
     )
     columns = () if statement.outputs else written[0].columns
     seen = [
@@ -88,12 +91,40 @@ def bind_task(
         transaction=transaction,
         snapshot=_option(statement, "SNAPSHOT") is not False,
         skip_errors=_option(statement, "ON ERROR") == "skip",
+        quarantine_errors=_option(statement, "ON ERROR") == "quarantine",
         trim=_every(statement, "TRIM EVERY"),
         coalesce=_every(statement, "COALESCE"),
     )
     if binder.analyst is not None:
         refuse_nondeterministic(plan, "continual task", binder.analyst.is_deterministic)
-    return Bound(transform(plan), columns, tuple(binder.reads.values()))
+    made = transform(plan)
+    if binder.analyst is not None and made.quarantine_errors:
+        _check_rows_apart(statement, made)
+    return Bound(made, columns, tuple(binder.reads.values()))
+
+
+def _check_rows_apart(statement: CreateContinualTask, plan: TaskWrite) -> None:
+    """Refuse to quarantine rows at fault where a row may be at fault through others."""
+    why = why_not_apart(plan)
+    if why is not None:
+        option = next(o for o in statement.options if o.name == "ON ERROR")
+        detail = f"Rows at fault can be told apart only where each goes its own way: {why}."
+        hint = "Compute with try_cast and its like, or take ON ERROR = 'halt' or 'skip'."
+        raise bad_option(option.value_span, "ON ERROR", detail, hint=hint)
+
+
+def _bind_constraints(
+    binder: Binder, statement: CreateContinualTask, bodies: Mapping[str, BodyBinder]
+) -> tuple[Constraint, ...]:
+    """The constraints of all outputs."""
+    told = {qualify(o.target, binder.search_schema): o.constraints for o in statement.outputs}
+    if not told:
+        told = {qualify(statement.target, binder.search_schema): statement.constraints}
+    return tuple(
+        bodies[binder.own[name].id].bind_constraint(made)
+        for name, constraints in told.items()
+        for made in constraints
+    )
 
 
 def _read_outputs(

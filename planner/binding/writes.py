@@ -7,6 +7,7 @@ from ctsql.catalog import schemas
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import fold, quote
+from ctsql.catalog.reserved_columns import PROPOSED
 from ctsql.catalog.schemas import Column, check_unique
 from ctsql.catalog.spans import Span
 from ctsql.planner import nodes as lp
@@ -50,6 +51,21 @@ class BodyBinder:
                 return self._update(statement)
             case st.MergeStatement():
                 return self._merge(statement)
+
+    def bind_constraint(self, made: st.ConstraintDef) -> lp.Constraint:
+        """Bind a constraint of the output's rows; raises UNKNOWN_COLUMN, and what Spark says."""
+        constraint = lp.Constraint(
+            object_id=self.own.id,
+            name=made.name,
+            action=made.action,
+            predicate=self._condition(made.predicate),
+            not_null=tuple(self._column(name, made.span).name for name in made.columns),
+            of=self.own.name if self.own.kind is ObjectKind.TASK_OUTPUT else None,
+        )
+        if self.analyst is not None and constraint.predicate is not None:
+            check = lp.Delete(of=self.self_node, alias=PROPOSED, where=constraint.predicate)
+            self.analyst.check_predicate(check, self.own.columns)
+        return constraint
 
     def _piece(self, sql: st.SqlText) -> lp.Query:
         """A predicate or a value: a query without columns of its own."""

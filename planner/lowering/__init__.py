@@ -7,6 +7,7 @@ from ctsql.planner.lowering.char_types import (
     is_padded as is_padded,
     without_padding as without_padding,
 )
+from ctsql.planner.lowering.constraints import mark_broken as mark_broken
 from ctsql.planner.lowering.context import (
     EMPTY as EMPTY,
     Context as Context,

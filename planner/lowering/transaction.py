@@ -20,6 +20,7 @@ from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import COLUMN_, VALUE_
 from ctsql.planner import nodes as lp
 from ctsql.planner.delete_by_key import sole_lookup
+from ctsql.planner.lowering.constraints import mark_broken
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.merge import lower_merge
 from ctsql.planner.lowering.output_state import OutputState, View, union_all
@@ -38,9 +39,15 @@ class Proposal:
 
 
 def lower_transaction(node: lp.Transaction, context: Context) -> dict[str, Proposal]:
-    """Return what one run of the statements proposes at ``context.at``, for each output."""
+    """Return what one run of the statements proposes at ``context.at``, for each output.
+
+    Where an output has constraints its inserts have the column ``BROKEN``.
+    """
     after = lower_statements(node, context, base(node, context, by_key=True))
-    return {o: Proposal(held.inserts, held.victims) for o, held in after.items()}
+    return {
+        o: Proposal(mark_broken(node, o, held.inserts, context), held.victims)
+        for o, held in after.items()
+    }
 
 
 def base(node: lp.Transaction, context: Context, *, by_key: bool = False) -> dict[str, OutputState]:
@@ -134,12 +141,16 @@ def _step(
 
 
 def lower_inserts(node: lp.Transaction, context: Context, *carried: str) -> DataFrame:
-    """Return what a body of INSERTs proposes, with further columns at the end of its queries."""
+    """Return what a body of INSERTs proposes, with further columns at the end of its queries.
+
+    Where its output has constraints the rows have the column ``BROKEN``, too.
+    """
     view = View(OutputState(None), context)
     inserts = [s for s in node.statements if isinstance(s, lp.Insert)]
     made = union_all(*(_insert(s, view, carried) for s in inserts))
-    assert made is not None  # there is a statement
-    return made
+    marked = mark_broken(node, inserts[0].object_id, made, context)
+    assert marked is not None  # there is a statement
+    return marked
 
 
 def _insert(statement: lp.Insert, view: View, carried: tuple[str, ...] = ()) -> DataFrame:

@@ -147,6 +147,33 @@ class ColumnDef:
     default: SqlText | None = None
 
 
+class OnViolation(Enum):
+    """What becomes of a row that breaks a constraint."""
+
+    FAIL = "FAIL"
+    DROP = "DROP"
+    WARN = "WARN"
+    QUARANTINE = "QUARANTINE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConstraintDef:
+    """A constraint that every row of an output keeps.
+
+    Attributes:
+        name: empty while it is not made up yet.
+        predicate: of a CHECK; of NOT NULL there are the ``columns`` instead.
+        column: the column in whose definition it stands; None for one of a whole row.
+    """
+
+    name: str
+    span: Span
+    columns: tuple[str, ...]
+    predicate: SqlText | None
+    action: OnViolation
+    column: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
     """``NAME = value`` in WITH (...); the value is a string, a number or a boolean.
@@ -162,10 +189,11 @@ class Option:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputDef:
-    """One of the OUTPUTS of a task: its name and its columns."""
+    """One of the OUTPUTS of a task: its name, its columns, and what its rows must keep."""
 
     target: RelationRef
     columns: tuple[ColumnDef, ...]
+    constraints: tuple[ConstraintDef, ...] = ()
 
 
 # ---- the statements of a task's body
@@ -393,6 +421,8 @@ class CreateContinualTask(Statement):
         outputs: those of OUTPUTS (...); none where the task is its own output.
         body_span: the body with its parentheses. options_span: WITH (...) if there is one.
         as_span: the word AS in front of the body.
+        constraints: of the task's own rows, each with a name. columns_span: the column list with
+            its parentheses, if there is one.
     """
 
     target: RelationRef
@@ -405,6 +435,8 @@ class CreateContinualTask(Statement):
     comment: str | None = None
     options: tuple[Option, ...] = ()
     options_span: Span | None = None
+    constraints: tuple[ConstraintDef, ...] = ()
+    columns_span: Span | None = None
     or_replace: bool = False
     if_not_exists: bool = False
 
@@ -491,6 +523,18 @@ class SetOptions(Statement):
     target: RelationRef
     options: tuple[Option, ...] = ()
     reset: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeConstraints(Statement):
+    """ALTER <kind> name ADD constraint, or DROP CONSTRAINT [IF EXISTS] name."""
+
+    kind: ObjectKind
+    target: RelationRef
+    added: ConstraintDef | None = None
+    dropped: str = ""
+    dropped_span: Span | None = None
+    if_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -665,6 +709,13 @@ class DropSubscription(Statement):
     name: str
     name_span: Span
     if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowConstraints(Statement):
+    """SHOW CONSTRAINTS [FOR name]: what rows must keep, and how many did not."""
+
+    target: RelationRef | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

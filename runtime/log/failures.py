@@ -100,6 +100,17 @@ class Failure:
             detail=self.detail,
         )
 
+    def _way_out(self, item: Item) -> str:
+        """What lets the task go on at that T."""
+        alter = f"ALTER CONTINUAL TASK {item.name}"
+        if self.condition == "CONSTRAINT_VIOLATED":
+            return (
+                f"Drop the constraint: {alter} DROP CONSTRAINT <name>, and if wanted add it again "
+                "ON VIOLATION DROP, WARN or QUARANTINE;"
+            )
+        body = f"Give it a body that can compute that T: {alter} AS (...),"
+        return f"{body} for instance with try_cast;"
+
     def task_error(self, item: Item) -> CtsqlError:
         """What a read of the task's output raises."""
         return error(
@@ -111,8 +122,7 @@ class Failure:
             detail=f"{self.detail} Its input is kept; nothing was written at T = {self.time}, "
             f"which is {times.to_iso(self.time)}. "
             f"What it held before can be read AS OF {self.time - 1}.",
-            hint=f"Give it a body that can compute that T: ALTER CONTINUAL TASK {item.name} AS "
-            "(...), for instance with try_cast; nothing is lost. "
+            hint=self._way_out(item) + " nothing is lost. "
             f"The rows of that T: SUBSCRIBE TO {item.reads[0].name} FROM {self.time} "
             f"UP TO {self.time + 1}. "
             f"If they are not at fault: ALTER CONTINUAL TASK {item.name} RETRY. "

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, ObjectKind, beside
 from ctsql.runtime.delta.files import first_logged
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
@@ -99,7 +99,7 @@ def _reads(engine: Engine, item: Item, keep_from: int) -> Iterator[tuple[Item, i
         if problem.condition not in _LOST:
             raise
         through = seen = 0  # its needs are unknown, so everything is kept
-    for read in [*_stored_reads(engine, item), *engine.catalog.outputs_of(item)]:
+    for read in [*_stored_reads(engine, item), *beside(engine.catalog, item)]:
         yield read, through, min(seen, through)
 
 

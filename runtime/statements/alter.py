@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.items import Catalog, Item, ObjectKind, beside
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, fold
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import qualify
@@ -219,7 +219,7 @@ def _named(catalog: Catalog, item: Item, statement: st.DropObject) -> list[Item]
 
 def _readers_of(catalog: Catalog, named: Sequence[Item]) -> list[str]:
     """The readers of objects that go together, and of their outputs, as texts."""
-    parts = [p for item in named for p in (item, *catalog.outputs_of(item))]
+    parts = [p for item in named for p in (item, *beside(catalog, item))]
     own = {p.id for p in parts}
     readers = {r.id: r for p in parts for r in catalog.readers(p.id) if r.id not in own}
     followers = [s for p in parts for s in catalog.subscribers(p.id)]

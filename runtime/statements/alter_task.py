@@ -5,13 +5,16 @@ from dataclasses import replace
 
 from pyspark.sql import types as T
 
+from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.catalog.names import fold, quote
+from ctsql.catalog.names import did_you_mean, fold, quote
 from ctsql.catalog.schemas import Column, same_columns
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.binding import bind_task, qualify
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.syntax import ast as st, splice
+from ctsql.planner.syntax.statements.columns import column_text
+from ctsql.planner.syntax.statements.constraints import constraint_text, with_names
 from ctsql.planner.syntax.statements.options import STORAGE_OPTIONS, storage_options
 from ctsql.planner.syntax.tokens.tokenizer import words_of
 from ctsql.runtime.statements.name_resolution import Namespace
@@ -27,7 +30,7 @@ DONE = "ALTER CONTINUAL TASK"
 
 
 class TaskAlteration(Redefinition):
-    """ALTER CONTINUAL TASK ... AS, SET, RESET, SUSPEND, RESUME; each returns the status line."""
+    """ALTER CONTINUAL TASK ... AS, SET, ADD, DROP, SUSPEND and so on; each returns the status."""
 
     def switch(self, statement: st.SwitchTask) -> str:
         """SUSPEND or RESUME, unless the task is in that state already."""
@@ -84,6 +87,21 @@ class TaskAlteration(Redefinition):
         kept.update((o.name, o) for o in statement.options)
         edits = [*column_list(item, old), _options_edit(old, list(kept.values()))]
         self.redefine(item, Definition(text=splice(old.span, edits).text))
+        return DONE
+
+    def change_constraints(self, statement: st.ChangeConstraints) -> str:
+        """ADD a constraint or DROP CONSTRAINT: for what is written from the next T on."""
+        item, old = self.definition(statement.target)
+        if old.outputs:
+            raise cannot_replace(
+                statement.target.span,
+                "another constraint for a task with OUTPUTS (...)",
+                "It says nothing of which output.",
+                "Type CREATE OR REPLACE CONTINUAL TASK with the constraint in that output's list.",
+            )
+        edits = _columns_edit(item, old, statement)
+        if edits is not None:
+            self.redefine(item, Definition(text=splice(old.span, edits).text))
         return DONE
 
     # ---- what must stay
@@ -178,3 +196,39 @@ def _options_edit(old: st.CreateContinualTask, options: list[st.Option]) -> st.E
         return st.Edit(span=old.options_span, text=text)
     start = old.as_span.start
     return st.Edit(span=Span(old.span.source, start, start), text=f"{text} " if text else "")
+
+
+def _columns_edit(
+    item: Item, old: st.CreateContinualTask, change: st.ChangeConstraints
+) -> list[st.Edit] | None:
+    """The edits that write a task's list with another constraint; None where nothing changes.
+
+    The list is written anew, each constraint behind the columns and with its name, so that a name
+    that was made up stays.
+
+    Raises:
+        UNKNOWN_CONSTRAINT: there is none to drop. INVALID_STATEMENT: the name is taken.
+    """
+    kept = list(old.constraints)
+    if change.added is not None:
+        kept = list(with_names([*kept, change.added]))
+    else:
+        wanted = fold(change.dropped)
+        kept = [c for c in kept if fold(c.name) != wanted]
+        if len(kept) == len(old.constraints):
+            if change.if_exists:
+                return None
+            known = [c.name for c in kept]
+            raise error(
+                "UNKNOWN_CONSTRAINT",
+                span=change.dropped_span,
+                name=change.dropped,
+                relation=str(item.name),
+                hint=did_you_mean(change.dropped, known, otherwise="SHOW CONSTRAINTS lists them."),
+            )
+    listed = [column_text(c) for c in old.columns] or [c.ddl() for c in item.columns]
+    text = ", ".join([*listed, *map(constraint_text, kept)])
+    if old.columns_span is not None:
+        return [st.Edit(span=old.columns_span, text=f"({text})")]
+    stop = old.target.span.stop
+    return [st.Edit(span=Span(old.span.source, stop, stop), text=f" ({text})")]

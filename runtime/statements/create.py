@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from zlib import crc32
 
 from pyspark.sql import types as T
 
@@ -42,24 +41,28 @@ from ctsql.planner.syntax.statements.options import (
     storage_options,
 )
 from ctsql.planner.syntax.tokens.token_reader import bad_option
-from ctsql.runtime.delta.table_rows import ENABLE_VECTORS
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.alter_task import TaskAlteration
 from ctsql.runtime.statements.dml import run_on_table
-from ctsql.runtime.statements.name_resolution import Namespace, OnNames, check_free, drop_text
+from ctsql.runtime.statements.name_resolution import (
+    Namespace,
+    OnNames,
+    check_free,
+    drop_text,
+    new_quarantine,
+)
+from ctsql.runtime.statements.output_tables import create_table_text
 from ctsql.runtime.statements.refresh_view import check_not_finished, refresh_view
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_clock, check_strict
-from ctsql.runtime.warehouse.replaced_views import table_columns, table_schema
+from ctsql.runtime.warehouse.replaced_views import table_schema
 from ctsql.runtime.warehouse.table_checks import identified
 from ctsql.runtime.warehouse.watched_topics import check_topic_columns
 
 _Output = st.CreateContinualTask | st.CreateMaterializedView
 _WILDCARD = re.compile(r"[*?\[{]")
-_CHECKPOINT_INTERVALS = (2_999, 3_001, 3_011, 3_019, 3_023, 3_037)
-"""In commits. Primes, so that two of them seldom meet; sources have 1,000, the timeline 2,971."""
 
 
 class Creation(OnNames):
@@ -414,13 +417,22 @@ class Creation(OnNames):
         if outputs:
             item = replace(item, location=None, outputs=tuple(o.id for o in outputs))
         bound = bind_task(self.names.binder(), statement, item, outputs)
-        self._create_output(item, bound, outputs, has_vectors=_has_vectors(statement))
+        beside = list(outputs)
+        if bound.task.has_quarantine:
+            quarantine = new_quarantine(self.names, item, statement.target.span)
+            item = replace(item, quarantine=quarantine.id)
+            beside.append(quarantine)
+        self._create_output(item, bound, beside, has_vectors=_has_vectors(statement))
         return "CREATE CONTINUAL TASK"
 
     def _create_output(
-        self, item: Item, bound: Bound, outputs: Sequence[Item] = (), *, has_vectors: bool
+        self, item: Item, bound: Bound, beside: Sequence[Item] = (), *, has_vectors: bool
     ) -> None:
-        """Create the table, or those of the outputs, bring them up to now, and register them."""
+        """Create the table, or those of the outputs, bring them up to now, and register them.
+
+        Args:
+            beside: the outputs and the quarantine of a task, as far as they are known.
+        """
         engine = self.engine
         reads = [engine.relations.item(r.object_id) for r in bound.reads]
         engine.mint()
@@ -436,12 +448,12 @@ class Creation(OnNames):
             if all(upper <= now + 1 or upper == times.CLOSED for upper in uppers):
                 break
         item = replace(item, columns=bound.columns, reads=bound.reads, created=now)
-        made = [item, *_complete(outputs, item, bound)]
+        made = [item, *_complete(beside, item, bound)]
         with _undo_on_failure(engine, made):
             for output in made:
                 if output.location is not None:
                     with translate_spark_errors():
-                        engine.session.sql(_create_table_text(output, has_vectors=has_vectors))
+                        engine.session.sql(create_table_text(output, has_vectors=has_vectors))
             faults.point("catalog_table_made")
             engine.relations.use(engine.catalog.with_items(made))
             made = [identified(engine.relations, i) for i in made]
@@ -485,14 +497,15 @@ def _undo_on_failure(engine: Engine, items: Sequence[Item]) -> Iterator[None]:
         raise
 
 
-def _complete(outputs: Sequence[Item], task: Item, bound: Bound) -> list[Item]:
-    """Complete the outputs of a task after it was bound."""
-    if not outputs:
+def _complete(beside: Sequence[Item], task: Item, bound: Bound) -> list[Item]:
+    """Complete the outputs of a task, and its quarantine, after it was bound."""
+    if not beside:
         return []
     columns = {o.object_id: o.columns for o in bound.task.outputs}
     owner = Reading(name=task.name, object_id=task.id, columns=())
     return [
-        replace(o, columns=columns[o.id], reads=(owner,), created=task.created) for o in outputs
+        replace(o, columns=columns.get(o.id, o.columns), reads=(owner,), created=task.created)
+        for o in beside
     ]
 
 
@@ -524,32 +537,3 @@ def _shape(column: Column) -> tuple[str, str]:
 
 def _has_vectors(statement: _Output) -> bool:
     return all(o.value is True for o in statement.options if o.name == VECTORS)
-
-
-def _create_table_text(item: Item, *, has_vectors: bool) -> str:
-    """The statement that creates an output's table in its folder.
-
-    Without deletion vectors there is no change feed: it would show rows that only move.
-    """
-    properties = {
-        "delta.feature.domainMetadata": "supported",
-        "delta.checkpointInterval": str(checkpoint_interval(item.id)),
-    }
-    if not has_vectors:
-        properties |= {ENABLE_VECTORS: "false", "delta.enableChangeDataFeed": "false"}
-    told = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
-    columns = table_columns(item)
-    return f"CREATE TABLE delta.`{item.location}` ({columns}) USING delta TBLPROPERTIES ({told})"
-
-
-def checkpoint_interval(object_id: str) -> int:
-    """After how many commits Delta writes a checkpoint of an output in the commit itself.
-
-    Whoever maintains the warehouse writes them more often, beside the commits. A tick commits to
-    the timeline and to each output: with one interval all their checkpoints, which take seconds,
-    would fall on the same tick.
-
-    >>> checkpoint_interval("a"), checkpoint_interval("b")
-    (3019, 3037)
-    """
-    return _CHECKPOINT_INTERVALS[crc32(object_id.encode()) % len(_CHECKPOINT_INTERVALS)]

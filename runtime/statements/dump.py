@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, ObjectKind, beside
 from ctsql.catalog.names import DEFAULT_SCHEMA, fold, quote
 from ctsql.catalog.refreshes import Every
 from ctsql.catalog.spans import Source
@@ -40,7 +40,7 @@ def _text(engine: Engine, item: Item) -> str:
     if item.flows:
         definition = streaming_text(definition, item)
     lines = [f"USE {quote(item.search_schema)};", f"{definition};"]
-    for named in (item, *engine.catalog.outputs_of(item)):
+    for named in (item, *beside(engine.catalog, item)):
         lines += _comments(named, definition)
     if engine.relations.is_suspended(item):
         lines.append(f"ALTER CONTINUAL TASK {item.name.qualified()} SUSPEND;")

@@ -5,7 +5,7 @@ import uuid
 from dataclasses import replace
 
 from ctsql.catalog.errors import error
-from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
@@ -14,6 +14,7 @@ from ctsql.planner.binding import Binder, qualify
 from ctsql.planner.syntax.ast import CreateContinualTask, RelationRef
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.spark.analyzer import SparkAnalyst
+from ctsql.runtime.tasks.constraints import QUARANTINE_COLUMNS
 
 
 class Namespace:
@@ -104,6 +105,19 @@ class Namespace:
             made = self.new(name, ObjectKind.TASK_OUTPUT, output.target.span, None)
             found.append(replace(made, definition=""))
         return found
+
+
+def new_quarantine(names: Namespace, task: Item, span: Span) -> Item:
+    """A new item for the quarantine of a task, which is called as the task and ``_quarantine``.
+
+    Raises OBJECT_EXISTS.
+    """
+    name = Name(task.name.schema, f"{task.name.name}_quarantine")
+    check_free(names.engine.refresh_catalog(), name, span, quiet=False)
+    made = names.new(name, ObjectKind.TASK_OUTPUT, span, None)
+    columns = tuple(Column(column, kind) for column, kind in QUARANTINE_COLUMNS)
+    owner = Reading(name=task.name, object_id=task.id, columns=())
+    return replace(made, definition="", columns=columns, reads=(owner,))
 
 
 _REPLACEABLE = (ObjectKind.VIEW, ObjectKind.MATERIALIZED_VIEW, ObjectKind.CONTINUAL_TASK)

@@ -18,11 +18,20 @@ from ctsql.catalog.times import TIME_MAX
 from ctsql.planner.binding import Bound, bind_task, definition_span
 from ctsql.planner.syntax import ast as st, parse
 from ctsql.runtime.engine import Engine
+from ctsql.runtime.log import fault_points as faults
+from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.failed_task import retry_failed
-from ctsql.runtime.statements.name_resolution import Namespace, OnNames
+from ctsql.runtime.statements.name_resolution import (
+    Namespace,
+    OnNames,
+    check_free,
+    new_quarantine,
+)
+from ctsql.runtime.statements.output_tables import create_table_text
 from ctsql.runtime.statements.show import current_definition
 from ctsql.runtime.tasks.progress import complete_through, failure_of
 from ctsql.runtime.tasks.sink import TaskSink
+from ctsql.runtime.warehouse.table_checks import identified
 from ctsql.runtime.warehouse.timeline import TaskState
 
 
@@ -82,10 +91,12 @@ class Redefinition(OnNames):
         engine = self.engine
         flows = engine.relations.current(item).flows
         made: list[Revision] = []
+        needs_quarantine = False
         for definition in definitions:
             statement = _parse(definition.text, item)
             bound = self.bind(item, replace(statement, body=body) if body else statement)
             self.check_cycle(item, bound, statement.target.span)
+            needs_quarantine = needs_quarantine or bound.task.has_quarantine
             made.append(
                 Revision(
                     number=len(made),
@@ -98,6 +109,8 @@ class Redefinition(OnNames):
         failed_at = self.bring_up(item)
         if failed_at is not None and not gives_up:
             self._check_filled(item, failed_at)
+        if needs_quarantine:
+            self._add_quarantine(item, statement.target.span)
         first = self._add(item, made)
         begin = 0
 
@@ -162,6 +175,31 @@ class Redefinition(OnNames):
         failure = failure_of(engine.warehouse, item)
         return None if failure is None else failure.time
 
+    def _add_quarantine(self, item: Item, span: Span) -> None:
+        """Make the task's quarantine, unless there is one."""
+        if item.quarantine is not None:
+            return
+        engine = self.engine
+        engine.mint()
+        made = replace(new_quarantine(self.names, item, span), created=engine.timeline.now)
+        with translate_spark_errors():
+            engine.session.sql(create_table_text(made, has_vectors=True))
+        faults.point("catalog_table_made")
+        engine.relations.use(engine.catalog.with_item(made))
+        made = identified(engine.relations, made)
+
+        def add(current: Catalog) -> Catalog:
+            now = current.items.get(item.id)
+            if now is None or now.quarantine is not None:
+                return current  # dropped, or another process made one
+            check_free(current, made.name, span, quiet=False)
+            return current.with_items([replace(now, quarantine=made.id), made])
+
+        engine.catalog_store.change(add)
+        if made.id not in engine.refresh_catalog().items and made.location is not None:
+            engine.gateway.forget(made.location)
+            engine.gateway.delete_tree(made.location)
+
     def _add(self, item: Item, made: Sequence[Revision]) -> int:
         """Add definitions to the catalog, in order; returns the first one's number."""
         first = 0
@@ -217,8 +255,12 @@ def column_list(item: Item, old: st.CreateContinualTask) -> Sequence[st.Edit]:
     """The edit that fixes columns which were inferred from the first INSERT."""
     if old.columns or old.outputs:
         return ()
+    columns = ", ".join(c.ddl() for c in item.columns)
+    if old.columns_span is not None:  # a list of constraints alone
+        start = old.columns_span.start + 1
+        return (st.Edit(span=Span(old.span.source, start, start), text=f"{columns}, "),)
     place = Span(old.span.source, old.target.span.stop, old.target.span.stop)
-    return (st.Edit(span=place, text=f" ({', '.join(c.ddl() for c in item.columns)})"),)
+    return (st.Edit(span=place, text=f" ({columns})"),)
 
 
 def bind_task_state(

@@ -189,6 +189,7 @@ def describe(engine: LogReader, statement: st.Describe, search_schema: str) -> R
             upper = engine.versions.stored_upper(item)
             details.append(("upper", "closed" if upper == times.CLOSED else upper))
             details += _refreshes(engine, item)
+        details += _constraints(engine, item)
         rows.append(("", "", "", None))
         rows += [(f"# {k}", str(v), "", None) for k, v in details if v not in (None, "")]
     return columns, rows
@@ -210,6 +211,22 @@ def _columns(engine: LogReader, item: Item) -> tuple[Column, ...]:
     comments = {fold(c.name): c.comment for c in item.columns}
     found = engine.relations.columns_now(item)
     return tuple(replace(c, comment=comments.get(fold(c.name), c.comment)) for c in found)
+
+
+def _constraints(engine: LogReader, item: Item) -> list[tuple[str, object]]:
+    """What the rows that a task writes must keep, and its quarantine."""
+    if item.kind is not ObjectKind.CONTINUAL_TASK:
+        return []
+    found: list[tuple[str, object]] = [
+        (
+            f"constraint {c.name}{f' of {c.of}' if c.of else ''}",
+            f"{c.rule} ON VIOLATION {c.action.value}",
+        )
+        for c in engine.relations.bound(item).task.transaction.constraints
+    ]
+    if item.quarantine is not None:
+        found.append(("quarantine", engine.catalog.items[item.quarantine].name.qualified()))
+    return found
 
 
 def _refreshes(engine: LogReader, item: Item) -> list[tuple[str, object]]:

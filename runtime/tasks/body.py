@@ -24,6 +24,7 @@ from ctsql.planner.lowering import (
     base,
     lower_statements,
     lower_transaction,
+    mark_broken,
     union_all,
 )
 from ctsql.planner.nodes import Transaction
@@ -37,7 +38,8 @@ def propose(
     """What the body proposes at ``context.at``, for each output that it writes.
 
     Args:
-        columns: of each output, by its id.
+        columns: of each output, by its id. Where it has constraints its inserts also have the
+            column ``BROKEN``.
 
     Raises:
         STEP_LIMIT_REACHED: with FIXPOINT, something still changes after the last pass.
@@ -63,7 +65,10 @@ def propose(
     else:
         if transaction.fixpoint:
             raise error("STEP_LIMIT_REACHED", limit=transaction.iterations)
-    return {o: Proposal(h.inserts, h.victims) for o, h in held.items()}
+    return {
+        o: Proposal(mark_broken(transaction, o, h.inserts, context), h.victims)
+        for o, h in held.items()
+    }
 
 
 def _computed(frame: DataFrame | None) -> DataFrame | None:

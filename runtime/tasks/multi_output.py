@@ -22,17 +22,18 @@ whoever comes next, and what is missing is written. What the others held before 
 then (:mod:`ctsql.runtime.maintenance.consumers`). When a rival commits a part first, it is in (O3);
 when it commits the last one, ours loses it and is deleted.
 
-A task that is its own output is the case of one: it leads, and nothing else is written.
+A task that is its own output is the case of one: it leads, and nothing else is written. The
+quarantine of a task, if it has one, is one of the others; no body reads it.
 
 Tests: tests/simulation (kills between the commits, and races),
 tests/spark/tasks/test_several_outputs.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from ctsql.catalog.items import Item
+from ctsql.catalog.items import Item, written_by
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.write_handle import Batch, Committed, Outcome, Output, UpperMismatch
 from ctsql.runtime.warehouse.advance_context import AdvanceContext
@@ -41,12 +42,17 @@ from ctsql.runtime.warehouse.warehouse import Warehouse
 
 @dataclass(slots=True)
 class Part:
-    """An output that does not hold T yet. ``has_rows``: something is staged for it."""
+    """An output that does not hold T yet.
+
+    Attributes:
+        has_rows: something is to be committed: rows, or counts. said: metadata of its own commit.
+    """
 
     object_id: str
     output: Output
     batch: Batch
     has_rows: bool = False
+    said: Mapping[str, Any] = field(default_factory=dict)
 
 
 class OutputBatches:
@@ -76,7 +82,7 @@ class OutputBatches:
         warehouse: Warehouse, task: Item, time: int, context: AdvanceContext
     ) -> "OutputBatches | None":
         """Begin at a T that the task has not come to; None when it is worth another look."""
-        lead, *others = warehouse.catalog.outputs_of(task) or [task]
+        lead, *others = written_by(warehouse.catalog, task)
         first = _opened(warehouse, lead)
         if first is None:
             return None
@@ -134,7 +140,7 @@ class OutputBatches:
         return self._commit(self._lead, metadata)
 
     def _commit(self, part: Part, metadata: Mapping[str, Any]) -> Outcome:
-        outcome = part.output.commit(part.batch, self._upper, metadata)
+        outcome = part.output.commit(part.batch, self._upper, {**metadata, **part.said})
         self._context.committed(part.object_id, outcome, self._upper)
         return outcome
 

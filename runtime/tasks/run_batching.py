@@ -8,8 +8,9 @@ cannot tell the difference.
 
 F1: only Ts at which the input did nothing but insert, of one definition, in their order, without
     one left out between the first and the last.
-F2: where the body cannot be computed over all of them nothing is kept, and fewer are tried, at last
-    each by itself: the T at fault fails as it would have. That is the sink's to do.
+F2: where the body cannot be computed over all of them, or a row breaks a constraint, nothing is
+    kept, and fewer are tried, at last each by itself: the T at fault fails as it would have, and
+    rows that break a constraint are counted at their own T. That is the sink's to do.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from contextlib import ExitStack
 from pyspark.sql import functions as F
 
 from ctsql.catalog.items import Item
-from ctsql.catalog.reserved_columns import TIME
+from ctsql.catalog.reserved_columns import BROKEN, TIME
 from ctsql.planner.lowering import Context, lower_inserts
 from ctsql.planner.nodes import TaskWrite
 from ctsql.planner.row_local import carry_time, carry_time_below, is_row_local
@@ -31,6 +32,7 @@ from ctsql.runtime.rows.collect import few, unadaptive
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import persisted
 from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.tasks.constraints import check_none_broken
 from ctsql.runtime.tasks.runs import SNAPSHOT, Run
 from ctsql.runtime.tasks.seen_rows import RowsOfSource, lower_seen
 from ctsql.runtime.warehouse.warehouse import Warehouse
@@ -95,11 +97,13 @@ def stage_together(
         context = Context(session, RowsOfSource(session, rows), moved[0][0], clock_at=TIME)
         made = lower_inserts(carry_time(plan.transaction), context, TIME)
         held = few(made)
+        kept = stack.enter_context(persisted(made)) if isinstance(held, Declined) else held
+        if plan.transaction.constraints:
+            check_none_broken(kept)
+            kept = kept.drop(BROKEN)
+        found = kept.select(TIME)
         if isinstance(held, Declined):
-            kept = stack.enter_context(persisted(made))
-            found = kept.select(TIME).distinct()
-        else:
-            kept, found = held, held.select(TIME)
+            found = found.distinct()
         told = sorted({row[0] for row in found.collect()})
         if not told:
             return []

@@ -20,6 +20,8 @@ C4: what was staged for a lost or disturbed batch is deleted.
 C5: where the body cannot be computed nothing is written and nothing after it is run; the reason
     is recorded beside the output (:mod:`ctsql.runtime.log.failures`), and only RETRY runs the
     body there again. (tests/spark/tasks/test_task_failures.py)
+    With ON ERROR = 'quarantine' the body first goes over parts of the rows, and over those that are
+    not at fault in the end (:mod:`ctsql.runtime.tasks.faulty_rows`).
 C6: a body is run as the timeline says that the task's definition is at that T, whatever the newest
     one is. (tests/spark/statements/test_alter_task.py)
 
@@ -54,10 +56,19 @@ from ctsql.runtime.log.write_handle import (
     UpperMismatch,
     disturbance_error,
 )
+from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.job_metrics import Meter
 from ctsql.runtime.spark.storage_errors import FILE_MISSING
+from ctsql.runtime.tasks.faulty_rows import (
+    RUNS_MAX as PARTS_MAX,
+    Overtaken,
+    Part,
+    find_faulty,
+    part_of,
+)
 from ctsql.runtime.tasks.multi_output import OutputBatches
+from ctsql.runtime.tasks.proposals import stage_proposals
 from ctsql.runtime.tasks.run_batching import RUNS_MAX, RUNS_MIN, may_run_together
 from ctsql.runtime.tasks.runs import Run, RunInputs, due_runs
 from ctsql.runtime.tasks.sink_state import SinkState
@@ -171,8 +182,12 @@ class TaskSink:
         is_in = self._commit(batch, last + 1, {**said, SHARED_BY: times})
         return (last + 1, True) if is_in else None
 
-    def _write(self, run: Run) -> tuple[int, bool]:
-        """Run the body at a due time; gives the output's upper after it, and whether we wrote."""
+    def _write(self, run: Run, part: Part | None = None) -> tuple[int, bool]:
+        """Run the body at a due time; gives the output's upper after it, and whether we wrote.
+
+        Args:
+            part: the rows of the time that are not at fault, and those that are; None for all.
+        """
         time = run.time
         missed = False
         for _ in range(DISTURBED_TRIES_MAX):
@@ -185,13 +200,19 @@ class TaskSink:
             phases = Phases(meter.ms)
             try:
                 with discard_on_error([batches]):
-                    if not self._stage(batches, run, phases):
+                    if not self._stage(batches, run, phases, part):
                         batches.discard()
                         return time + 1, False
-                    outcome = batches.commit(self._said(time, meter, phases))
+                    outcome = batches.commit(self._said(time, meter, phases, part))
             except (DataError, StatementError) as problem:
                 if not is_final(problem):
                     raise
+                try:
+                    good = None if part else self._without_faulty(run, problem)
+                except Overtaken:
+                    continue
+                if good is not None:
+                    return self._write(run, good)
                 return self._failed(run, problem), True
             except EnvironmentProblem as problem:
                 if problem.message != FILE_MISSING:
@@ -207,11 +228,62 @@ class TaskSink:
                     continue
         raise disturbance_error(f"{DISTURBED_TRIES_MAX} tries at T = {time}")
 
-    def _said(self, time: int, meter: Meter, phases: Phases) -> dict[str, Any]:
-        """What a commit at T says: what it was made from, and what that took."""
+    def _said(self, time: int, meter: Meter, phases: Phases, part: Part | None) -> dict[str, Any]:
+        """What a commit at T says: what it was made from, what was left out, what that took."""
         work = meter.work().to_metadata()
         reads = self.warehouse.versions.reads_at(self.item, time)
-        return {**reads, "work": work, **phases.to_metadata()}
+        left_out = {} if part is None else part.said
+        return {**reads, **left_out, "work": work, **phases.to_metadata()}
+
+    def _without_faulty(self, run: Run, problem: CtsqlError) -> Part | None:
+        """With ON ERROR = 'quarantine' the rows of a time without those at fault.
+
+        None where the task is to stop at the time: no row is at fault, or they are not found within
+        the bounds, of which the error then tells.
+        """
+        plan = self.warehouse.relations.in_force(self.item, run.time)[1]
+        if not plan.quarantine_errors or problem.condition != "DATA_ERROR":
+            return None
+        named = {i.id: i.name.qualified() for i in self.warehouse.relations.followed(self.item)}
+        inputs = RunInputs(self.warehouse, plan, run)
+        with translate_spark_errors(), inputs.opened() as changes:
+            whole = Declined("nothing changed") if changes is None else part_of(changes, named)
+            if isinstance(whole, Declined):
+                problem.detail = f"{problem.detail or ''} No row was set aside: {whole.reason}."
+                return None
+            found = find_faulty(
+                len(whole.numbers),
+                problem,
+                lambda start, stop: self._fault_of(run, whole.from_to(start, stop)),
+            )
+        if found is None:
+            problem.detail = (
+                f"{problem.detail or ''} No row was set aside: {PARTS_MAX} runs over parts of the "
+                f"{len(whole.numbers)} rows of that T did not find all that are at fault."
+            )
+            return None
+        return whole.without(*found)
+
+    def _fault_of(self, run: Run, part: Part) -> CtsqlError | None:
+        """The error of the body over some of the rows of a time; None if it has none.
+
+        Raises Overtaken.
+        """
+        self.context.check_stop()
+        batches = None
+        while batches is None:
+            batches = OutputBatches.open(self.warehouse, self.item, run.time, self.context)
+            if batches is None and self.output.upper > run.time:
+                raise Overtaken
+        try:
+            self._stage(batches, run, Phases(self.warehouse.queries.meter().ms), part)
+        except DataError as problem:
+            if problem.condition not in ("DATA_ERROR", "CONSTRAINT_VIOLATED"):
+                raise
+            return problem if problem.condition == "DATA_ERROR" else None
+        finally:
+            batches.discard()
+        return None
 
     def _failed(self, run: Run, problem: CtsqlError) -> int:
         """Go past a time that fails, or record why and raise it; gives the upper after it."""
@@ -295,30 +367,37 @@ class TaskSink:
             f"{self.item.name}, then CREATE it; with SNAPSHOT it starts from what is there.",
         )
 
-    def _stage(self, batches: OutputBatches, run: Run, phases: Phases) -> bool:
-        """Compute and stage what the body proposes; False when that is nothing."""
+    def _stage(
+        self, batches: OutputBatches, run: Run, phases: Phases, part: Part | None = None
+    ) -> bool:
+        """Compute and stage what the body proposes; False when that is nothing.
+
+        Args:
+            part: the rows that it sees of its input; None for all.
+        """
         _, plan = self.warehouse.relations.in_force(self.item, run.time)
         inputs, queries = RunInputs(self.warehouse, plan, run), self.warehouse.queries
         with translate_spark_errors(), inputs.opened() as changes:
             if changes is None:
                 return False
             phases.done(CHANGES)
-            small = inputs.are_small
+            small = inputs.are_small or part is not None
+            changes = changes if part is None else part.narrowed(changes)
+            at_fault = None if part is None else part.quarantined(run.time)
             sources = StoredSources(self.warehouse, changes, batches.read, are_small=small)
             columns = {o.object_id: [c.name for c in o.columns] for o in plan.written}
             proposals = queries.propose(plan.transaction, sources, run.time, columns)
             if not inputs.has_rows:
                 return False
-            for part in batches.waiting:
-                made = proposals.get(part.object_id)
-                if made is not None:
-                    part.has_rows = queries.stage(
-                        part.batch.at(run.time),
-                        made.inserts,
-                        made.victims,
-                        columns[part.object_id],
-                        small=small,
-                    )
+            stage_proposals(
+                self.warehouse,
+                plan,
+                proposals,
+                batches,
+                run.time,
+                small=small,
+                at_fault=at_fault,
+            )
             phases.done(COMPUTE)
             return batches.has_rows
 

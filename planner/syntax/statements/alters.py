@@ -6,6 +6,7 @@ from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.body import read_body
+from ctsql.planner.syntax.statements.constraints import at_constraint, read_constraint
 from ctsql.planner.syntax.statements.dialects import read_lag
 from ctsql.planner.syntax.statements.options import (
     NOT_NULL,
@@ -25,7 +26,7 @@ VIEW_OPTIONS = ("REFRESH", POLICY, NOT_NULL, *STORAGE_OPTIONS)
 
 
 def read_alter_task(cursor: Cursor, target: st.RelationRef) -> st.Statement | None:
-    """Read RETRY, SKIP, SUSPEND, RESUME, SET, RESET or AS; None when none of them comes.
+    """Read RETRY, SKIP, SUSPEND, RESUME, SET, RESET, ADD, DROP or AS; None when none of them comes.
 
     Raises SYNTAX_ERROR, INVALID_OPTION and what a body raises.
     """
@@ -47,11 +48,39 @@ def read_alter_task(cursor: Cursor, target: st.RelationRef) -> st.Statement | No
     if cursor.accept("RESET"):
         reset = _names(_inside(cursor), TASK_OPTIONS)
         return st.SetOptions(span=span, kind=kind, target=target, reset=reset)
+    if cursor.at("ADD") or cursor.at("DROP"):
+        return read_alter_constraints(cursor, target, kind)
     if cursor.accept("AS"):
         rest = cursor.rest
         body = read_body(rest, cursor.here, target.span.text)
         return st.ReplaceBody(span=span, target=target, body=body, body_span=span_of(rest))
     return None
+
+
+def read_alter_constraints(
+    cursor: Cursor, target: st.RelationRef, kind: ObjectKind
+) -> st.ChangeConstraints:
+    """Read ADD with a constraint, or DROP CONSTRAINT; raises SYNTAX_ERROR."""
+    if cursor.accept("ADD"):
+        if not at_constraint(cursor):
+            cursor.fail("CONSTRAINT", hint="Type: ADD CONSTRAINT <name> CHECK (<condition>)")
+        added = read_constraint(cursor)
+        cursor.end()
+        return st.ChangeConstraints(span=cursor.span, kind=kind, target=target, added=added)
+    cursor.expect("DROP", "CONSTRAINT")
+    if_exists = cursor.accept("IF")
+    if if_exists:
+        cursor.expect("EXISTS")
+    dropped = cursor.name("the name of the constraint")
+    cursor.end()
+    return st.ChangeConstraints(
+        span=cursor.span,
+        kind=kind,
+        target=target,
+        dropped=dropped.text,
+        dropped_span=dropped.span,
+        if_exists=if_exists,
+    )
 
 
 def read_alter_view(cursor: Cursor, target: st.RelationRef) -> st.Statement | None:

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 
 from ctsql.catalog.errors import error
-from ctsql.catalog.names import did_you_mean, fold
+from ctsql.catalog.names import did_you_mean, fold, quote
+from ctsql.catalog.schemas import quote_text
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.ast import ColumnDef, Edit, SqlText
+from ctsql.planner.syntax.ast import ColumnDef, ConstraintDef, Edit, SqlText
+from ctsql.planner.syntax.statements.constraints import at_constraint, read_constraint
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.replaceable_calls import POSTGRES_TYPES, spark_types
 from ctsql.planner.syntax.tokens.rewrite import splice
@@ -25,9 +27,17 @@ _OTHER_SYSTEMS = {"JSONB": "STRING", "JSON": "STRING", "UUID": "STRING", "DATETI
 
 
 def read_columns(
-    tokens: Tokens, place: Span, *, typed: bool, defaults: bool = False
+    tokens: Tokens,
+    place: Span,
+    *,
+    typed: bool,
+    defaults: bool = False,
+    constraints: list[ConstraintDef] | None = None,
 ) -> tuple[ColumnDef, ...]:
     """Read what is between a list's parentheses; ``place`` is where to point when it is empty.
+
+    Args:
+        constraints: gets those in the list; None where there can be none.
 
     Raises SYNTAX_ERROR, DUPLICATE_COLUMN, INVALID_COLUMN_TYPE, NOT_SUPPORTED_YET.
     """
@@ -37,12 +47,27 @@ def read_columns(
         if not group:
             before = tokens[0].span if tokens else place
             raise syntax_error(before, "a column is missing in the list")
-        column = _column(Cursor(group, of="column"), typed=typed, defaults=defaults)
+        cursor = Cursor(group, of="column")
+        if constraints is not None and at_constraint(cursor):
+            constraints.append(read_constraint(cursor))
+            cursor.end()
+            continue
+        column = _column(cursor, typed=typed, defaults=defaults, constraints=constraints)
         if fold(column.name) in seen:
             raise error("DUPLICATE_COLUMN", span=column.span, column=column.name)
         seen.add(fold(column.name))
         columns.append(column)
     return tuple(columns)
+
+
+def column_text(column: ColumnDef) -> str:
+    """A column of a task's list, without its constraints."""
+    text = f"{quote(column.name)} {column.type}"
+    if not column.nullable:
+        text += " NOT NULL"
+    if column.default is not None:
+        text += f" DEFAULT {column.default.span.text}"
+    return text if column.comment is None else f"{text} COMMENT {quote_text(column.comment)}"
 
 
 def type_edits(columns: Tokens) -> list[Edit]:
@@ -53,7 +78,9 @@ def type_edits(columns: Tokens) -> list[Edit]:
     return edits
 
 
-def _column(cursor: Cursor, *, typed: bool, defaults: bool) -> ColumnDef:
+def _column(
+    cursor: Cursor, *, typed: bool, defaults: bool, constraints: list[ConstraintDef] | None
+) -> ColumnDef:
     if cursor.upper() in _WITHOUT_COLUMN and len(cursor.rest) > 1 and cursor.upper(1) in (
         "(", "KEY", *(t.upper for t in cursor.rest[1:2] if t.is_name and cursor.upper(2) in _LATER)
     ):  # fmt: skip
@@ -62,7 +89,9 @@ def _column(cursor: Cursor, *, typed: bool, defaults: bool) -> ColumnDef:
     type_text = _type(cursor, name) if typed else None
     nullable, comment, default = True, None, None
     while cursor.current is not None:
-        if cursor.accept("NOT", "NULL"):
+        if constraints is not None and _begins_constraint(cursor):
+            constraints.append(read_constraint(cursor, name.text))
+        elif cursor.accept("NOT", "NULL"):
             nullable = False
         elif cursor.accept("COMMENT"):
             comment = cursor.string("the comment in quotes").text
@@ -85,11 +114,19 @@ def _column(cursor: Cursor, *, typed: bool, defaults: bool) -> ColumnDef:
     )
 
 
+def _begins_constraint(cursor: Cursor) -> bool:
+    """Whether a constraint of a column comes next; a plain NOT NULL is a property of the column."""
+    if cursor.at("NOT", "NULL"):
+        return cursor.upper(2) == "ON"
+    return cursor.upper() in ("CONSTRAINT", "CHECK", "UNIQUE", "REFERENCES", "PRIMARY")
+
+
 def _default(cursor: Cursor) -> SqlText:
-    """The value behind DEFAULT; it ends where NOT NULL or COMMENT begins, or the column."""
+    """The value behind DEFAULT; it ends where NOT NULL, COMMENT or a constraint begins."""
     rest = cursor.rest
     ends = (i for i, _ in tk.at_depth_0(rest) if tk.words_are(rest, i, "NOT", "NULL"))
-    comments = (i for i, t in tk.at_depth_0(rest) if i and t.upper == "COMMENT")
+    words = ("COMMENT", "CONSTRAINT", "CHECK")
+    comments = (i for i, t in tk.at_depth_0(rest) if i and t.upper in words)
     stop = min((*(i for i in ends if rest[i - 1].upper != "IS"), *comments), default=len(rest))
     value = cursor.until(stop, "a value")
     text = analyse(span_of(value), form="predicate", tokens=value)

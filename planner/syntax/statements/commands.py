@@ -155,6 +155,8 @@ def _show(cursor: Cursor) -> st.Statement:
     if cursor.accept("SUBSCRIPTIONS"):
         cursor.end()
         return st.ShowSubscriptions(span=span)
+    if cursor.accept("CONSTRAINTS"):
+        return _show_constraints(cursor, span)
     for words, what in _LISTS.items():
         if cursor.accept(*words):
             return _show_list(cursor, span, what)
@@ -190,6 +192,13 @@ def _show_savings(cursor: Cursor, span: Span) -> st.Statement:
     if cursor.current is not None:
         cursor.fail("FOR, SINCE or the end", known=("FOR", "SINCE"))
     return st.ShowSavings(span=span, target=target, since=since)
+
+
+def _show_constraints(cursor: Cursor, span: Span) -> st.Statement:
+    of = cursor.accept("FOR") or cursor.accept("FROM") or cursor.accept("IN")
+    target = cursor.relation("the name of a task, a view or a table") if of else None
+    cursor.end(hint="Type: SHOW CONSTRAINTS [FOR name]")
+    return st.ShowConstraints(span=span, target=target)
 
 
 def _show_columns(cursor: Cursor, span: Span) -> st.Statement:

@@ -7,6 +7,7 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.body import QUERY_WORDS, read_body
 from ctsql.planner.syntax.statements.columns import read_columns, type_edits
+from ctsql.planner.syntax.statements.constraints import with_names
 from ctsql.planner.syntax.statements.copies import read_file
 from ctsql.planner.syntax.statements.custom_refresh import read_refresh
 from ctsql.planner.syntax.statements.dialects import read_dynamic_clauses, split_schedule
@@ -304,14 +305,10 @@ def _dynamic_table(
 def _task(tokens: Tokens) -> st.CreateContinualTask:
     header = read_header(tokens, task=True)
     columns: tuple[st.ColumnDef, ...] = ()
+    constraints: tuple[st.ConstraintDef, ...] = ()
     if header.columns is not None:
-        columns = read_columns(header.columns, header.target.span, typed=True, defaults=True)
-    outputs = tuple(
-        st.OutputDef(
-            target=name, columns=read_columns(inside, name.span, typed=True, defaults=True)
-        )
-        for name, inside in header.outputs
-    )
+        columns, constraints = _list_of_task(header.columns, header.target.span)
+    outputs = tuple(_output(name, inside) for name, inside in header.outputs)
     written = (outputs[0].target if outputs else header.target).span.text
     options = task_options(header.options)
     return st.CreateContinualTask(
@@ -323,8 +320,24 @@ def _task(tokens: Tokens) -> st.CreateContinualTask:
         as_span=tokens[header.stop - 1].span,
         options_span=header.options_span,
         columns=columns,
+        constraints=constraints,
+        columns_span=header.columns_span,
         outputs=outputs,
         comment=header.comment,
         options=options,
         if_not_exists=header.if_not_exists,
     )
+
+
+def _output(name: st.RelationRef, inside: Tokens) -> st.OutputDef:
+    columns, constraints = _list_of_task(inside, name.span)
+    return st.OutputDef(target=name, columns=columns, constraints=constraints)
+
+
+def _list_of_task(
+    inside: Tokens, place: Span
+) -> tuple[tuple[st.ColumnDef, ...], tuple[st.ConstraintDef, ...]]:
+    """The columns of a task's list, and its constraints."""
+    found: list[st.ConstraintDef] = []
+    columns = read_columns(inside, place, typed=True, defaults=True, constraints=found)
+    return columns, with_names(found)

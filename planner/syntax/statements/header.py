@@ -52,6 +52,7 @@ class Header:
     """The parts of a header; lists are given as the tokens between their parentheses.
 
     Attributes:
+        columns_span: the column list with its parentheses.
         options: one entry for each WITH (...); options_span: the whole of the first.
         inputs: a task's inputs; a view has none.
         outputs: of a task with OUTPUTS each output's name and its columns.
@@ -61,6 +62,7 @@ class Header:
     target: RelationRef
     if_not_exists: bool
     columns: Tokens | None
+    columns_span: Span | None
     options: tuple[Tokens, ...]
     options_span: Span | None
     inputs: tuple[TaskInput, ...]
@@ -130,6 +132,7 @@ def _header(tree: Tree[LarkToken], tokens: Tokens, stop: int) -> Header:
         target=_name(parts["name"][0], tokens),
         if_not_exists="if_not_exists" in parts,
         columns=_between(parts["columns"][0], tokens) if "columns" in parts else None,
+        columns_span=span_of(_leaves(parts["columns"][0], tokens)) if "columns" in parts else None,
         options=tuple(_between(clause, tokens) for clause in options),
         options_span=span_of(_leaves(options[0], tokens)) if options else None,
         inputs=tuple(_input(source, tokens) for source in inputs if isinstance(source, Tree)),

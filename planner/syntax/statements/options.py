@@ -22,7 +22,7 @@ INTERVAL_MS_MIN = 1_000
 FIXPOINT = "fixpoint"
 ITERATIONS_MAX = 1_000
 """The most ITERATIONS there may be, and where FIXPOINT gives up."""
-_ON_ERROR = ("halt", "skip")
+_ON_ERROR = ("halt", "skip", "quarantine")
 NOT_NULL = "ASSERT NOT NULL"
 _VIEW_KNOWN = (
     "REFRESH ON COMMIT",
@@ -158,11 +158,11 @@ def _boolean(cursor: Cursor, name: str) -> bool:
 
 
 def _on_error(cursor: Cursor, name: str) -> str:
-    value = cursor.string("'halt' or 'skip'")
+    value = cursor.string("'halt', 'skip' or 'quarantine'")
     wanted = value.text.lower()
     if wanted not in _ON_ERROR:
         hint = did_you_mean(wanted, _ON_ERROR)
-        raise bad_option(value.span, name, "It takes 'halt' or 'skip'.", hint=hint)
+        raise bad_option(value.span, name, "It takes 'halt', 'skip' or 'quarantine'.", hint=hint)
     return wanted
 
 

@@ -1,0 +1,126 @@
+"""Reads constraints: CHECK and NOT NULL, with what becomes of a row that breaks one.
+
+    [CONSTRAINT name] CHECK (condition)    [ON VIOLATION FAIL | DROP | WARN | QUARANTINE]
+    [CONSTRAINT name] NOT NULL (columns)   [ON VIOLATION ...]
+    column type [CONSTRAINT name] NOT NULL [ON VIOLATION ...]
+
+One without a name gets one of its column and kind, so that it can be dropped and counted.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ctsql.catalog.names import fold, quote
+from ctsql.catalog.spans import Span
+from ctsql.planner.syntax.ast import ConstraintDef, OnViolation
+from ctsql.planner.syntax.tokens.sqltext import analyse
+from ctsql.planner.syntax.tokens.token_reader import Cursor, invalid, not_supported, not_yet
+from ctsql.planner.syntax.tokens.tokenizer import span_of
+
+CONSTRAINTS_MAX = 60
+"""Of one output: which of them a row breaks is kept in the bits of a number."""
+_ACTIONS = tuple(action.value for action in OnViolation)
+_LATER = ("UNIQUE", "PRIMARY", "FOREIGN", "REFERENCES")
+
+
+def at_constraint(cursor: Cursor) -> bool:
+    """Whether a constraint of a whole row comes next in a column list, and no column."""
+    if cursor.at("CONSTRAINT"):
+        return len(cursor.rest) > 1 and (cursor.upper(2) in ("CHECK", "NOT", *_LATER))
+    return cursor.at("CHECK", "(") or cursor.at("NOT", "NULL", "(") or cursor.at("UNIQUE", "(")
+
+
+def read_constraint(cursor: Cursor, column: str | None = None) -> ConstraintDef:
+    """Read one constraint, up to and with ON VIOLATION.
+
+    Args:
+        column: the column in whose definition it stands; None for one of a whole row.
+
+    Raises SYNTAX_ERROR, NOT_SUPPORTED (a query in a CHECK), NOT_SUPPORTED_YET.
+    """
+    start, name = cursor.here, ""
+    if cursor.accept("CONSTRAINT"):
+        name = cursor.name("the name of the constraint").text
+    if cursor.upper() in _LATER:
+        raise not_yet(cursor.here, f"a {cursor.upper()} constraint")
+    columns: tuple[str, ...] = ()
+    predicate = None
+    if cursor.accept("CHECK"):
+        inside = cursor.group("a condition")
+        if not inside:
+            cursor.position -= 1
+            cursor.fail("a condition")
+        predicate = analyse(span_of(inside), form="predicate", tokens=inside)
+        if predicate.relations:
+            why = "A constraint looks at the row that is written, and at nothing else."
+            raise not_supported(predicate.relations[0].span, "a query in a CHECK", why=why)
+    else:
+        cursor.expect("NOT", "NULL")
+        columns = (column,) if column is not None else _names(cursor)
+    action = OnViolation.FAIL
+    if cursor.accept("ON"):
+        cursor.expect("VIOLATION")
+        if cursor.upper() not in _ACTIONS:
+            cursor.fail(" or ".join(_ACTIONS), known=_ACTIONS)
+        action = OnViolation(cursor.take().upper)
+    stop = cursor.tokens[cursor.position - 1].stop
+    span = Span(start.source, start.start, stop)
+    return ConstraintDef(
+        name=name, span=span, columns=columns, predicate=predicate, action=action, column=column
+    )
+
+
+def _names(cursor: Cursor) -> tuple[str, ...]:
+    listed = cursor.group("columns")
+    if not listed:
+        cursor.position -= 1
+        cursor.fail("a column")
+    inside = Cursor(listed, of="list")
+    found = [inside.name("a column").text]
+    while inside.accept(","):
+        found.append(inside.name("a column").text)
+    inside.end()
+    return tuple(found)
+
+
+def with_names(made: Sequence[ConstraintDef]) -> tuple[ConstraintDef, ...]:
+    """The constraints of an output, each with a name.
+
+    Raises:
+        INVALID_STATEMENT: two have the same name, or there are more than there may be.
+    """
+    if len(made) > CONSTRAINTS_MAX:
+        message = f"an output has {CONSTRAINTS_MAX} constraints at most"
+        raise invalid(made[CONSTRAINTS_MAX].span, message, hint="Join some CHECKs by AND.")
+    taken: set[str] = set()
+    for one in made:
+        if one.name and fold(one.name) in taken:
+            message = f'two constraints are called "{one.name}"'
+            raise invalid(one.span, message, hint="Give each its own name.")
+        taken.add(fold(one.name))
+    found = []
+    for one in made:
+        name = one.name or _free_name(one, taken)
+        taken.add(fold(name))
+        found.append(replace(one, name=name))
+    return tuple(found)
+
+
+def _free_name(made: ConstraintDef, taken: set[str]) -> str:
+    """A name like ``v_check``, ``k_not_null``, ``check``, then ``check_2``."""
+    kind = "not_null" if made.columns else "check"
+    base = "_".join([*(made.columns or ((made.column,) if made.column else ())), kind])
+    number, name = 1, base
+    while fold(name) in taken:
+        number += 1
+        name = f"{base}_{number}"
+    return name
+
+
+def constraint_text(made: ConstraintDef) -> str:
+    """A constraint as one of a whole row, with its name."""
+    if made.predicate is None:
+        rule = f"NOT NULL ({', '.join(map(quote, made.columns))})"
+    else:
+        rule = f"CHECK ({made.predicate.span.text})"
+    return f"CONSTRAINT {quote(made.name)} {rule} ON VIOLATION {made.action.value}"

@@ -1,0 +1,39 @@
+"""The tables of outputs, as they are created."""
+
+from zlib import crc32
+
+from ctsql.catalog.items import Item
+from ctsql.runtime.delta.table_rows import ENABLE_VECTORS
+from ctsql.runtime.warehouse.replaced_views import table_columns
+
+_CHECKPOINT_INTERVALS = (2_999, 3_001, 3_011, 3_019, 3_023, 3_037)
+"""In commits. Primes, so that two of them seldom meet; sources have 1,000, the timeline 2,971."""
+
+
+def create_table_text(item: Item, *, has_vectors: bool) -> str:
+    """The statement that creates an output's table in its folder.
+
+    Without deletion vectors there is no change feed: it would show rows that only move.
+    """
+    properties = {
+        "delta.feature.domainMetadata": "supported",
+        "delta.checkpointInterval": str(checkpoint_interval(item.id)),
+    }
+    if not has_vectors:
+        properties |= {ENABLE_VECTORS: "false", "delta.enableChangeDataFeed": "false"}
+    told = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+    columns = table_columns(item)
+    return f"CREATE TABLE delta.`{item.location}` ({columns}) USING delta TBLPROPERTIES ({told})"
+
+
+def checkpoint_interval(object_id: str) -> int:
+    """After how many commits Delta writes a checkpoint of an output in the commit itself.
+
+    Whoever maintains the warehouse writes them more often, beside the commits. A tick commits to
+    the timeline and to each output: with one interval all their checkpoints, which take seconds,
+    would fall on the same tick.
+
+    >>> checkpoint_interval("a"), checkpoint_interval("b")
+    (3019, 3037)
+    """
+    return _CHECKPOINT_INTERVALS[crc32(object_id.encode()) % len(_CHECKPOINT_INTERVALS)]

@@ -1,0 +1,58 @@
+"""SHOW CONSTRAINTS: what the rows of objects must keep, and how many did not."""
+
+from collections.abc import Iterator
+
+from ctsql.catalog import times
+from ctsql.catalog.items import Item, ObjectKind
+from ctsql.planner.binding import qualify
+from ctsql.planner.syntax import ast as st
+from ctsql.runtime.log_reader import LogReader
+from ctsql.runtime.statements.show import Rows
+from ctsql.runtime.tasks.constraints import tallies_of
+
+_COLUMNS = [
+    "schema", "name", "constraint_name", "rule", "on_violation", "rows", "last_rows", "last_at",
+]  # fmt: skip
+
+
+def show_constraints(engine: LogReader, statement: st.ShowConstraints, search_schema: str) -> Rows:
+    """Each constraint with the rows that broke it so far, and at the newest T with such rows."""
+    catalog = engine.refresh_catalog()
+    found = sorted(catalog, key=lambda i: i.name.key)
+    if statement.target is not None:
+        ref = statement.target
+        found = [catalog.get(qualify(ref, search_schema), span=ref.span)]
+    with engine.as_stored():
+        engine.timeline.refresh()
+        return _COLUMNS, [row for item in found for row in _of(engine, item)]
+
+
+def _of(engine: LogReader, item: Item) -> Iterator[tuple[object, ...]]:
+    """The rows of an object; of a task with several outputs those of each."""
+    if item.problem:
+        return
+    if item.kind is ObjectKind.CONTINUAL_TASK:
+        yield from _of_task(engine, item)
+
+
+def _of_task(engine: LogReader, task: Item) -> Iterator[tuple[object, ...]]:
+    plan = engine.relations.bound(task).task
+    for output in engine.catalog.outputs_of(task) or [task]:
+        constraints = plan.transaction.constraints_of(output.id)
+        if not constraints:
+            continue
+        tallies = tallies_of(engine.relations.table(output).domains()[1])
+        for constraint in constraints:
+            tally = tallies.get(constraint.name)
+            is_known = tally is not None and tally.rule == constraint.rule
+            counted: tuple[object, ...] = (0, 0, None)
+            if tally is not None and is_known:
+                counted = (tally.rows, tally.last_rows, times.to_iso(tally.last_t))
+            yield (
+                output.name.schema,
+                output.name.name,
+                constraint.name,
+                constraint.rule,
+                constraint.action.value.lower(),
+                *counted,
+            )

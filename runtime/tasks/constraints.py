@@ -1,0 +1,315 @@
+"""What becomes of proposed rows that break a constraint.
+
+Spark has marked every row with the constraints it breaks (:mod:`ctsql.planner.lowering
+.constraints`); here rows are sorted by that mark, and counted.
+
+    proposed rows --> a FAIL is broken: the body fails at T, naming rows
+                  --> a QUARANTINE is broken: into the quarantine, not into the output
+                  --> a DROP is broken: nowhere
+                  --> others, also where a WARN is broken: into the output
+
+Every row that breaks a constraint is counted for each one that it breaks, whatever becomes of it.
+The counts of a T are in the metadata of the commit at T, their sums in its domain metadata: written
+with the rows, so exactly once, and there as long as the table.
+
+N1: all of it depends on the proposed rows alone, so the outcome at T is definite. Rows in a message
+    are the first by their text.
+N2: the driver holds rows only where :mod:`ctsql.runtime.rows.collect` allows; else Spark counts
+    them in one job over rows that it keeps for staging.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame, functions as F
+
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.names import backtick_all
+from ctsql.catalog.reserved_columns import BROKEN
+from ctsql.catalog.schemas import quote_text
+from ctsql.planner.nodes import Constraint
+from ctsql.planner.syntax.ast import OnViolation
+from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.rows.row_set import AnyRows, LocalRows, SparkRows, persisted, row_set
+from ctsql.runtime.rows.types import fits_arrow
+
+TALLIES = "ctsql.constraints"
+"""The domain whose configuration are the sums of what was counted, of one output."""
+COUNTED = "constraints"
+"""Key in the metadata of a commit: how many rows broke each constraint at its T."""
+AS_JSON = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]XXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
+}
+"""How a row is written: with its NULLs, and its times to the microsecond."""
+ROWS_NAMED_MAX = 3
+ROW_TEXT_MAX = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Proposed rows after the constraints were looked at.
+
+    Attributes:
+        kept: those that go into the output, without the mark.
+        broken: of each constraint that rows break, how many.
+        quarantined: those that go into the quarantine, with the mark; None for none.
+    """
+
+    kept: AnyRows
+    broken: Mapping[str, int] = field(default_factory=dict)
+    quarantined: DataFrame | None = None
+
+
+def mask_of(constraints: Sequence[Constraint], *actions: OnViolation) -> int:
+    """The bits of the constraints with some actions."""
+    return sum(1 << i for i, c in enumerate(constraints) if c.action in actions)
+
+
+def fate(mark: int, constraints: Sequence[Constraint]) -> OnViolation | None:
+    """What becomes of a row that breaks the constraints of a mark; None: it is kept. Pure.
+
+    Of several the first that is broken counts, in this order: FAIL, QUARANTINE, DROP, WARN.
+    """
+    for action in (
+        OnViolation.FAIL,
+        OnViolation.QUARANTINE,
+        OnViolation.DROP,
+        OnViolation.WARN,
+    ):
+        if mark & mask_of(constraints, action):
+            return action
+    return None
+
+
+def count_marks(marks: Mapping[int, int], constraints: Sequence[Constraint]) -> dict[str, int]:
+    """How many rows break each constraint, of rows by their marks; none left out is 0. Pure."""
+    counted = {
+        c.name: sum(rows for mark, rows in marks.items() if mark >> i & 1)
+        for i, c in enumerate(constraints)
+    }
+    return {name: rows for name, rows in counted.items() if rows}
+
+
+def check_rows(
+    constraints: Sequence[Constraint],
+    proposed: AnyRows,
+    columns: Sequence[str],
+    *,
+    small: bool,
+    stack: ExitStack,
+) -> Checked:
+    """Sort the rows proposed for an output, which have ``BROKEN`` if it has constraints.
+
+    Args:
+        columns: the output's. small: whether few rows are expected.
+        stack: keeps what Spark holds until the rows are staged.
+
+    Raises:
+        CONSTRAINT_VIOLATED: a row breaks a constraint ON VIOLATION FAIL.
+        DATA_ERROR: a condition cannot be evaluated.
+    """
+    if proposed is None or not constraints:
+        return Checked(proposed)
+    rows = row_set(proposed)
+    if small or rows.is_of_few:
+        held = rows.collect()
+        if not isinstance(held, Declined):
+            if fits_arrow(held.schema):
+                return _check_few(constraints, held, columns)
+            return _check_many(constraints, held.plain_frame, columns)
+    return _check_many(constraints, stack.enter_context(persisted(rows.frame)), columns)
+
+
+def _check_few(
+    constraints: Sequence[Constraint], held: LocalRows, columns: Sequence[str]
+) -> Checked:
+    marks: list[int] = held.arrow.column(BROKEN).to_pylist()
+    broken = count_marks(Counter(marks), constraints)
+    if not broken:
+        return Checked(held.select(columns))
+    fates = [fate(mark, constraints) for mark in marks]
+
+    def having(*wanted: OnViolation | None) -> LocalRows:
+        return held.take([i for i, one in enumerate(fates) if one in wanted])
+
+    if OnViolation.FAIL in fates:
+        failing = having(OnViolation.FAIL).plain_frame
+        raise _violation(constraints, failing, columns, broken)
+    away = having(OnViolation.QUARANTINE)
+    kept = having(None, OnViolation.WARN).select(columns)
+    return Checked(kept, broken, None if away.is_empty else away.plain_frame)
+
+
+def _check_many(
+    constraints: Sequence[Constraint], rows: DataFrame, columns: Sequence[str]
+) -> Checked:
+    sums = [F.expr(f"sum(shiftright({BROKEN}, {i}) & 1L)") for i in range(len(constraints))]
+    counted = rows.agg(*(s.alias(f"n{i}") for i, s in enumerate(sums))).first()
+    assert counted is not None  # an aggregate without groups gives one row
+    broken = {c.name: n for c, n in zip(constraints, counted, strict=True) if n}
+    named = backtick_all(columns)
+    if not broken:
+        return Checked(rows.select(*named))
+    fails = mask_of(constraints, OnViolation.FAIL)
+    quarantines = mask_of(constraints, OnViolation.QUARANTINE)
+    drops = mask_of(constraints, OnViolation.DROP)
+    if any(c.name in broken for c in constraints if c.action is OnViolation.FAIL):
+        failing = rows.where(f"{BROKEN} & {fails}L != 0")
+        raise _violation(constraints, failing, columns, broken)
+    kept = rows.where(f"{BROKEN} & {quarantines | drops}L = 0").select(*named)
+    away = None
+    if any(c.name in broken for c in constraints if c.action is OnViolation.QUARANTINE):
+        away = rows.where(f"{BROKEN} & {quarantines}L != 0")
+    return Checked(SparkRows(kept), broken, away)
+
+
+def check_none_broken(rows: DataFrame) -> None:
+    """Raise CONSTRAINT_VIOLATED if any row of several Ts breaks a constraint, whatever follows.
+
+    The error is never shown: each T is then run by itself.
+    """
+    if not rows.where(f"{BROKEN} != 0").isEmpty():
+        raise error("CONSTRAINT_VIOLATED", message="a constraint is broken at one of several Ts")
+
+
+def _violation(
+    constraints: Sequence[Constraint],
+    failing: DataFrame,
+    columns: Sequence[str],
+    broken: Mapping[str, int],
+) -> CtsqlError:
+    """CONSTRAINT_VIOLATED at the first constraint that is broken, with some of the rows."""
+    found = [c for c in constraints if c.action is OnViolation.FAIL and c.name in broken]
+    first = found[0]
+    bit = 1 << list(constraints).index(first)
+    text = F.substring(F.to_json(F.struct(*backtick_all(columns)), AS_JSON), 1, ROW_TEXT_MAX)
+    rows = (
+        failing.where(f"{BROKEN} & {bit}L != 0")
+        .select(text.alias("row"))
+        .orderBy("row")
+        .limit(ROWS_NAMED_MAX)
+        .collect()
+    )
+    listed = ", ".join(row["row"] for row in rows)
+    others = ", ".join(f'"{c.name}" by {broken[c.name]}' for c in found[1:])
+    return error(
+        "CONSTRAINT_VIOLATED",
+        span=first.predicate.sql.span if first.predicate else None,
+        message=f'constraint "{first.name}" is broken by {broken[first.name]} row(s)',
+        detail=f"{first.rule} does not hold for: {listed}."
+        + (f" Also broken: {others}." if others else ""),
+    )
+
+
+# ---- the quarantine
+
+
+QUARANTINE_COLUMNS = (
+    ("t", "bigint"),
+    ("relation", "string"),
+    ("constraint_name", "string"),
+    ("reason", "string"),
+    ("place", "string"),
+    ("row_json", "string"),
+)
+"""Of every quarantine: the T, what the row is of, what it breaks, why, where, and the row."""
+
+
+def quarantine_rows(
+    constraints: Sequence[Constraint],
+    marked: DataFrame,
+    relation: str,
+    columns: Sequence[str],
+    at: int,
+) -> DataFrame:
+    """Rows that break constraints, as the quarantine holds them.
+
+    Args:
+        relation: the output that they are not in. columns: the output's.
+    """
+
+    def broken(texts: Iterable[str], between: str) -> str:
+        each = ", ".join(
+            f"IF({BROKEN} & {1 << i}L != 0L, {quote_text(text)}, NULL)"
+            for i, text in enumerate(texts)
+        )
+        return f"concat_ws({quote_text(between)}, {each})"
+
+    reasons = [f"{c.rule} does not hold" for c in constraints]
+    return marked.select(
+        F.lit(at).cast("bigint").alias("t"),
+        F.lit(relation).alias("relation"),
+        F.expr(broken([c.name for c in constraints], ", ")).alias("constraint_name"),
+        F.expr(broken(reasons, "; ")).alias("reason"),
+        F.lit(None).cast("string").alias("place"),
+        F.to_json(F.struct(*backtick_all(columns)), AS_JSON).alias("row_json"),
+    )
+
+
+# ---- what was counted
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The rows that broke a constraint so far.
+
+    Attributes:
+        rule: what it asked for when they were counted; another one is counted anew.
+        last_t, last_rows: the newest T with such rows, and how many there were.
+    """
+
+    rule: str
+    rows: int
+    last_t: int
+    last_rows: int
+
+
+def tallies_of(domains: Mapping[str, str]) -> dict[str, Tally]:
+    """The sums that a table's state has, by the names of constraints.
+
+    Raises STORED_DATA_INVALID.
+    """
+    text = domains.get(TALLIES)
+    if text is None:
+        return {}
+    try:
+        raw = json.loads(text)
+        return {
+            name: Tally(str(told["rule"]), int(told["rows"]), int(told["t"]), int(told["last"]))
+            for name, told in raw.items()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise error(
+            "STORED_DATA_INVALID",
+            what="the counts of an output's constraints",
+            detail=f"{type(problem).__name__}: {problem}.",
+            hint="Drop the object and create it again.",
+            cause=problem,
+        ) from problem
+
+
+def add_tallies(
+    known: Mapping[str, Tally],
+    constraints: Sequence[Constraint],
+    broken: Mapping[str, int],
+    at: int,
+) -> str:
+    """The text of the sums after a T; constraints that are no more are left out. Pure."""
+    made = {}
+    for constraint in constraints:
+        before = known.get(constraint.name)
+        if before is not None and before.rule != constraint.rule:
+            before = None
+        rows = broken.get(constraint.name, 0)
+        if rows:
+            total = rows + (0 if before is None else before.rows)
+            before = Tally(constraint.rule, total, at, rows)
+        if before is not None:
+            told = {"rule": before.rule, "rows": before.rows, "t": before.last_t}
+            made[constraint.name] = {**told, "last": before.last_rows}
+    return json.dumps(made)

@@ -1,0 +1,84 @@
+"""Stages what a body proposes at one T: into its outputs, and into the task's quarantine.
+
+The quarantine is a table of ctsql's own beside the outputs, one for a task. It is written as a
+further output is (:mod:`ctsql.runtime.tasks.multi_output`), so a row that breaks a constraint is in
+it exactly once, and no reader sees it before the T is in.
+"""
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from functools import reduce
+
+from pyspark.sql import DataFrame
+
+from ctsql.planner.nodes import TaskWrite
+from ctsql.runtime.tasks.constraints import (
+    COUNTED,
+    QUARANTINE_COLUMNS,
+    TALLIES,
+    add_tallies,
+    check_rows,
+    quarantine_rows,
+    tallies_of,
+)
+from ctsql.runtime.tasks.multi_output import OutputBatches, Part
+from ctsql.runtime.warehouse.query_engine import Proposed
+from ctsql.runtime.warehouse.warehouse import Warehouse
+
+
+def stage_proposals(
+    warehouse: Warehouse,
+    plan: TaskWrite,
+    proposals: Mapping[str, Proposed],
+    batches: OutputBatches,
+    at: int,
+    *,
+    small: bool,
+    at_fault: DataFrame | None = None,
+) -> None:
+    """Stage the rows for each output that does not hold T yet.
+
+    Args:
+        at_fault: rows that the quarantine gets beside those that break constraints.
+
+    Raises:
+        CONSTRAINT_VIOLATED: a row breaks a constraint ON VIOLATION FAIL; nothing is committed.
+        DATA_ERROR: a row cannot be computed.
+    """
+    columns = {o.object_id: [c.name for c in o.columns] for o in plan.written}
+    names = {o.object_id: o.name for o in plan.written}
+    waiting = {part.object_id: part for part in batches.waiting}
+    away: list[DataFrame] = [] if at_fault is None else [at_fault]
+    with ExitStack() as stack:
+        for object_id, made in proposals.items():
+            constraints = plan.transaction.constraints_of(object_id)
+            own = columns[object_id]
+            checked = check_rows(constraints, made.inserts, own, small=small, stack=stack)
+            if checked.quarantined is not None:
+                name = names[object_id].qualified()
+                away.append(quarantine_rows(constraints, checked.quarantined, name, own, at))
+            part = waiting.get(object_id)
+            if part is None:
+                continue  # it holds T
+            part.has_rows = warehouse.queries.stage(
+                part.batch.at(at), checked.kept, made.victims, own, small=small
+            )
+            if checked.broken:
+                _, domains = part.output.table.domains()
+                told = add_tallies(tallies_of(domains), constraints, checked.broken, at)
+                part.batch.domains[TALLIES] = told
+                part.said = {COUNTED: dict(checked.broken)}
+                part.has_rows = True
+        quarantine = _quarantine(waiting, plan)
+        if away and quarantine is not None:
+            rows = reduce(DataFrame.unionAll, away)
+            listed = [name for name, _ in QUARANTINE_COLUMNS]
+            quarantine.has_rows = warehouse.queries.stage(
+                quarantine.batch.at(at), rows, None, listed, small=small
+            )
+
+
+def _quarantine(waiting: Mapping[str, Part], plan: TaskWrite) -> Part | None:
+    """The quarantine, where it does not hold T yet."""
+    written = {o.object_id for o in plan.written}
+    return next((part for i, part in waiting.items() if i not in written), None)

@@ -1,0 +1,113 @@
+"""Constraints in column lists: what is read, under which name, and what is refused."""
+
+import pytest
+
+from ctsql.catalog.errors import Error
+from ctsql.catalog.spans import Source
+from ctsql.planner.syntax import parse
+from ctsql.planner.syntax.ast import (
+    ChangeConstraints,
+    CreateContinualTask,
+    OnViolation,
+    ShowConstraints,
+    Statement,
+)
+from ctsql.planner.syntax.statements.constraints import CONSTRAINTS_MAX, constraint_text
+
+
+def _parse(text: str) -> Statement:
+    return parse(Source(text, "test").whole())
+
+
+def _task(listed: str) -> CreateContinualTask:
+    made = _parse(
+        f"CREATE CONTINUAL TASK x ({listed}) ON INPUT t AS (INSERT INTO x SELECT * FROM t)"
+    )
+    assert isinstance(made, CreateContinualTask)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("listed", "wanted"),
+    [
+        ("k INT", []),
+        ("k INT NOT NULL", []),
+        ("k INT NOT NULL ON VIOLATION DROP", ["k_not_null NOT NULL (k) DROP"]),
+        ("k INT CONSTRAINT c NOT NULL", ["c NOT NULL (k) FAIL"]),
+        ("k INT CHECK (k > 0)", ["k_check CHECK (k > 0) FAIL"]),
+        ("k INT DEFAULT 1 CHECK (k > 0) COMMENT 'c'", ["k_check CHECK (k > 0) FAIL"]),
+        ("k INT CHECK (k > 0) CHECK (k < 9) ON VIOLATION WARN",
+         ["k_check CHECK (k > 0) FAIL", "k_check_2 CHECK (k < 9) WARN"]),
+        ("k INT, CHECK (k < 1 OR (k > 2))", ["check CHECK (k < 1 OR (k > 2)) FAIL"]),
+        ("k INT, v INT, CONSTRAINT c NOT NULL (k, v) ON VIOLATION QUARANTINE",
+         ["c NOT NULL (k, v) QUARANTINE"]),
+        ("CONSTRAINT c CHECK (k > 0)", ["c CHECK (k > 0) FAIL"]),
+        ("check INT, constraint INT", []),
+        ("k INT, CHECK (k > 0), CONSTRAINT Check CHECK (k > 1)",
+         ["check_2 CHECK (k > 0) FAIL", "Check CHECK (k > 1) FAIL"]),
+    ],
+)  # fmt: skip
+def test_what_is_read(listed: str, wanted: list[str]) -> None:
+    """Each has a name, and FAIL is what is not said."""
+    found = _task(listed).constraints
+    told = [
+        f"{c.name} "
+        + (
+            f"CHECK ({c.predicate.span.text})"
+            if c.predicate
+            else f"NOT NULL ({', '.join(c.columns)})"
+        )
+        + f" {c.action.value}"
+        for c in found
+    ]
+    assert told == wanted
+    texts = ", ".join(constraint_text(c) for c in found)
+    if texts:
+        again = _task(f"k INT, {texts}").constraints
+        assert [(c.name, c.action) for c in again] == [(c.name, c.action) for c in found]
+
+
+@pytest.mark.parametrize(
+    ("listed", "condition"),
+    [
+        ("k INT CHECK", "SYNTAX_ERROR"),
+        ("k INT CHECK ()", "SYNTAX_ERROR"),
+        ("k INT CHECK (k >)", "SYNTAX_ERROR"),
+        ("k INT CHECK (k > 0) ON VIOLATION", "SYNTAX_ERROR"),
+        ("k INT CHECK (k > 0) ON VIOLATION IGNORE", "SYNTAX_ERROR"),
+        ("k INT, CONSTRAINT c CHECK (k > 0) CHECK (k > 1)", "SYNTAX_ERROR"),
+        ("k INT, NOT NULL ()", "SYNTAX_ERROR"),
+        ("k INT, CONSTRAINT c CHECK (k > 0), CONSTRAINT C CHECK (k > 1)", "INVALID_STATEMENT"),
+        (", ".join(["k INT", *["CHECK (k > 0)"] * (CONSTRAINTS_MAX + 1)]), "INVALID_STATEMENT"),
+        ("k INT CHECK (k IN (SELECT 1 FROM t))", "NOT_SUPPORTED"),
+        ("k INT UNIQUE", "NOT_SUPPORTED_YET"),
+        ("k INT REFERENCES t (k)", "NOT_SUPPORTED_YET"),
+        ("k INT, UNIQUE (k)", "NOT_SUPPORTED_YET"),
+        ("k INT, PRIMARY KEY (k)", "NOT_SUPPORTED_YET"),
+        ("k INT, CONSTRAINT c UNIQUE (k)", "NOT_SUPPORTED_YET"),
+    ],
+)
+def test_what_is_refused(listed: str, condition: str) -> None:
+    """At the place, before anything is done."""
+    with pytest.raises(Error) as caught:
+        _task(listed)
+    assert getattr(caught.value, "condition", None) == condition
+    assert getattr(caught.value, "span", None) is not None
+
+
+def test_statements() -> None:
+    """ALTER adds one and drops one; SHOW lists all or those of one object."""
+    added = _parse("ALTER CONTINUAL TASK x ADD CONSTRAINT c CHECK (k > 0) ON VIOLATION WARN")
+    assert isinstance(added, ChangeConstraints)
+    assert added.added is not None
+    assert (added.added.name, added.added.action) == ("c", OnViolation.WARN)
+    dropped = _parse("ALTER CONTINUAL TASK x DROP CONSTRAINT IF EXISTS c")
+    assert isinstance(dropped, ChangeConstraints)
+    assert (dropped.dropped, dropped.if_exists, dropped.added) == ("c", True, None)
+    shown = _parse("SHOW CONSTRAINTS FOR s.x")
+    assert isinstance(shown, ShowConstraints)
+    assert shown.target is not None
+    assert shown.target.parts == ("s", "x")
+    every = _parse("SHOW CONSTRAINTS")
+    assert isinstance(every, ShowConstraints)
+    assert every.target is None
