@@ -41,10 +41,11 @@ def serving(connection: "Connection", host: str, port: int) -> "Iterator[Served]
     """
     check_installed()
     from ctsql.side_reader import SideReader
+    from ctsql.status_page.lookup import Lookup
     from ctsql.status_page.server import served
 
     title = connection.warehouse.rstrip("/").rpartition("/")[2] or connection.warehouse
-    with served(SideReader(connection), title, host, port) as page:
+    with served(SideReader(connection), Lookup(), title, host, port) as page:
         yield page
 
 

@@ -111,8 +111,11 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
             return
+        if scope["type"] != "http":
+            return  # the page has no other connection
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -16,7 +16,7 @@ from ctsql.status_page.model import Arrow, Overview, Shown
 
 NODE_WIDTH, NODE_HEIGHT = 196, 58
 GAP_X, GAP_Y, MARGIN = 64, 16, 8
-NAME_LETTERS_MAX = 25
+NAME_LETTERS_MAX = 23
 BARS_WIDTH, BARS_HEIGHT = 800, 110
 BAR_HEIGHT_MIN = 2.0
 """Of a refresh that took no time or wrote no row: it can be seen that there was one."""
@@ -86,7 +86,7 @@ def shortened(name: str) -> str:
     """A name that fits into a box: its begin and its end, which often tells names apart.
 
     >>> shortened("orders"), shortened("daily_revenue_by_region_and_product")
-    ('orders', 'daily_revenue_…d_product')
+    ('orders', 'daily_revenue…_product')
     """
     if len(name) <= NAME_LETTERS_MAX:
         return name
@@ -115,9 +115,14 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """A chart of refreshes, the oldest first, with the greatest and the middle value."""
+    """A chart of refreshes, the oldest first, with the greatest and the middle value.
+
+    Attributes:
+        known: how many values are known.
+    """
 
     bars: tuple[Bar, ...]
+    known: int
     most: float
     median: float
 
@@ -149,7 +154,7 @@ def bars(newest_first: Sequence[Refresh], values: Sequence[float | None]) -> Bar
             height = max(BARS_HEIGHT * value / most, BAR_HEIGHT_MIN)
         top = BARS_HEIGHT - height
         made.append(Bar(refresh, round(n * step, 2), top, round(step * 0.8, 2), height, value))
-    return Bars(tuple(made), most, median)
+    return Bars(tuple(made), len(known), most, median)
 
 
 def strategies(refreshes: Sequence[Refresh]) -> list[tuple[str, int]]:

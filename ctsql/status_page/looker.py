@@ -19,7 +19,6 @@ from typing import Protocol, TypeVar
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.log_reader import LogReader
-from ctsql.status_page.lookup import Lookup
 from ctsql.status_page.model import Details, History, Overview
 from ctsql.work import Worker
 
@@ -44,6 +43,22 @@ class Ask(Protocol):
         raise NotImplementedError
 
 
+class Lookups(Protocol):
+    """What to ask: :class:`ctsql.status_page.lookup.Lookup`."""
+
+    def overview(self, reader: LogReader) -> Overview:
+        """All objects."""
+        raise NotImplementedError
+
+    def details(self, reader: LogReader, object_id: str) -> Details | None:
+        """One object; None if there is none with this id."""
+        raise NotImplementedError
+
+    def history(self, reader: LogReader) -> History:
+        """The warehouse."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """What was seen last.
@@ -62,9 +77,8 @@ class Seen:
 class Looker:
     """Looks, by a thread of its own."""
 
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
-        self._lookup = Lookup()
+    def __init__(self, ask: Ask, lookup: Lookups) -> None:
+        self._ask, self._lookup = ask, lookup
         self._worker = Worker()
         self._seen: Seen | None = None
         self._looking: asyncio.Task[Seen] | None = None

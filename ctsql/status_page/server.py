@@ -11,7 +11,7 @@ import uvicorn
 
 from ctsql.catalog.errors import error
 from ctsql.status_page.access import LOCAL_NAMES, TOKEN_VARIABLE, is_loopback, token_for
-from ctsql.status_page.looker import Ask
+from ctsql.status_page.looker import Ask, Lookups
 from ctsql.status_page.site import Site
 
 CLOSE_SECONDS = 3.0
@@ -56,15 +56,15 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 @contextmanager
-def served(ask: Ask, title: str, host: str, port: int) -> Iterator[Served]:
+def served(ask: Ask, lookup: Lookups, title: str, host: str, port: int) -> Iterator[Served]:
     """Serve a warehouse's page inside.
 
     Args:
-        ask: see :class:`ctsql.status_page.looker.Ask`. title: the warehouse's name.
+        ask, lookup: see :mod:`ctsql.status_page.looker`. title: the warehouse's name.
         port: 0 for any that is free.
     """
     token, is_new = token_for(host, os.environ)
-    site = Site(ask, title)
+    site = Site(ask, lookup, title)
     app = site.app(token=token, hosts=LOCAL_NAMES | ({host} if is_loopback(host) else set()))
     listening = _listen(host, port)
     config = uvicorn.Config(

@@ -27,9 +27,11 @@ from starlette.routing import Route
 from ctsql.catalog.errors import CtsqlError
 from ctsql.status_page import drawing, words
 from ctsql.status_page.access import Guard
-from ctsql.status_page.looker import Ask, Looker
+from ctsql.status_page.looker import Ask, Looker, Lookups
 
 KINDS = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
+PROBLEMS_MAX = 10
+"""How many failed objects are told of in full before the graph."""
 STREAMS_MAX = 100
 """The most browsers that are told of changes at a time."""
 BEAT_SECONDS = 10.0
@@ -40,11 +42,11 @@ class Site:
     """The pages of one warehouse.
 
     Args:
-        ask: see :class:`ctsql.status_page.looker.Ask`. title: the warehouse's name.
+        ask, lookup: see :mod:`ctsql.status_page.looker`. title: the warehouse's name.
     """
 
-    def __init__(self, ask: Ask, title: str) -> None:
-        self._ask, self._title = ask, title
+    def __init__(self, ask: Ask, lookup: Lookups, title: str) -> None:
+        self._ask, self._lookup, self._title = ask, lookup, title
         self._looker: Looker | None = None
         self._streams = 0
         folder = files("ctsql.status_page") / "static"
@@ -57,7 +59,7 @@ class Site:
     def looker(self) -> Looker:
         """Made in the event loop that serves."""
         if self._looker is None:
-            self._looker = Looker(self._ask)
+            self._looker = Looker(self._ask, self._lookup)
         return self._looker
 
     def close(self) -> None:
@@ -184,11 +186,20 @@ def _environment(version: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals["version"] = version
+    made.globals |= {"version": version, "problems_max": PROBLEMS_MAX}
     made.globals |= {"node_width": drawing.NODE_WIDTH, "node_height": drawing.NODE_HEIGHT}
     made.globals |= {"bars_width": drawing.BARS_WIDTH, "bars_height": drawing.BARS_HEIGHT}
     made.globals |= {"timeline_width": drawing.TIMELINE_WIDTH}
-    for name in ("duration", "number", "size", "instant", "clock_text", "slug"):
+    for name in (
+        "brief",
+        "duration",
+        "number",
+        "size",
+        "instant",
+        "clock_text",
+        "sentences",
+        "slug",
+    ):
         made.filters[name] = getattr(words, name)
     made.globals["parts"] = made.get_template("parts.html").module
     return made

@@ -26,10 +26,19 @@ def duration(seconds: float | None) -> str:
     return f"{seconds:.0f} s"
 
 
+def brief(seconds: float) -> str:
+    """A duration in one unit, for little room.
+
+    >>> [brief(s) for s in (0.2, 59, 75, 7_260, 90_000)]
+    ['200 ms', '59 s', '1 min', '2 h', '1 d']
+    """
+    return " ".join(duration(seconds).split()[:2])
+
+
 def number(value: float | None) -> str:
     """A number of rows.
 
-    >>> number(None), number(0), number(0.25), number(1234567)
+    >>> number(None), number(0), number(0.3), number(1234567)
     ('–', '0', '0.3', '1,234,567')
     """
     if value is None:
@@ -73,6 +82,15 @@ def clock_text(at: datetime) -> str:
     '2026-01-02 03:04:05'
     """
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a hint, for one line each.
+
+    >>> sentences("Mend it. Then type: ALTER CONTINUAL TASK t RETRY. See T 1.5 there.")
+    ['Mend it.', 'Then type: ALTER CONTINUAL TASK t RETRY.', 'See T 1.5 there.']
+    """
+    return re.split(r"(?<=[.;]) (?=[A-Z])", text)
 
 
 def slug(text: str) -> str:

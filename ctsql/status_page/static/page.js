@@ -21,8 +21,8 @@
   }
   function tellTimes() {
     for (const time of document.querySelectorAll("time[data-ago]")) {
-      const text = time.title.replace(" UTC", "");
-      time.textContent = `${text} (${ago(Date.now() - Date.parse(time.dateTime))})`;
+      const text = ago(Date.now() - Date.parse(time.dateTime));
+      time.textContent = time.dataset.ago ? text : `${time.title.replace(" UTC", "")} (${text})`;
     }
   }
 
@@ -130,6 +130,12 @@
     if (byId("fit")) byId("fit").addEventListener("change", arrange);
   }
   for (const kind of ["mouseover", "mouseout", "focusin", "focusout"]) document.addEventListener(kind, near);
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest ? event.target.closest("[data-filter]") : null;
+    if (!link || !byId("filter")) return;
+    byId("filter").value = byId("filter").value === link.dataset.filter ? "" : link.dataset.filter;
+    arrange();
+  });
   document.addEventListener("keydown", (event) => {
     const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
     if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && byId("filter")) {
