@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from ctsql.addresses import parse_address
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Source
@@ -23,6 +24,7 @@ from ctsql.commands import parse_command, statement_of
 from ctsql.progress import Progress
 from ctsql.run_command import RunOptions, follow
 from ctsql.script import FAILED, OK, LogFormat, Runner, Settings
+from ctsql.serve_command import ADDRESS, serve
 from ctsql.show import Format, messages, write_result
 from ctsql.signals import handle_signals
 from ctsql.variables import NAME
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from ctsql.api import Connection
 
 BROKEN_PIPE = 141
-_COMMANDS = ("run", "status", "dump", "cool", "test")
+_COMMANDS = ("run", "status", "serve", "dump", "cool", "test")
 TESTS_OF_SHORT = 10
 """So few tests are over before Java's second compiler pays (docs/decisions/0077)."""
 _WITH_FOLDER = ("dump", "test")
@@ -43,7 +45,9 @@ _WITH_FOLDER = ("dump", "test")
     epilog="Exit status: 0 all ran, 1 a statement failed, 2 bad usage, 130 interrupted.",
 )
 @click.argument(
-    "files", nargs=-1, metavar="[FILE... | run | status | dump FOLDER | test FOLDER | cool]"
+    "files",
+    nargs=-1,
+    metavar="[FILE... | run | status | serve | dump FOLDER | test FOLDER | cool]",
 )
 @click.option(
     "-c", "--command", "commands", multiple=True, metavar="SQL", help="Run this; repeatable."
@@ -98,6 +102,19 @@ _WITH_FOLDER = ("dump", "test")
     "needs ctsql[otel].",
 )
 @click.option(
+    "--serve",
+    is_flag=False,
+    flag_value=ADDRESS,
+    metavar="[HOST:PORT]",
+    help=f"With run: serve the status page as well, at {ADDRESS} if nothing is given.",
+)
+@click.option(
+    "--listen",
+    metavar="[HOST:]PORT",
+    help=f"With serve: where; {ADDRESS} if not given. Other machines than this one need a token, "
+    "CTSQL_SERVE_TOKEN or the one that is printed.",
+)
+@click.option(
     "--watch", is_flag=True, help="With status: on the whole terminal, again and again; q leaves."
 )
 @click.option(
@@ -141,8 +158,8 @@ def main(context: click.Context, /, **given: Any) -> None:
     if standard input is a terminal, else the statements from standard input.
 
     "ctsql run" follows the sources until it is stopped; "ctsql status" lists tasks and views;
-    "ctsql dump FOLDER" writes the statements that make the same objects again; "ctsql cool" ends
-    the Spark that --keep-warm left running.
+    "ctsql serve" shows them in a browser; "ctsql dump FOLDER" writes the statements that make the
+    same objects again; "ctsql cool" ends the Spark that --keep-warm left running.
     "ctsql test FOLDER" runs the TEST statements in its .sql files.
     A file with one of these names is given as ./run, for example.
     """
@@ -169,10 +186,16 @@ _ABOUT = {
             "--workers",
             "--metrics",
             "--traces",
+            "--serve",
             "--log-format",
             "--json",
             "--quiet",
         ),
+    ),
+    "serve": (
+        "Serve a status page for browsers, read-only, until it is stopped: what reads what, how "
+        "far everything is, what failed and what to type. On a local disk it needs no Spark.",
+        ("--listen",),
     ),
     "dump": (
         "Write a file of SQL for each object into a folder, numbered in the order in which they "
@@ -227,10 +250,12 @@ def _check(given: dict[str, Any], command: str | None) -> None:
             raise click.UsageError(f"Type: ctsql {command} FOLDER")
     elif command and len(files) > 1:
         raise click.UsageError(f"{command} takes no arguments; for a file type ./{command}")
-    for option in ("once", "interval", "workers", "metrics", "traces", "log_format"):
+    for option in ("once", "interval", "workers", "metrics", "traces", "serve", "log_format"):
         is_known = command == "run" or (option == "interval" and given["watch"])
         if given[option] and not is_known:
             raise click.UsageError(f"--{option.replace('_', '-')} goes with: ctsql run")
+    if given["listen"] and command != "serve":
+        raise click.UsageError("--listen goes with: ctsql serve. With ctsql run type --serve.")
     if given["watch"] and command != "status":
         raise click.UsageError("--watch goes with: ctsql status")
     if given["watch"] and not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -261,7 +286,8 @@ def _dispatch(
         log_format=LogFormat(given["log_format"] or "text"),
     )
     # Those make no warehouse; tests have their own, which they write.
-    read_only = command in ("status", "dump") or (given["read_only"] and command != "test")
+    only_shows = command in ("status", "serve", "dump")
+    read_only = only_shows or (given["read_only"] and command != "test")
     connection = connect(
         given["warehouse"],
         master=given["master"],
@@ -280,6 +306,8 @@ def _dispatch(
             return OK
         if command == "run":
             return follow(runner, _run_options(given))
+        if command == "serve":
+            return serve(runner, *_address("listen", given["listen"] or ADDRESS))
         if command == "status":
             return _watch(runner, given["interval"]) if given["watch"] else _status(runner)
         if command == "dump":
@@ -311,22 +339,23 @@ def _dispatch(
 
 def _run_options(given: dict[str, Any]) -> RunOptions:
     """What is said of ``ctsql run``."""
-    metrics = None
-    if given["metrics"]:
-        from ctsql.metrics_server import parse_address
-
-        try:
-            metrics = parse_address(given["metrics"])
-        except ValueError as problem:
-            raise click.UsageError(f"--metrics takes [HOST:]PORT, as 9464; {problem}.") from problem
     return RunOptions(
         once=given["once"],
         interval=given["interval"],
         workers=given["workers"],
         as_json=given["as_json"],
-        metrics=metrics,
+        metrics=_address("metrics", given["metrics"]) if given["metrics"] else None,
+        serve=_address("serve", given["serve"]) if given["serve"] else None,
         traces=given["traces"],
     )
+
+
+def _address(option: str, text: str) -> tuple[str, int]:
+    """The host and the port that an option says."""
+    try:
+        return parse_address(text)
+    except ValueError as problem:
+        raise click.UsageError(f"--{option} takes [HOST:]PORT, as 9464; {problem}.") from problem
 
 
 def _variables(given: Sequence[str]) -> dict[str, str]:

@@ -26,7 +26,7 @@ class RunOptions:
 
     Attributes:
         interval, workers: None for the default. as_json: events go to standard output as JSON.
-        metrics: host and port of the metrics' page; None for none.
+        metrics: host and port of the metrics' page; None for none. serve: of the status page.
         traces: whether spans are given to OpenTelemetry.
     """
 
@@ -36,6 +36,7 @@ class RunOptions:
     as_json: bool = False
     metrics: tuple[str, int] | None = None
     traces: bool = False
+    serve: tuple[str, int] | None = None
 
 
 def follow(runner: Runner, options: RunOptions) -> int:
@@ -116,4 +117,10 @@ def _observed(runner: Runner, options: RunOptions) -> Iterator[_Observed]:
             tracing = stack.enter_context(Tracing(tell=runner.settings.note).opened())
             found.events.append(tracing.note)
             found.on_time = tracing.reached
+        if options.serve is not None:
+            from ctsql.serve_command import serving
+
+            page = stack.enter_context(serving(runner.connection, *options.serve))
+            for line in page.notes:
+                runner.settings.note(line)
         yield found

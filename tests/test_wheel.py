@@ -47,13 +47,23 @@ def test_every_module_is_inside(wheel: zipfile.Path, root: Path) -> None:
         for name in ("catalog", "planner", "runtime")
         for path in (root / name).rglob("*.py")
     }
-    wanted |= {str(path.relative_to(root)) for path in (root / "ctsql").glob("*.py")}
+    own = (root / "ctsql", root / "ctsql" / "status_page")
+    wanted |= {str(path.relative_to(root)) for folder in own for path in folder.glob("*.py")}
     assert wanted - _files(wheel) == set()
 
 
 def test_data_files_are_inside(wheel: zipfile.Path) -> None:
     """The grammar is read at run time, the marker by type checkers."""
     assert {"ctsql/planner/syntax/statements/header.lark", "ctsql/py.typed"} <= _files(wheel)
+
+
+def test_the_status_page_needs_no_network(wheel: zipfile.Path, root: Path) -> None:
+    """Every template, style, script and picture of the page is in the wheel."""
+    page = root / "ctsql" / "status_page"
+    folders = (page / "templates", page / "static")
+    wanted = {str(path.relative_to(root)) for folder in folders for path in folder.iterdir()}
+    assert len(wanted) >= 8
+    assert wanted - _files(wheel) == set()
 
 
 def test_the_command_is_declared(wheel: zipfile.Path) -> None:

@@ -88,6 +88,13 @@ RUNNING: tuple[Condition, ...] = (
         hint="Set it where ctsql is started: export {variable}=...",
     ),
     Condition(
+        "EXTRA_MISSING",
+        "58000",
+        EnvironmentProblem,
+        message='the package "{package}" is not installed',
+        hint="Type: pip install 'ctsql[{extra}]'",
+    ),
+    Condition(
         "FILE_EXISTS",
         "58P02",
         EnvironmentProblem,

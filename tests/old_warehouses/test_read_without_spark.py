@@ -1,12 +1,18 @@
 """Status, SHOW and DESCRIBE of a warehouse on a local disk start no JVM and import no Spark."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from starlette.testclient import TestClient
 
 from ctsql.api import connect
+from ctsql.side_reader import SideReader
+from ctsql.status_page.access import LOCAL_NAMES
+from ctsql.status_page.lookup import Lookup
+from ctsql.status_page.site import Site
 from tests.helpers.old_warehouse import unpack
 
 NOT_IMPORTED = ("pyspark", "py4j", "delta", "pyarrow", "duckdb")
@@ -40,9 +46,41 @@ def test_imports(old: str) -> None:
     program = f"""
 import sys
 from ctsql.api import connect
+from ctsql.side_reader import SideReader
+from ctsql.status_page.access import LOCAL_NAMES
+from ctsql.status_page.lookup import Lookup
+from ctsql.status_page.site import Site
 with connect({old!r}) as con:
     con.status(); con.execute("SHOW TABLES"); con.execute("DESCRIBE EXTENDED latest")
 print([name for name in {NOT_IMPORTED} if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert done.stdout.decode().strip() == "[]"
+
+
+def test_the_status_page(old: str) -> None:
+    """Every page of a real warehouse; what cannot be told from its logs is said to be missing."""
+    with connect(old, read_only=True) as con:
+        app = Site(SideReader(con), Lookup(), "w").app(token=None, hosts=LOCAL_NAMES)
+        with TestClient(app, base_url="http://localhost") as client:
+            first = client.get("/")
+            assert first.status_code == 200
+            assert 'data-name="ratios" data-state="failed"' in first.text
+            ids = set(re.findall(r'href="/object/(\w+)"', first.text))
+            assert len(ids) >= 8
+            pages = {i: client.get(f"/object/{i}") for i in ids}
+            assert {p.status_code for p in pages.values()} == {200}
+            (failed,) = (p.text for p in pages.values() if "ratios <small" in p.text)
+            for word in (
+                "division by zero",
+                "RETRY",
+                "Definition",
+                "Plan",
+                "Readers",
+                "log from version",
+            ):
+                assert word in failed, word
+            warehouse = client.get("/warehouse")
+            assert warehouse.status_code == 200
+            assert "Timeline" in warehouse.text
+        assert not con.started

@@ -1,0 +1,74 @@
+"""``ctsql serve``, and ``ctsql run --serve``: a status page of a warehouse."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.script import FAILED, OK, Runner
+from ctsql.signals import handle_signals
+
+if TYPE_CHECKING:
+    from ctsql.api import Connection
+    from ctsql.status_page.server import Served
+
+ADDRESS = "127.0.0.1:8480"
+PACKAGES = ("jinja2", "starlette", "uvicorn")
+_STEP_SECONDS = 3_600.0
+
+
+def check_installed() -> None:
+    """Check that what the page is built on is there.
+
+    Raises:
+        EXTRA_MISSING: a package is not installed.
+    """
+    for package in PACKAGES:
+        if find_spec(package) is None:
+            raise error("EXTRA_MISSING", package=package, extra="serve")
+
+
+@contextmanager
+def serving(connection: "Connection", host: str, port: int) -> "Iterator[Served]":
+    """Serve the page inside.
+
+    Raises:
+        EXTRA_MISSING: a package is not installed. INVALID_USAGE: nothing can be served there.
+    """
+    check_installed()
+    from ctsql.side_reader import SideReader
+    from ctsql.status_page.lookup import Lookup
+    from ctsql.status_page.server import served
+
+    title = connection.warehouse.rstrip("/").rpartition("/")[2] or connection.warehouse
+    with served(SideReader(connection), Lookup(), title, host, port) as page:
+        yield page
+
+
+def serve(runner: Runner, host: str, port: int) -> int:
+    """Serve the page until SIGINT or SIGTERM."""
+    settings, stop = runner.settings, threading.Event()
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    with handle_signals(end, signal.SIGTERM, signal.SIGINT):
+        try:
+            check_installed()
+            from ctsql.runtime.log_reader import LogReader
+            from ctsql.side_reader import SideReader
+
+            SideReader(runner.connection)(LogReader.refresh_catalog)  # is there a warehouse?
+            with serving(runner.connection, host, port) as page:
+                for line in page.notes:
+                    settings.note(line)
+                while not stop.wait(_STEP_SECONDS):
+                    pass
+        except CtsqlError as problem:
+            settings.fail(problem)
+            return FAILED
+    return OK

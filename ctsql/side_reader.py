@@ -1,0 +1,55 @@
+"""Reads a warehouse's logs beside what its connection does, and never waits for it.
+
+On a local disk the reader needs no Spark. Elsewhere it is an engine with a session of its own, of
+the connection's Spark, which is started if it is not there.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from ctsql.runtime.delta.local_log import NeedsSpark
+from ctsql.runtime.log_reader import LocalLogReader, LogReader
+from ctsql.runtime.spark.plain_start import is_plain
+
+if TYPE_CHECKING:
+    from ctsql.api import Connection
+    from ctsql.runtime.engine import Engine
+
+T = TypeVar("T")
+
+
+class SideReader:
+    """The reader of one thread."""
+
+    def __init__(self, connection: "Connection") -> None:
+        self._connection = connection
+        self._local: LocalLogReader | None = None
+        self._engine: Engine | None = None
+
+    def __call__(self, question: Callable[[LogReader], T]) -> T:
+        """Call a function with the reader; again with the other one, if it needs Spark.
+
+        Raises:
+            CtsqlError: as the function does, or since there is no warehouse.
+        """
+        connection = self._connection
+        if self._engine is None and is_plain(connection._master):
+            try:
+                if self._local is None:
+                    self._local = LocalLogReader(connection.warehouse, read_only=True)
+                return question(self._local)
+            except NeedsSpark:
+                pass
+        return self._by_spark(question)
+
+    def _by_spark(self, question: Callable[[LogReader], T]) -> T:
+        from ctsql.runtime.spark.errors import translate_spark_errors
+        from ctsql.runtime.spark.session import active
+
+        if self._engine is None:
+            self._connection.start()
+            assert self._connection._engine is not None  # start() made it
+            with translate_spark_errors():
+                self._engine = self._connection._engine.for_thread()
+        with translate_spark_errors(), active(self._engine.session):
+            return question(self._engine)

@@ -1,0 +1,144 @@
+"""Who may see the status page, and what a browser may do with it.
+
+On this machine's own addresses everybody may see it, if the request names such an address: a page
+of another site cannot read it by a name of its own that leads here (DNS rebinding). Elsewhere, and
+wherever a token is set, a request needs the token: as the password of HTTP's Basic scheme, which
+every browser asks for and keeps, or as a Bearer token. It is never part of an address, so it is in
+no log and no history. All requests but GET and HEAD are refused, before anything looks at them.
+
+The content security policy allows files of this server alone, and no script or style inside a
+page: a name or a definition could not run as a script even where it was not escaped.
+"""
+
+import base64
+import binascii
+import hmac
+import secrets
+from collections.abc import Mapping
+from ipaddress import ip_address
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ctsql.catalog.errors import error
+
+TOKEN_VARIABLE = "CTSQL_SERVE_TOKEN"  # noqa: S105  its name
+TOKEN_LETTERS_MIN = 16
+LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address.
+
+    >>> [is_loopback(h) for h in ("127.0.0.1", "localhost", "::1", "0.0.0.0", "box.example")]
+    [True, True, True, False, False]
+    """
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def token_for(host: str, environment: Mapping[str, str]) -> tuple[str | None, bool]:
+    """The token that requests need, and whether it was made just now.
+
+    Raises:
+        INVALID_USAGE: the token that is set is too short.
+    """
+    given = environment.get(TOKEN_VARIABLE)
+    if given:
+        if len(given) < TOKEN_LETTERS_MIN or not given.isascii() or not given.isprintable():
+            raise error(
+                "INVALID_USAGE",
+                message=f"{TOKEN_VARIABLE} is no good token",
+                detail=f"It needs {TOKEN_LETTERS_MIN} or more ASCII characters.",
+            )
+        return given, False
+    if is_loopback(host):
+        return None, False
+    return secrets.token_urlsafe(24), True
+
+
+def host_name(header: str) -> str:
+    """The host of a Host header, without the port.
+
+    >>> host_name("localhost:80"), host_name("[::1]:80"), host_name("Box"), host_name("")
+    ('localhost', '::1', 'box', '')
+    """
+    if header.startswith("["):
+        return header[1:].partition("]")[0].lower()
+    return header.partition(":")[0].lower()
+
+
+def given_token(authorization: str) -> str:
+    """The token of an Authorization header; empty if there is none.
+
+    >>> given_token("Bearer abc"), given_token("Basic Om9wZW4="), given_token("Basic ?")
+    ('abc', 'open', '')
+    """
+    scheme, _, rest = authorization.partition(" ")
+    if scheme.lower() == "bearer":
+        return rest.strip()
+    if scheme.lower() != "basic":
+        return ""
+    try:
+        return base64.b64decode(rest, validate=True).decode().partition(":")[2]
+    except (binascii.Error, UnicodeDecodeError):
+        return ""
+
+
+class Guard:
+    """Refuses what may not be seen, and adds the headers; wraps the application.
+
+    Args:
+        token: None if none is needed. hosts: names by which requests may come without a token.
+    """
+
+    def __init__(self, app: ASGIApp, *, token: str | None, hosts: frozenset[str]) -> None:
+        self._app, self._token, self._hosts = app, token, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return  # the page has no other connection
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+            await send(message)
+
+        refused = self._refusal(scope["method"], Headers(scope=scope))
+        await (self._app if refused is None else refused)(scope, receive, guarded)
+
+    def _refusal(self, method: str, headers: Headers) -> PlainTextResponse | None:
+        if method not in ("GET", "HEAD"):
+            return PlainTextResponse("This page is read-only.", 405, {"allow": "GET, HEAD"})
+        if self._token is None:
+            if host_name(headers.get("host", "")) in self._hosts:
+                return None
+            return PlainTextResponse("Unknown host. Open it by the address it is served at.", 421)
+        given = given_token(headers.get("authorization", ""))
+        if hmac.compare_digest(given.encode(), self._token.encode()):
+            return None
+        return PlainTextResponse(
+            "A token is needed: give it as the password, with any user name.",
+            401,
+            {"www-authenticate": 'Basic realm="ctsql", charset="UTF-8"'},
+        )

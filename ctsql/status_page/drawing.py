@@ -1,0 +1,209 @@
+"""Numbers for the drawings of the status page: the graph, bars and the timeline. Pure.
+
+All are SVG units, which are CSS pixels where a drawing has its natural size. Colours and fonts are
+those of the style sheet: the content security policy allows no style in an element.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
+
+from ctsql.runtime.monitoring.refreshes import Refresh
+from ctsql.status_page.layers import Layout, layout
+from ctsql.status_page.model import Arrow, Overview, Shown
+
+NODE_WIDTH, NODE_HEIGHT = 196, 58
+GAP_X, GAP_Y, MARGIN = 64, 16, 8
+NAME_LETTERS_MAX = 23
+BARS_WIDTH, BARS_HEIGHT = 800, 110
+BAR_HEIGHT_MIN = 2.0
+"""Of a refresh that took no time or wrote no row: it can be seen that there was one."""
+LANES_MAX = 40
+LANE_HEIGHT = 22
+TIMELINE_WIDTH = 800
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """An object of the graph at its place; ``label`` is its name, shortened to fit."""
+
+    shown: Shown
+    x: float
+    y: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """An arrow of the graph as an SVG path."""
+
+    arrow: Arrow
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """The graph."""
+
+    width: float
+    height: float
+    boxes: tuple[Box, ...]
+    curves: tuple[Curve, ...]
+
+
+@lru_cache(maxsize=4)
+def _layout(names: tuple[str, ...], lines: tuple[tuple[str, str], ...]) -> Layout:
+    """The layout; a graph changes much less often than the states in it."""
+    return layout(names, lines)
+
+
+def graph(overview: Overview) -> Graph:
+    """Draw the objects and what they read."""
+    ordered = sorted(overview.objects, key=lambda o: (o.name, o.id))
+    lines = tuple((a.read, a.reader) for a in overview.arrows)
+    placed = _layout(tuple(o.id for o in ordered), lines)
+    at = {
+        object_id: (
+            MARGIN + place.column * (NODE_WIDTH + GAP_X),
+            MARGIN + place.row * (NODE_HEIGHT + GAP_Y),
+        )
+        for object_id, place in placed.places.items()
+    }
+    boxes = tuple(Box(o, *at[o.id], shortened(o.name)) for o in ordered)
+    curves = tuple(
+        Curve(a, _curve(at[a.read], at[a.reader]))
+        for a in overview.arrows
+        if a.read in at and a.reader in at
+    )
+    width = 2 * MARGIN + max(placed.columns * (NODE_WIDTH + GAP_X) - GAP_X, 0)
+    height = 2 * MARGIN + max(placed.rows * (NODE_HEIGHT + GAP_Y) - GAP_Y, 0)
+    return Graph(width, height, boxes, curves)
+
+
+def shortened(name: str) -> str:
+    """A name that fits into a box: its begin and its end, which often tells names apart.
+
+    >>> shortened("orders"), shortened("daily_revenue_by_region_and_product")
+    ('orders', 'daily_revenue…_product')
+    """
+    if len(name) <= NAME_LETTERS_MAX:
+        return name
+    end = NAME_LETTERS_MAX // 3 + 1
+    return f"{name[: NAME_LETTERS_MAX - end - 2]}…{name[-end:]}"
+
+
+def _curve(start: tuple[float, float], end: tuple[float, float]) -> str:
+    x1, y1 = start[0] + NODE_WIDTH, start[1] + NODE_HEIGHT / 2
+    x2, y2 = end[0], end[1] + NODE_HEIGHT / 2
+    bend = max((x2 - x1) / 2, GAP_X / 2)
+    return f"M{x1:g} {y1:g}C{x1 + bend:g} {y1:g} {x2 - bend:g} {y2:g} {x2:g} {y2:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A refresh as a bar of a chart; ``value`` is None if it is not known."""
+
+    refresh: Refresh
+    x: float
+    y: float
+    width: float
+    height: float
+    value: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """A chart of refreshes, the oldest first, with the greatest and the middle value.
+
+    Attributes:
+        known: how many values are known.
+    """
+
+    bars: tuple[Bar, ...]
+    known: int
+    most: float
+    median: float
+
+
+def seconds_of(refresh: Refresh) -> float | None:
+    """The seconds that a refresh took."""
+    return refresh.seconds
+
+
+def rows_of(refresh: Refresh) -> float | None:
+    """The rows that a refresh inserted and deleted."""
+    if refresh.rows_inserted is None or refresh.rows_deleted is None:
+        return None
+    return refresh.rows_inserted + refresh.rows_deleted
+
+
+def bars(newest_first: Sequence[Refresh], values: Sequence[float | None]) -> Bars:
+    """A chart with a bar for each refresh, on a linear scale from 0."""
+    known = sorted(v for v in values if v is not None)
+    most = known[-1] if known else 0.0
+    median = known[len(known) // 2] if known else 0.0
+    step = BARS_WIDTH / max(len(newest_first), 20)
+    made = []
+    for n, (refresh, value) in enumerate(
+        zip(reversed(newest_first), reversed(values), strict=True)
+    ):
+        height = BAR_HEIGHT_MIN
+        if value and most:
+            height = max(BARS_HEIGHT * value / most, BAR_HEIGHT_MIN)
+        top = BARS_HEIGHT - height
+        made.append(Bar(refresh, round(n * step, 2), top, round(step * 0.8, 2), height, value))
+    return Bars(tuple(made), len(known), most, median)
+
+
+def strategies(refreshes: Sequence[Refresh]) -> list[tuple[str, int]]:
+    """The strategies and how often each was used, the most used first."""
+    return sorted(Counter(r.strategy for r in refreshes).items(), key=lambda p: (-p[1], p[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """A refresh on the timeline."""
+
+    refresh: Refresh
+    x: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """The refreshes of one object on the timeline."""
+
+    name: str
+    y: float
+    dots: tuple[Dot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The newest refreshes over time, a lane for each object, the last active first."""
+
+    lanes: tuple[Lane, ...]
+    begin: datetime | None
+    end: datetime | None
+    height: float
+    left_out: int
+
+
+def timeline(newest_first: Sequence[Refresh]) -> Timeline:
+    """Draw refreshes over time; at most LANES_MAX objects."""
+    if not newest_first:
+        return Timeline((), None, None, 0.0, 0)
+    begin, end = newest_first[-1].at, newest_first[0].at
+    span = max(end - begin, timedelta(milliseconds=1))
+    names = list(dict.fromkeys(r.object for r in newest_first))
+    lanes = []
+    for n, name in enumerate(names[:LANES_MAX]):
+        dots = tuple(
+            Dot(r, round(8 + (TIMELINE_WIDTH - 16) * ((r.at - begin) / span), 1))
+            for r in newest_first
+            if r.object == name
+        )
+        lanes.append(Lane(name, n * LANE_HEIGHT, dots))
+    left_out = max(len(names) - LANES_MAX, 0)
+    return Timeline(tuple(lanes), begin, end, len(lanes) * LANE_HEIGHT, left_out)

@@ -1,0 +1,222 @@
+"""One thread that looks at the logs for everybody who has the page open.
+
+Looks are made while somebody watches, at most one every LOOK_SECONDS, and for at most a tenth of
+the time: after a look that took long, the next one waits nine times as long. Without a watcher
+nothing is read. A look that hangs holds up this thread alone: pages show what was seen last, and
+say so, or answer 503 if there is nothing yet.
+
+A :class:`Looker` belongs to one event loop.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol, TypeVar
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.runtime.log_reader import LogReader
+from ctsql.status_page.model import Details, History, Overview
+from ctsql.work import Worker
+
+T = TypeVar("T")
+
+LOOK_SECONDS = 1.0
+REST_FACTOR = 9.0
+"""So a tenth of the time is for looks."""
+ANSWER_SECONDS = 10.0
+"""How long a page waits for the thread when there is nothing else to show."""
+LATE_SECONDS = 2.0
+"""How long a page waits for a new look when there is an older one."""
+PAGES_MAX = 50
+"""How many pages are kept until something changes."""
+
+
+class Ask(Protocol):
+    """Calls a function with a reader of logs, always the same one while it can be used."""
+
+    def __call__(self, question: Callable[[LogReader], T]) -> T:
+        """What the function returns."""
+        raise NotImplementedError
+
+
+class Lookups(Protocol):
+    """What to ask: :class:`ctsql.status_page.lookup.Lookup`."""
+
+    def overview(self, reader: LogReader) -> Overview:
+        """All objects."""
+        raise NotImplementedError
+
+    def details(self, reader: LogReader, object_id: str) -> Details | None:
+        """One object; None if there is none with this id."""
+        raise NotImplementedError
+
+    def history(self, reader: LogReader) -> History:
+        """The warehouse."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was seen last.
+
+    Attributes:
+        number: grows by one with each change. at: seconds of the monotonic clock.
+        problem: why the looks after it failed; None if it is the newest.
+    """
+
+    overview: Overview
+    number: int
+    at: float
+    problem: str | None = None
+
+
+class Looker:
+    """Looks, by a thread of its own."""
+
+    def __init__(self, ask: Ask, lookup: Lookups) -> None:
+        self._ask, self._lookup = ask, lookup
+        self._worker = Worker()
+        self._seen: Seen | None = None
+        self._looking: asyncio.Task[Seen] | None = None
+        self._following: asyncio.Task[None] | None = None
+        self._watchers = 0
+        self._changed = asyncio.Event()
+        self._pages: OrderedDict[tuple[int, str], asyncio.Task[object]] = OrderedDict()
+        self._loop = asyncio.get_running_loop()
+        self.is_closed = False
+
+    def close(self) -> None:
+        """End all waiting for changes; called by any thread."""
+
+        def close() -> None:
+            self.is_closed = True
+            self._watchers = 0
+            self._changed.set()
+
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(close)
+
+    async def _in_thread(self, question: Callable[[LogReader], T]) -> T:
+        """Ask in the thread; raises what the question raises."""
+        loop, done = asyncio.get_running_loop(), asyncio.Event()
+
+        def work() -> T:
+            try:
+                return self._ask(question)
+            finally:
+                loop.call_soon_threadsafe(done.set)
+
+        job = self._worker.submit(work)
+        await done.wait()
+        answer: T = job.result()
+        return answer
+
+    # ---- all objects
+
+    async def seen(self) -> Seen:
+        """What is there now, or was a short time ago.
+
+        Raises:
+            CtsqlError: the logs cannot be read, and nothing was seen before.
+            TimeoutError: the same, as they do not answer.
+        """
+        last = self._seen
+        if last is not None and time.monotonic() - last.at < LOOK_SECONDS:
+            return last
+        look = self._look()
+        if last is None:
+            return await asyncio.wait_for(asyncio.shield(look), ANSWER_SECONDS)
+        try:
+            return await asyncio.wait_for(asyncio.shield(look), LATE_SECONDS)
+        except TimeoutError:
+            age = time.monotonic() - last.at
+            return replace(last, problem=f"The logs have not answered for {age:.0f} seconds.")
+
+    def _look(self) -> "asyncio.Task[Seen]":
+        """The look that is being made, or a new one."""
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look_now())
+        return self._looking
+
+    async def _look_now(self) -> Seen:
+        last = self._seen
+        try:
+            made = await self._in_thread(self._lookup.overview)
+        except CtsqlError as problem:
+            if last is None:
+                raise
+            found = replace(last, problem=problem.message)
+        else:
+            found = Seen(made, 0 if last is None else last.number, 0.0)
+        if last is None or (found.overview, found.problem) != (last.overview, last.problem):
+            found = replace(found, number=0 if last is None else last.number + 1)
+            self._seen = replace(found, at=time.monotonic())
+            self._changed.set()
+            self._changed = asyncio.Event()
+        else:
+            self._seen = replace(found, at=time.monotonic())
+        return self._seen
+
+    # ---- following
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Inside, look again and again."""
+        self._watchers += 1
+        if self._following is None or self._following.done():
+            self._following = asyncio.create_task(self._follow())
+        try:
+            yield
+        finally:
+            self._watchers = max(self._watchers - 1, 0)
+
+    async def _follow(self) -> None:
+        while self._watchers:
+            begun = time.monotonic()
+            with suppress(CtsqlError):  # each page says why, and the next look may see something
+                await asyncio.shield(self._look())
+            took = time.monotonic() - begun
+            await asyncio.sleep(max(LOOK_SECONDS, REST_FACTOR * took))
+
+    async def change_after(self, number: int, seconds: float) -> int:
+        """The number of what was seen last, as soon as it is another one, or after some time."""
+        until = time.monotonic() + seconds
+        while not self.is_closed and (left := until - time.monotonic()) > 0:
+            if self._seen is not None and self._seen.number != number:
+                return self._seen.number
+            if self._following is not None and self._following.done():
+                self._following.result()  # raises what ended it
+            try:
+                await asyncio.wait_for(self._changed.wait(), left)
+            except TimeoutError:
+                break
+        return number
+
+    # ---- one page
+
+    async def details(self, object_id: str) -> Details | None:
+        """The page of one object; None if there is none with this id."""
+        question = partial(self._lookup.details, object_id=object_id)
+        return await self._page(f"object {object_id}", question)
+
+    async def history(self) -> History:
+        """The page of the warehouse."""
+        return await self._page("history", self._lookup.history)
+
+    async def _page(self, name: str, question: Callable[[LogReader], T]) -> T:
+        """An answer, asked for once until something changes."""
+        seen = await self.seen()
+        key = (seen.number, name)
+        task = self._pages.get(key)
+        if task is None or (task.done() and task.exception() is not None):
+            task = asyncio.create_task(self._in_thread(question))
+            self._pages[key] = task
+        self._pages.move_to_end(key)
+        while len(self._pages) > PAGES_MAX:
+            self._pages.popitem(last=False)
+        waited: Awaitable[object] = asyncio.wait_for(asyncio.shield(task), ANSWER_SECONDS)
+        return await waited  # type: ignore[return-value]

@@ -1,0 +1,262 @@
+"""Asks the logs for what the status page shows, by the functions of the system tables.
+
+A :class:`Lookup` remembers the newest commits of each object, so that looking again reads the
+commits that are new, and the objects with what they read, until the catalog changes. It belongs to
+one thread.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import islice
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.times import CLOSED
+from ctsql.planner.explain import explain
+from ctsql.runtime.delta.local_log import NeedsSpark
+from ctsql.runtime.log import clock
+from ctsql.runtime.log.actions import Commit, rows_changed
+from ctsql.runtime.log.protocol import LogTable
+from ctsql.runtime.log_reader import LogReader
+from ctsql.runtime.monitoring.failures import OPEN, FailureRow, failures
+from ctsql.runtime.monitoring.objects import DependencyRow, ObjectRow, dependencies, lags, objects
+from ctsql.runtime.monitoring.refreshes import Refresh, refreshes
+from ctsql.runtime.monitoring.savings import Savings, savings
+from ctsql.runtime.monitoring.status import State
+from ctsql.runtime.monitoring.storage import StorageRow, storage
+from ctsql.runtime.monitoring.wanted import ALL, Bounds, Newest, Wanted
+from ctsql.runtime.statements.show import current_definition
+from ctsql.runtime.subscriptions.cursors import Readers
+from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
+from ctsql.status_page.model import Details, History, Overview, Pace, Reader, Shown, overview
+
+PACE_MS = 60_000
+"""Rows a minute are those of the commits of this long."""
+PACE_COMMITS_MAX = 20
+"""The most commits that one look reads of an object; with more, the rate is that of these."""
+REFRESHES_MAX = 100
+FAILURES_MAX = 20
+_MINUTE_MS = 60_000
+
+
+@dataclass(slots=True)
+class Recent:
+    """The newest commits of one table: instant in milliseconds and rows; the newest first."""
+
+    version: int = -1
+    at: int | None = None
+    commits: deque[tuple[int, int | None]] = field(default_factory=deque)
+
+    def look(self, table: LogTable, now: int) -> None:
+        """Take in the commits behind the version that is known, down to PACE_MS before now."""
+        found: list[tuple[int, int | None]] = []
+        newest = version = table.version()
+        read = 0
+        while version > self.version and read < PACE_COMMITS_MAX:
+            if not table.has(version):
+                break
+            commit = table.commit_at(version)
+            read, version = read + 1, version - 1
+            if not commit.changes_data:
+                continue
+            found.append((commit.time_ms, _rows(commit)))
+            if commit.time_ms < now - PACE_MS:
+                break
+        self.version = newest
+        self.commits.extendleft(reversed(found))
+        if self.commits:
+            self.at = self.commits[0][0]
+        while self.commits and self.commits[-1][0] < now - PACE_MS:
+            self.commits.pop()
+        while len(self.commits) > PACE_COMMITS_MAX:
+            self.commits.pop()
+
+    def pace(self, now: int) -> Pace:
+        """The rate as of an instant."""
+        at = None if self.at is None else datetime.fromtimestamp(self.at / 1000, UTC)
+        return Pace(version=self.version, at=at, rows_per_minute=self._rate(now))
+
+    def _rate(self, now: int) -> float | None:
+        rows = [count for _, count in self.commits]
+        known = [count for count in rows if count is not None]
+        if len(known) < len(rows):
+            return None
+        is_cut = len(rows) == PACE_COMMITS_MAX
+        span = max(now - self.commits[-1][0], 1_000) if is_cut else PACE_MS
+        return sum(known) * _MINUTE_MS / min(span, PACE_MS)
+
+
+def _rows(commit: Commit) -> int | None:
+    """Inserted and deleted rows; None where statistics are missing."""
+    inserted, deleted = rows_changed(commit)
+    return None if inserted is None or deleted is None else inserted + deleted
+
+
+class Lookup:
+    """What is known of one warehouse, by one reader of its logs."""
+
+    def __init__(self) -> None:
+        self._catalog: Catalog | None = None
+        self._objects: list[ObjectRow] = []
+        self._reads: list[DependencyRow] = []
+        self._recent: dict[str, Recent] = {}
+        self._overview: Overview | None = None
+
+    def overview(self, reader: LogReader) -> Overview:
+        """All objects as they are stored now."""
+        with reader.as_stored():
+            catalog = reader.refresh_catalog()
+            now_t = reader.timeline.refresh()
+            if catalog is not self._catalog:
+                self._objects = list(objects(reader, ALL))
+                self._reads = list(dependencies(reader, ALL))
+                self._recent = {i: r for i, r in self._recent.items() if i in catalog.items}
+                self._catalog = catalog
+            opened = failures(reader, Wanted(states=frozenset({OPEN})))
+            made = overview(
+                self._objects, lags(reader, ALL), self._reads, opened, self._paces(reader), now_t
+            )
+        self._overview = made
+        return made
+
+    def details(self, reader: LogReader, object_id: str) -> Details | None:
+        """The page of one object; None if there is none with this id."""
+        seen = self.overview(reader)
+        item = reader.catalog.items.get(object_id)
+        shown = seen.of(object_id)
+        if item is None or shown is None:
+            return None
+        wanted = Wanted(objects=frozenset({str(item.name)}))
+        with reader.as_stored():
+            item = reader.relations.current(item)
+            (row,) = objects(reader, wanted)
+            found = Details(
+                shown=shown,
+                row=row,
+                definition=current_definition(reader, item),
+                plan=_plan(reader, item, shown),
+                refreshes=(),
+                failures=tuple(islice(failures(reader, wanted), FAILURES_MAX)),
+                reads=tuple(_reads_of(seen, object_id)),
+                readers=tuple(_readers_of(reader, seen, object_id)),
+                storage=_stored(reader, wanted),
+            )
+            if shown.state == State.UNREADABLE.value:
+                return found
+            newest = replace(wanted, newest=Newest(REFRESHES_MAX, "at"))
+            first, at = _oldest(reader, item)
+            return replace(
+                found,
+                refreshes=tuple(refreshes(reader, newest)),
+                logged_from=first,
+                logged_at=at,
+            )
+
+    def history(self, reader: LogReader) -> History:
+        """The newest refreshes and failures of all objects, and the files of each."""
+        seen = self.overview(reader)
+        with reader.as_stored():
+            names = frozenset(o.name for o in seen.objects if o.state != State.UNREADABLE.value)
+            wanted = Wanted(objects=names)
+            last = list(refreshes(reader, replace(wanted, newest=Newest(REFRESHES_MAX, "at"))))
+            failed: list[FailureRow] = []
+            for name in sorted(names):
+                one = failures(reader, Wanted(objects=frozenset({name}), at=_since(last)))
+                failed += islice(one, FAILURES_MAX)
+            failed.sort(key=lambda f: f.at, reverse=True)
+            return History(
+                refreshes=tuple(last),
+                failures=tuple(failed[:FAILURES_MAX]),
+                storage=_stored(reader, ALL),
+                savings=_saved(reader, last),
+            )
+
+    def _paces(self, reader: LogReader) -> dict[str, Pace]:
+        now = clock.now_ms()
+        found = {}
+        for item in reader.catalog:
+            if item.location is None or item.problem:
+                continue
+            recent = self._recent.setdefault(item.id, Recent())
+            try:
+                recent.look(reader.relations.table(item), now)
+            except CtsqlError as problem:
+                if problem.condition not in UNREADABLE:
+                    raise
+                continue
+            found[item.id] = recent.pace(now)
+        return found
+
+
+def _since(last: list[Refresh]) -> Bounds:
+    """The instants of some refreshes."""
+    if not last:
+        return Bounds()
+    return Bounds(lower=round(last[-1].at.timestamp() * 1_000_000))
+
+
+def _saved(reader: LogReader, last: list[Refresh]) -> tuple[Savings, ...] | None:
+    """The savings of the objects that some refreshes, the newest first, are of."""
+    since = min((r.t for r in last if r.t is not None), default=None)
+    if since is None:
+        return ()
+    names = {r.object for r in last}
+    items = [i for i in reader.catalog if i.is_run and not i.problem and str(i.name) in names]
+    try:
+        found = savings(reader, sorted(items, key=lambda i: i.name.key), since)
+    except NeedsSpark:
+        return None
+    return tuple(s for s in found if s.refreshes)
+
+
+def _plan(reader: LogReader, item: Item, shown: Shown) -> str | None:
+    """The plan, as EXPLAIN prints it; None for a table, or when it cannot be bound."""
+    planned = (ObjectKind.CONTINUAL_TASK, ObjectKind.MATERIALIZED_VIEW)
+    if item.kind not in planned or shown.state == State.UNREADABLE.value:
+        return None
+    return explain(reader.relations.bound(item).plan)
+
+
+def _reads_of(seen: Overview, object_id: str) -> Iterator[Reader]:
+    for arrow in seen.arrows:
+        read = seen.of(arrow.read)
+        if arrow.reader == object_id and read is not None:
+            yield Reader(read.name, read.kind, arrow.role, None, read.id)
+
+
+def _readers_of(reader: LogReader, seen: Overview, object_id: str) -> Iterator[Reader]:
+    """The objects and the named subscriptions that read an object."""
+    for arrow in seen.arrows:
+        by = seen.of(arrow.reader)
+        if arrow.read == object_id and by is not None:
+            yield Reader(by.name, by.kind, arrow.role, by.complete_through, by.id)
+    for subscription, item, position in Readers(reader).list_all():
+        if item.id == object_id:
+            needs_from = None if position.next == CLOSED else position.needed
+            yield Reader(subscription.name, "subscription", "input", needs_from)
+
+
+def _stored(reader: LogReader, wanted: Wanted) -> tuple[StorageRow, ...] | None:
+    try:
+        return tuple(storage(reader, wanted))
+    except NeedsSpark:
+        return None
+
+
+def _oldest(reader: LogReader, item: Item) -> tuple[int | None, datetime | None]:
+    """The oldest version of an object's log that is readable without a gap, and its instant."""
+    if item.location is None:
+        return None, None
+    table = reader.relations.table(item)
+    first, newest = 0, table.version()
+    while first < newest:  # only the oldest commits of a log are cleaned up, so halving finds it
+        middle = (first + newest) // 2
+        if table.has(middle):
+            newest = middle
+        else:
+            first = middle + 1
+    if not table.has(first):
+        return None, None
+    return first, datetime.fromtimestamp(table.commit_at(first).time_ms / 1000, UTC)

@@ -1,0 +1,241 @@
+"""The values that the status page shows. Pure; times are aware datetimes, Ts are milliseconds."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from ctsql.runtime.monitoring.failures import FailureRow
+from ctsql.runtime.monitoring.objects import REFERENCE, DependencyRow, LagRow, ObjectRow
+from ctsql.runtime.monitoring.refreshes import Refresh
+from ctsql.runtime.monitoring.savings import Savings
+from ctsql.runtime.monitoring.status import State
+from ctsql.runtime.monitoring.storage import StorageRow
+
+STORED = "stored"
+"""The state of a table: nothing computes it, so it cannot be late."""
+_WORST_FIRST = (
+    State.FAILED.value,
+    State.UNREADABLE.value,
+    State.BEHIND.value,
+    State.SUSPENDED.value,
+    State.UP_TO_DATE.value,
+    State.FINISHED.value,
+    STORED,
+)
+PROBLEMS = (State.FAILED.value, State.UNREADABLE.value)
+"""The states that need somebody."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """What stops an object.
+
+    Attributes:
+        since: the instant at which it was recorded; None if it was not.
+        line, column: in the definition, from 1. what_to_do: what to type.
+    """
+
+    condition: str
+    message: str
+    t: int | None
+    since: datetime | None = None
+    detail: str | None = None
+    line: int | None = None
+    column: int | None = None
+    what_to_do: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """The newest commits of an object.
+
+    Attributes:
+        version: of its Delta table. at: the instant of the last commit that changed rows.
+        rows_per_minute: inserted and deleted; None where statistics are missing.
+    """
+
+    version: int
+    at: datetime | None
+    rows_per_minute: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """One object of the graph."""
+
+    id: str
+    name: str
+    kind: str
+    state: str
+    comment: str | None = None
+    lag_seconds: float = 0.0
+    lag_commits: int = 0
+    upper: int | None = None
+    complete_through: int | None = None
+    pace: Pace | None = None
+    problem: Problem | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """``reader`` reads ``read``, by object id; role as in system.dependencies."""
+
+    read: str
+    reader: str
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """All objects, the worst state first, and the newest T of the warehouse."""
+
+    objects: tuple[Shown, ...]
+    arrows: tuple[Arrow, ...]
+    now_t: int
+
+    def of(self, object_id: str) -> Shown | None:
+        """The object with an id."""
+        return next((o for o in self.objects if o.id == object_id), None)
+
+    def reads_of(self, object_id: str) -> str:
+        """The names of what an object reads; references in parentheses."""
+        by_id = {o.id: o.name for o in self.objects}
+        reads = [a for a in self.arrows if a.reader == object_id and a.read in by_id]
+        return ", ".join(
+            f"({by_id[a.read]})" if a.role == REFERENCE else by_id[a.read] for a in reads
+        )
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of tasks and views in each state, the worst first."""
+        states = [o.state for o in self.objects if o.state != STORED]
+        return {s: states.count(s) for s in _WORST_FIRST if s in states}
+
+    @property
+    def problems(self) -> tuple[Shown, ...]:
+        """Those that need somebody."""
+        return tuple(o for o in self.objects if o.state in PROBLEMS)
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Who reads an object, and the T from which it still needs it."""
+
+    name: str
+    kind: str
+    role: str
+    needs_from: int | None
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Details:
+    """The page of one object.
+
+    Attributes:
+        definition: as typed. plan: None for what has none.
+        refreshes, failures: the last ones, the newest first.
+        reads: what it reads, each with the role.
+        storage: None when its log alone does not list the files.
+        logged_from, logged_at: the oldest version that can still be read, and its instant.
+    """
+
+    shown: Shown
+    row: ObjectRow
+    definition: str
+    plan: str | None
+    refreshes: tuple[Refresh, ...]
+    failures: tuple[FailureRow, ...]
+    reads: tuple[Reader, ...]
+    readers: tuple[Reader, ...]
+    storage: tuple[StorageRow, ...] | None
+    logged_from: int | None = None
+    logged_at: datetime | None = None
+
+    @property
+    def needed_from(self) -> int | None:
+        """The T through which the slowest reader has read."""
+        return min((r.needs_from for r in self.readers if r.needs_from is not None), default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """The page of the warehouse.
+
+    Attributes:
+        refreshes: the newest ones of all objects. failures, savings: since the first of these.
+        storage, savings: None where the logs alone do not tell.
+    """
+
+    refreshes: tuple[Refresh, ...]
+    failures: tuple[FailureRow, ...]
+    storage: tuple[StorageRow, ...] | None
+    savings: tuple[Savings, ...] | None
+
+
+def overview(
+    rows: Sequence[ObjectRow],
+    lags: Iterable[LagRow],
+    dependencies: Iterable[DependencyRow],
+    opened: Iterable[FailureRow],
+    paces: Mapping[str, Pace],
+    now_t: int,
+) -> Overview:
+    """The graph, from rows of system tables.
+
+    Args:
+        opened: open failures. paces: by object id.
+    """
+    ids = {row.object: row.object_id for row in rows}
+    lag_of = {lag.object: lag for lag in lags}
+    failure_of = {failure.object: failure for failure in opened}
+    found = [
+        _shown(row, lag_of.get(row.object), failure_of.get(row.object), paces.get(row.object_id))
+        for row in rows
+    ]
+    places = {state: n for n, state in enumerate(_WORST_FIRST)}
+    found.sort(key=lambda o: (places[o.state], -o.lag_seconds, o.name))
+    arrows = {
+        Arrow(ids[d.reads], ids[d.object], d.role)
+        for d in dependencies
+        if d.reads in ids and d.object in ids
+    }
+    ordered = sorted(arrows, key=lambda a: (a.read, a.reader, a.role))
+    return Overview(tuple(found), tuple(ordered), now_t)
+
+
+def _shown(
+    row: ObjectRow, lag: LagRow | None, failure: FailureRow | None, pace: Pace | None
+) -> Shown:
+    return Shown(
+        id=row.object_id,
+        name=row.object,
+        kind=row.kind,
+        state=STORED if lag is None else lag.state,
+        comment=row.comment,
+        lag_seconds=0.0 if lag is None else lag.lag_seconds,
+        lag_commits=0 if lag is None else lag.lag_versions,
+        upper=None if lag is None else lag.upper,
+        complete_through=None if lag is None else lag.complete_through,
+        pace=pace,
+        problem=None if lag is None else _problem(lag, failure),
+    )
+
+
+def _problem(lag: LagRow, failure: FailureRow | None) -> Problem | None:
+    if lag.error_condition is None:
+        return None
+    if failure is None:
+        return Problem(
+            condition=lag.error_condition, message=lag.error_message or "", t=lag.error_t
+        )
+    return Problem(
+        condition=failure.condition,
+        message=failure.message,
+        t=failure.t,
+        since=failure.at,
+        detail=failure.detail,
+        line=failure.line,
+        column=failure.column,
+        what_to_do=failure.what_to_do,
+    )

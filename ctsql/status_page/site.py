@@ -1,0 +1,205 @@
+"""The pages: HTML from templates, the style sheet and the script, and the stream of changes.
+
+    GET /                 the graph and all objects
+    GET /object/ID        one object, by its id: a name would be in the addresses that proxies log
+    GET /warehouse        timeline, savings, storage
+    GET /events           server-sent events: ``changed`` with a number whenever something changed
+    GET /static/FILE      the style sheet, the script, the icon
+
+A page is whole HTML without the script. The script hears of a change, gets the page again, and puts
+the parts of it that differ in place.
+"""
+
+import hashlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.status_page import drawing, words
+from ctsql.status_page.access import Guard
+from ctsql.status_page.looker import Ask, Looker, Lookups
+
+KINDS = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
+PROBLEMS_MAX = 10
+"""How many failed objects are told of in full before the graph."""
+STREAMS_MAX = 100
+"""The most browsers that are told of changes at a time."""
+BEAT_SECONDS = 10.0
+"""The longest silence on a stream; it shows that the connection is alive."""
+
+
+class Site:
+    """The pages of one warehouse.
+
+    Args:
+        ask, lookup: see :mod:`ctsql.status_page.looker`. title: the warehouse's name.
+    """
+
+    def __init__(self, ask: Ask, lookup: Lookups, title: str) -> None:
+        self._ask, self._lookup, self._title = ask, lookup, title
+        self._looker: Looker | None = None
+        self._streams = 0
+        folder = files("ctsql.status_page") / "static"
+        self._files = {name: (folder / name).read_bytes() for name in KINDS}
+        self._templates = _environment(
+            hashlib.sha256(b"".join(self._files.values())).hexdigest()[:12]
+        )
+
+    @property
+    def looker(self) -> Looker:
+        """Made in the event loop that serves."""
+        if self._looker is None:
+            self._looker = Looker(self._ask, self._lookup)
+        return self._looker
+
+    def close(self) -> None:
+        """End the streams of changes; called by another thread than that which serves."""
+        if self._looker is not None:
+            self._looker.close()
+
+    def app(self, *, token: str | None, hosts: frozenset[str]) -> Guard:
+        """The application; nothing of it is outside the guard, the page of a defect included."""
+        routes = [
+            Route("/", self._overview, methods=["GET"]),
+            Route("/warehouse", self._warehouse, methods=["GET"]),
+            Route("/object/{id}", self._object, methods=["GET"]),
+            Route("/events", self._events, methods=["GET"]),
+            Route("/static/{name}", self._file, methods=["GET"]),
+        ]
+        handlers: dict[Any, Callable[[Request, Exception], Any]] = {
+            CtsqlError: self._unreadable,
+            TimeoutError: self._unreadable,
+            HTTPException: self._refused,
+        }
+        pages = Starlette(routes=routes, exception_handlers=handlers)
+        return Guard(pages, token=token, hosts=hosts)
+
+    def _page(self, template: str, status: int = 200, **given: object) -> HTMLResponse:
+        text = self._templates.get_template(template).render(
+            title=self._title, looked_at=datetime.now(UTC), **given
+        )
+        return HTMLResponse(text, status, {"cache-control": "no-store"})
+
+    async def _overview(self, _: Request) -> Response:
+        seen = await self.looker.seen()
+        return self._page("overview.html", seen=seen, graph=drawing.graph(seen.overview))
+
+    async def _object(self, request: Request) -> Response:
+        seen = await self.looker.seen()
+        found = await self.looker.details(request.path_params["id"])
+        if found is None:
+            raise HTTPException(404, "There is no such object; it may have been dropped.")
+        last = found.refreshes
+        return self._page(
+            "object.html",
+            seen=seen,
+            found=found,
+            seconds=drawing.bars(last, [drawing.seconds_of(r) for r in last]),
+            rows=drawing.bars(last, [drawing.rows_of(r) for r in last]),
+            strategies=drawing.strategies(last),
+        )
+
+    async def _warehouse(self, _: Request) -> Response:
+        seen = await self.looker.seen()
+        found = await self.looker.history()
+        ids = {o.name: o.id for o in seen.overview.objects}
+        return self._page(
+            "warehouse.html",
+            seen=seen,
+            found=found,
+            ids=ids,
+            timeline=drawing.timeline(found.refreshes),
+            strategies=drawing.strategies(found.refreshes),
+        )
+
+    async def _events(self, _: Request) -> Response:
+        if self._streams >= STREAMS_MAX:
+            raise HTTPException(503, "Too many pages are open; this one is as of when it came.")
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        return StreamingResponse(self._changes(), 200, headers, "text/event-stream")
+
+    async def _changes(self) -> AsyncIterator[str]:
+        async with self._counted():
+            number = -1
+            with self.looker.watching():
+                yield "retry: 2000\n\n"
+                while not self.looker.is_closed:
+                    new = await self.looker.change_after(number, BEAT_SECONDS)
+                    yield f"event: {'beat' if new == number else 'changed'}\ndata: {new}\n\n"
+                    number = new
+
+    @asynccontextmanager
+    async def _counted(self) -> AsyncIterator[None]:
+        self._streams += 1
+        try:
+            yield
+        finally:
+            self._streams -= 1
+
+    async def _file(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in self._files:
+            raise HTTPException(404, "There is no such file.")
+        headers = {"cache-control": "private, max-age=31536000, immutable"}
+        return Response(self._files[name], 200, headers, KINDS[name])
+
+    async def _unreadable(self, _: Request, problem: Exception) -> Response:
+        """The logs cannot be read, and there is nothing to show."""
+        known = isinstance(problem, CtsqlError)
+        return self._page(
+            "problem.html",
+            503,
+            message=problem.message if known else "the logs of the warehouse do not answer",  # type: ignore[attr-defined]
+            detail=problem.detail if known else "",  # type: ignore[attr-defined]
+            hint=problem.hint if known else "",  # type: ignore[attr-defined]
+        )
+
+    async def _refused(self, request: Request, problem: Exception) -> Response:
+        assert isinstance(problem, HTTPException)
+        if request.url.path.startswith(("/events", "/static")):
+            return PlainTextResponse(problem.detail, problem.status_code)
+        return self._page(
+            "problem.html", problem.status_code, message=problem.detail, detail="", hint=""
+        )
+
+
+def _environment(version: str) -> Environment:
+    """The templates; every value is escaped.
+
+    Args:
+        version: of the files, so that a browser keeps no old ones.
+    """
+    made = Environment(
+        loader=PackageLoader("ctsql.status_page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals |= {"version": version, "problems_max": PROBLEMS_MAX}
+    made.globals |= {"node_width": drawing.NODE_WIDTH, "node_height": drawing.NODE_HEIGHT}
+    made.globals |= {"bars_width": drawing.BARS_WIDTH, "bars_height": drawing.BARS_HEIGHT}
+    made.globals |= {"timeline_width": drawing.TIMELINE_WIDTH}
+    for name in (
+        "brief",
+        "duration",
+        "number",
+        "size",
+        "instant",
+        "clock_text",
+        "sentences",
+        "slug",
+    ):
+        made.filters[name] = getattr(words, name)
+    made.globals["parts"] = made.get_template("parts.html").module
+    return made
