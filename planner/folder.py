@@ -159,6 +159,8 @@ class _Found:
             match statement := parse(span):
                 case _ if isinstance(statement, self.also):
                     self.others.append(Other(statement=statement, schema=schema))
+                case st.Test():
+                    pass  # it defines nothing
                 case st.UseSchema():
                     schema = statement.name
                 case st.CreateSchema():

@@ -19,6 +19,7 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.binding import qualify
 from ctsql.planner.folder import Definition, Folder
 from ctsql.planner.syntax import ast as st, splice
+from ctsql.planner.syntax.statements.options import LOCATION
 from ctsql.planner.syntax.tokens.token_reader import bad_option, invalid
 
 START_MS = times.parse_time("2026-01-01 00:00:00")
@@ -90,7 +91,7 @@ def plan_test(test: st.Test, schema: str, folder: Folder) -> TestPlan:
         test=test,
         schema=schema,
         stand_ins=tuple(stand_ins.values()),
-        definitions=tuple(_without_feed(d) for d in definitions),
+        definitions=tuple(_detached(d) for d in definitions),
         step_times=tuple(_times(test.steps)),
     )
 
@@ -232,7 +233,7 @@ def made_for_columns(name: Name, folder: Folder, span: Span) -> list[Definition]
     """What must be made to know the columns of an object of the folder, in order; raises so."""
     definitions = folder.closure([name])
     check_made(definitions, {n for d in folder.definitions for n in d.names}, span)
-    return [_without_feed(d) for d in definitions]
+    return [_detached(d) for d in definitions]
 
 
 def _unknown(span: Span, name: Name, known: Iterable[Name]) -> Exception:
@@ -250,12 +251,17 @@ def _how_to_give(name: Name) -> str:
     return f"To give it rows: GIVEN {name} (id INT, ...) VALUES (...)"
 
 
-def _without_feed(made: Definition) -> Definition:
-    """The definition without the files or messages that would come into its table."""
+def _detached(made: Definition) -> Definition:
+    """The definition without what is outside: where files or messages come from, where rows go."""
     statement = made.statement
-    if isinstance(statement, st.CreateTable) and statement.feed is not None:
-        return replace(made, statement=replace(statement, feed=None))
-    return made
+    match statement:
+        case st.CreateTable(feed=feed) if feed is not None:
+            return replace(made, statement=replace(statement, feed=None))
+        case st.CreateMaterializedView() | st.CreateContinualTask():
+            options = tuple(o for o in statement.options if o.name != LOCATION)
+            return replace(made, statement=replace(statement, options=options))
+        case _:
+            return made
 
 
 def at_time(text: st.SqlText, time: int) -> st.SqlText:

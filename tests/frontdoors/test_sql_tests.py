@@ -137,7 +137,6 @@ def connection(tmp_path: Path) -> Iterator[Connection]:
 
 
 @pytest.mark.spark
-@pytest.mark.core
 def test_tests_pass_and_fail_as_they_must(folder: Path, connection: Connection) -> None:
     """A name says what must come of its test: ``ok``, or ``fails`` with a part of what is said."""
     told: list[Outcome] = []

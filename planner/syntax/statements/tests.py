@@ -16,6 +16,7 @@ A change is SQL of the user's, so its end is found by the word that begins the n
 parentheses: THEN that belongs to no WHEN, EXPECT, GIVEN, and AND in front of another change.
 """
 
+from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
@@ -140,11 +141,24 @@ def _rows(cursor: Cursor, edits: list[st.Edit]) -> st.SqlText:
     """Read VALUES (...), ... or AS (query); the word AS is cut from what Spark runs."""
     if cursor.at("VALUES"):
         tokens = cursor.until(_end_of_part(cursor), "rows")
-        return analyse(span_of(tokens), form="query", tokens=tokens)
+        try:
+            return analyse(span_of(tokens), form="query", tokens=tokens)
+        except CtsqlError as problem:
+            _refuse_slip(tokens, problem)
+            raise
     if not cursor.at("AS"):
         cursor.fail("VALUES or AS (query)", known=("VALUES", "AS"))
     edits.append(st.Edit(span=cursor.take().span, text=""))
     return _query(cursor)[0]
+
+
+def _refuse_slip(tokens: Tokens, cause: CtsqlError) -> None:
+    """Raise SYNTAX_ERROR at a word behind VALUES that is nearly one which begins another part."""
+    for index, token in tk.at_depth_0(tokens):
+        near = did_you_mean(token.upper, _PARTS) if index and token.kind is Kind.WORD else ""
+        if near and cause.condition == "SYNTAX_ERROR":
+            message = f'found "{token.text}", expected THEN or EXPECT'
+            raise syntax_error(token.span, message, hint=near, cause=cause)
 
 
 def _query(cursor: Cursor) -> tuple[st.SqlText, Tokens]:

@@ -115,3 +115,10 @@ def test_refused(texts: tuple[str, ...], condition: str, told: str) -> None:
     assert caught.value.condition == condition
     assert told in f"{caught.value.detail} {caught.value.hint}"
     assert caught.value.span is not None
+
+
+def test_tests_define_nothing() -> None:
+    """They may stand among definitions, and only who asks for them is given them."""
+    text = "CREATE TABLE t (n INT); TEST 'a' EXPECT NO ROWS IN t;"
+    assert read_folder([Source(text)]).others == ()
+    assert len(read_folder([Source(text)], also=(st.Test,)).others) == 1

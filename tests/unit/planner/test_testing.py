@@ -78,6 +78,22 @@ def test_no_file_comes_into_a_table() -> None:
     assert "FROM FILES" not in splice(made.statement.text.span, made.statement.text.edits).text
 
 
+def test_no_output_is_written_where_the_folder_says() -> None:
+    """A test's own warehouse has all its tables."""
+    folder = (
+        "CREATE TABLE t (k INT);"
+        "CREATE MATERIALIZED VIEW v WITH (LOCATION = '/prod/v', REFRESH EVERY '1 day') "
+        "AS SELECT k FROM t;"
+        "CREATE CONTINUAL TASK c (k INT) ON INPUT t WITH (LOCATION = '/prod/c') AS "
+        "(INSERT INTO c SELECT k FROM t);"
+    )
+    options = []
+    for made in _plan("EXPECT c AS (SELECT k FROM v)", folder=folder).definitions:
+        if isinstance(made.statement, st.CreateMaterializedView | st.CreateContinualTask):
+            options += [o.name for o in made.statement.options]
+    assert options == ["REFRESH"]
+
+
 def test_steps_are_a_second_apart_unless_they_say() -> None:
     """The objects are made a second before the first."""
     plan = _plan(

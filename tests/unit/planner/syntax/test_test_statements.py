@@ -118,6 +118,8 @@ WRONG = [
     ("TEST 'it'", "", "expected GIVEN or EXPECT"),
     ("TEST 'it' GIVN t VALUES (1)", "GIVN", "expected GIVEN or EXPECT"),
     ("TEST 'it' GIVEN t VALUES (1)", "", "expected EXPECT"),
+    (START + "EXPCT x VALUES (1)", "EXPCT", "expected THEN or EXPECT"),
+    (START + "THN t VALUES (1) EXPECT NO ROWS IN t", "THN", "expected THEN or EXPECT"),
     ("TEST 'it' GIVEN t", "", "expected VALUES or AS (query)"),
     ("TEST 'it' GIVEN t VALUSE (1)", "VALUSE", "expected VALUES or AS (query)"),
     ("TEST 'it' GIVEN DELETE t", "t", "expected FROM"),
