@@ -13,7 +13,7 @@ from typing import Any
 
 from ctsql.catalog.errors import CatalogError, CtsqlError, error
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, did_you_mean, fold
-from ctsql.catalog.schemas import Column
+from ctsql.catalog.schemas import Column, Schema
 from ctsql.catalog.spans import Span
 from ctsql.catalog.subscriptions import Subscription
 from ctsql.catalog.times import to_iso
@@ -53,11 +53,16 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """An earlier definition of a task: it still runs at the times it was in force."""
+    """An earlier definition of a task: it still runs at the times it was in force.
+
+    Attributes:
+        columns: those of each output by it, in order; empty where they are as they are now.
+    """
 
     number: int
     definition: str
     reads: tuple[Reading, ...]
+    columns: tuple[Schema, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +106,8 @@ class Item:
 
     Attributes:
         id: never changes and is never used again.
+        columns: of an output of a task those of the newest definition, also where that is not in
+            force yet; :meth:`Catalog.as_of` has those of another one.
         definition: the statement that made it, as typed; empty for an attached table.
         search_schema: the schema in which unqualified names of the definition were looked up.
         location: the Delta table that holds its rows; None for a view.
@@ -169,8 +176,10 @@ class Item:
         """The item with the definition of that number, or with the oldest one that is known."""
         known = sorted(self.revisions, key=lambda r: r.number)
         found = next((r for r in reversed(known) if r.number <= number), known[0])
+        is_output = bool(found.columns) and not self.outputs
         return replace(
             self,
+            columns=found.columns[0] if is_output else self.columns,
             definition=found.definition,
             reads=found.reads,
             revision=found.number,
@@ -228,9 +237,7 @@ class Item:
         if self.revision:
             kept = {
                 "revision": self.revision,
-                "earlier": [
-                    [r.number, r.definition, _readings_json(r.reads)] for r in self.earlier
-                ],
+                "earlier": [_revision_json(r) for r in self.earlier],
             }
             if self.own_reads is not None:
                 kept["own_reads"] = _readings_json(self.own_reads)
@@ -281,10 +288,7 @@ class Item:
                 created=raw["created"],
                 comment=raw["comment"],
                 revision=int(raw.get("revision", 0)),
-                earlier=tuple(
-                    Revision(number=n, definition=d, reads=_readings(r))
-                    for n, d, r in raw.get("earlier", ())
-                ),
+                earlier=tuple(map(_revision, raw.get("earlier", ()))),
                 own_reads=_readings(raw["own_reads"]) if "own_reads" in raw else None,
                 outputs=tuple(raw.get("outputs", ())),
                 table_id=raw.get("table_id"),
@@ -356,6 +360,25 @@ def _feed(raw: dict[str, Any]) -> FileSource | KafkaSource | None:
 
 def _pairs(raw: list[Any]) -> tuple[tuple[str, str], ...]:
     return tuple((name, value) for name, value in raw)
+
+
+def _revision_json(revision: Revision) -> list[Any]:
+    """An older program refuses an entry with columns, by its name, as it would ignore them."""
+    told = [revision.number, revision.definition, _readings_json(revision.reads)]
+    columns = [[c.to_json() for c in schema] for schema in revision.columns]
+    return [*told, columns] if columns else told
+
+
+def _revision(raw: list[Any]) -> Revision:
+    number, definition, reads, *columns = raw
+    return Revision(
+        number=number,
+        definition=definition,
+        reads=_readings(reads),
+        columns=tuple(
+            tuple(map(Column.from_json, schema)) for schema in (columns[0] if columns else ())
+        ),
+    )
 
 
 def _readings_json(reads: Iterable[Reading]) -> list[list[Any]]:
@@ -522,6 +545,16 @@ class Catalog:
     def outputs_of(self, task: Item) -> list[Item]:
         """The outputs of a task that are objects of their own, in order; none for others."""
         return [self.items[object_id] for object_id in task.outputs]
+
+    def as_of(self, task: Item, number: int) -> list[Item]:
+        """A task by one of its definitions, and its outputs with the columns of that."""
+        then = task.at_revision(number)
+        found = next((r for r in task.revisions if r.number == then.revision), None)
+        outputs = self.outputs_of(task)
+        if found is None or not found.columns or not outputs:
+            return [then, *outputs]
+        pairs = zip(outputs, found.columns, strict=True)
+        return [then, *(replace(output, columns=columns) for output, columns in pairs)]
 
     def going_with(self, object_ids: Iterable[str]) -> list[Item]:
         """The objects and all that is dropped with them, each once.

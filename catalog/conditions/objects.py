@@ -4,6 +4,14 @@ from ctsql.catalog.error_classes import CatalogError, Condition
 
 OBJECTS: tuple[Condition, ...] = (
     Condition(
+        "ALTERED_MEANWHILE",
+        "40001",
+        CatalogError,
+        message='{kind} "{name}" was altered by another process meanwhile',
+        detail="{detail}",
+        hint="Run the statement again.",
+    ),
+    Condition(
         "COLUMNS_IN_USE",
         "2BP01",
         CatalogError,

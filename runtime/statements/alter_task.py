@@ -6,6 +6,9 @@ the catalog; bind it to a new T. A crash before the last step changes nothing: a
 a T never runs.
 
 If the old definition has failed at some T, the new one is in force from that T on.
+
+CREATE OR REPLACE may add columns at the end of the outputs: then the tables get them before the T
+is bound (:mod:`ctsql.runtime.warehouse.output_columns`).
 """
 
 from collections.abc import Callable, Sequence
@@ -16,8 +19,9 @@ from pyspark.sql import types as T
 from ctsql.catalog.errors import CtsqlError, DataError, error
 from ctsql.catalog.items import Catalog, Item, ObjectKind, Revision
 from ctsql.catalog.names import fold, quote
-from ctsql.catalog.schemas import Column, same_columns
+from ctsql.catalog.schemas import Column, Schema, same_columns
 from ctsql.catalog.spans import Source, Span
+from ctsql.catalog.times import TIME_MAX
 from ctsql.planner.binding import Bound, bind_task, qualify
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.syntax import ast as st, parse, splice
@@ -29,9 +33,11 @@ from ctsql.runtime.statements.name_resolution import Namespace, OnNames
 from ctsql.runtime.statements.show import current_definition
 from ctsql.runtime.tasks.progress import complete_through, failure_of
 from ctsql.runtime.tasks.sink import TaskSink
+from ctsql.runtime.warehouse.output_columns import check_takes, ensure_columns
 from ctsql.runtime.warehouse.timeline import TaskState
 
 DONE = "ALTER CONTINUAL TASK"
+_ELSEWHERE = "Make a task under another name, let its readers read that one, then drop this one."
 
 
 class TaskAlteration(OnNames):
@@ -63,15 +69,18 @@ class TaskAlteration(OnNames):
         """CREATE OR REPLACE of a task that is there; False when the statement says the same.
 
         Raises:
-            NOT_SUPPORTED: it has other inputs, columns or outputs, or its names are looked up in
-                another schema; nothing is changed.
+            NOT_SUPPORTED: it has other inputs or outputs, columns that are not those which are
+                there with others behind them, or its names are looked up in another schema;
+                nothing is changed.
         """
         item, old = self._definition(statement.target)
         self._check_same_shape(item, old, statement)
-        if _words(item, statement) == _words(item, old):
+        columns = self._check_columns(item, statement)
+        grown = item if item.outputs else replace(item, columns=columns[0])
+        if _words(grown, statement) == _words(item, old):
             return False
-        text = splice(statement.span, _column_list(item, statement)).text
-        self._redefine(item, text, statement.body)
+        text = splice(statement.span, _column_list(grown, statement)).text
+        self._redefine(item, text, statement.body, columns)
         return True
 
     def says_the_same(self, statement: st.CreateContinualTask) -> bool:
@@ -101,20 +110,33 @@ class TaskAlteration(OnNames):
         text = current_definition(self.engine, self.engine.relations.current(item))
         return item, _parse(text, item)
 
-    def _redefine(self, item: Item, text: str, body: tuple[st.BodyStatement, ...] | None) -> str:
+    def _redefine(
+        self,
+        item: Item,
+        text: str,
+        body: tuple[st.BodyStatement, ...] | None,
+        columns: tuple[Schema, ...] = (),
+    ) -> str:
         """Put another definition in force from the next T on.
 
         Args:
             body: its body in the user's own statement, so that errors point there.
+            columns: of each output by it; empty where they stay as they are.
         """
         engine = self.engine
         statement = _parse(text, item)
-        bound = self._bind(item, replace(statement, body=body) if body else statement)
+        outputs = self._outputs(item)
+        columns = columns or tuple(o.columns for o in outputs)
+        bound = self._bind(item, replace(statement, body=body) if body else statement, columns)
         self._check_cycle(item, bound, statement.target.span)
         failed_at = self._bring_up(item)
-        number = self._add(item, text, bound)
+        number = self._add(item, text, bound, columns)
+        for output, wanted in zip(outputs, columns, strict=True):
+            if wanted != output.columns:
+                ensure_columns(engine.warehouse, output, wanted)
 
         def put_in_force(state: TaskState, now: int) -> TaskState:
+            self._check_only_added(item, state, columns)
             start = now if failed_at is None else failed_at
             return replace(state, revisions=(*state.revisions, (start, number)))
 
@@ -126,10 +148,33 @@ class TaskAlteration(OnNames):
         self._forget(item)
         return DONE
 
-    def _bind(self, item: Item, statement: st.CreateContinualTask) -> Bound:
-        engine = self.engine
-        binder = Namespace(engine, item.search_schema).binder()
-        return bind_task(binder, statement, item, engine.catalog.outputs_of(item))
+    def _bind(
+        self, item: Item, statement: st.CreateContinualTask, columns: tuple[Schema, ...]
+    ) -> Bound:
+        binder = Namespace(self.engine, item.search_schema).binder()
+        pairs = zip(self._outputs(item), columns, strict=True)
+        grown = [replace(output, columns=wanted) for output, wanted in pairs]
+        own = item if item.outputs else grown[0]
+        return bind_task(binder, statement, own, grown if item.outputs else [])
+
+    def _check_only_added(self, item: Item, state: TaskState, columns: tuple[Schema, ...]) -> None:
+        """Raise if another definition has come into force, with columns that are not among these.
+
+        The catalog is read again where it does not have that definition yet.
+        """
+        number = state.revision_at(TIME_MAX)
+        newest = self.engine.catalog_store.load()
+        if item.id not in newest.items:
+            return  # it was dropped, and nothing of it runs
+        then, *outputs = newest.as_of(newest.items[item.id], number)
+        for output, wanted in zip(outputs or [then], columns, strict=True):
+            if wanted[: len(output.columns)] != output.columns:
+                raise error(
+                    "ALTERED_MEANWHILE",
+                    kind=item.kind.value,
+                    name=str(item.name),
+                    detail=f"It writes {_shape(output)} now.",
+                )
 
     def _check_same_shape(
         self, item: Item, old: st.CreateContinualTask, new: st.CreateContinualTask
@@ -154,36 +199,59 @@ class TaskAlteration(OnNames):
             names = (qualify(i.ref, schema) for i in statement.inputs)
             return sorted(found.id for n in names if (found := catalog.find(n)) is not None)
 
-        elsewhere = (
-            "Make a task under another name, let its readers read that one, then drop this one."
-        )
         if ids(new) != ids(old):
             raise _cannot_replace(
                 new.inputs[0].ref.span,
                 "another input for a continual task that is there",
                 f'What "{item.name}" holds came from '
                 f"{', '.join(i.ref.span.text for i in old.inputs)}.",
-                elsewhere,
+                _ELSEWHERE,
             )
-        stored = catalog.outputs_of(item)
-        same = [qualify(o.target, schema) for o in new.outputs] == [o.name for o in stored]
-        if same:
-            binder = Namespace(self.engine, schema).binder()
-            fresh = [replace(o, columns=()) for o in stored]
-            made = bind_task(binder, new, replace(item, columns=()), fresh)
-            written = [o.columns for o in made.task.outputs] or [made.columns]
-            pairs = zip(stored or [item], written, strict=True)
-            same = all(
-                same_columns(_spelled(output.columns), _spelled(columns))
-                for output, columns in pairs
-            )
-        if not same:
+        made = [qualify(o.target, schema) for o in new.outputs]
+        if made != [o.name for o in catalog.outputs_of(item)]:
             raise _cannot_replace(
                 new.target.span,
-                "other columns for a continual task that is there",
-                f"It writes {', '.join(_shape(o) for o in stored or [item])}.",
-                elsewhere,
+                "other outputs for a continual task that is there",
+                f"It writes {', '.join(_shape(o) for o in self._outputs(item))}.",
+                _ELSEWHERE,
             )
+
+    def _outputs(self, item: Item) -> list[Item]:
+        """The objects that hold a task's rows, in order."""
+        return self.engine.catalog.outputs_of(item) or [item]
+
+    def _check_columns(self, item: Item, new: st.CreateContinualTask) -> tuple[Schema, ...]:
+        """The columns of each output by a new definition, which may add some at the end."""
+        stored = self._outputs(item)
+        fresh = [replace(o, columns=()) for o in stored if item.outputs]
+        binder = Namespace(self.engine, item.search_schema).binder()
+        made = bind_task(binder, new, replace(item, columns=()), fresh).task
+        found = []
+        for output, written in zip(stored, made.written, strict=True):
+            kept, added = (
+                written.columns[: len(output.columns)],
+                written.columns[len(output.columns) :],
+            )
+            if not same_columns(_spelled(output.columns), _spelled(kept)):
+                raise _cannot_replace(
+                    new.target.span,
+                    "other columns for a continual task that is there",
+                    f"It writes {_shape(output)}. Columns may be added at the end.",
+                    _ELSEWHERE,
+                )
+            refused = next((c for c in added if not c.nullable), None)
+            if refused is not None:
+                raise _cannot_replace(
+                    new.target.span,
+                    f'a NOT NULL column "{refused.name}" for a continual task that is there',
+                    f'Rows that "{output.name}" holds have NULL in it.',
+                    "Leave out NOT NULL, or make a task under another name.",
+                )
+            columns = (*output.columns, *added)
+            if added:
+                check_takes(self.engine.warehouse, output, columns)
+            found.append(columns)
+        return tuple(found)
 
     def _check_cycle(self, item: Item, bound: Bound, span: Span) -> None:
         """Raise RECURSIVE_DEFINITION if the new body reads something that reads the task."""
@@ -211,8 +279,8 @@ class TaskAlteration(OnNames):
         failure = failure_of(engine.warehouse, item)
         return None if failure is None else failure.time
 
-    def _add(self, item: Item, text: str, bound: Bound) -> int:
-        """Add the definition to the catalog; returns its number."""
+    def _add(self, item: Item, text: str, bound: Bound, columns: tuple[Schema, ...]) -> int:
+        """Add the definition to the catalog, where nobody sees it yet; returns its number."""
         added = 0
 
         def add_revision(current: Catalog) -> Catalog:
@@ -223,7 +291,14 @@ class TaskAlteration(OnNames):
             assert now is not None  # or get() has raised
             added = now.revision + 1
             newest = Revision(number=added, definition=text, reads=bound.reads)
-            return current.with_item(now.with_revisions(newest, now.revisions))
+            outputs = current.outputs_of(now) or [now]
+            before = tuple(o.columns for o in outputs)
+            earlier = now.revisions
+            if before != columns:
+                earlier = tuple(replace(r, columns=r.columns or before) for r in earlier)
+            pairs = zip(outputs, columns, strict=True)
+            grown = current.with_items(replace(o, columns=wanted) for o, wanted in pairs)
+            return grown.with_item(grown.items[item.id].with_revisions(newest, earlier))
 
         self.engine.catalog_store.change(add_revision)
         self.engine.refresh_catalog()

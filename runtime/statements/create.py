@@ -386,9 +386,9 @@ class Creation(OnNames):
                     with translate_spark_errors():
                         engine.session.sql(_create_table_text(output, has_vectors=has_vectors))
             faults.point("catalog_table_made")
-            engine.relations.use(engine.catalog.with_items(made))
+            engine.relations.add(made)
             made = [identified(engine.relations, i) for i in made]
-            engine.relations.use(engine.catalog.with_items(made))
+            engine.relations.add(made)
             engine.advance([item], now)
             self._register(*made)
 

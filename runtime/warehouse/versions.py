@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import fold
-from ctsql.catalog.schemas import Column
+from ctsql.catalog.schemas import Column, plain_type
 from ctsql.runtime.log import table_changes
 from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.failures import Failure, find_error_at
@@ -37,6 +37,11 @@ def revision_of(item: Item) -> dict[str, object]:
     """What a commit of a view says of how often it was replaced; nothing of one that never was."""
     is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
     return {REVISION: item.revision} if is_view and item.revision else {}
+
+
+def _may_grow(item: Item) -> bool:
+    """Whether columns may be added to its table: whether a task writes it."""
+    return item.kind in (ObjectKind.CONTINUAL_TASK, ObjectKind.TASK_OUTPUT)
 
 
 class Versions:
@@ -99,8 +104,8 @@ class Versions:
     def reshaped(
         self, item: Item, movement: Movement, columns: Collection[str] | None = None
     ) -> Reshaped:
-        """What a movement changes of all or some columns of a table; nothing of an output's."""
-        if item.kind is not ObjectKind.TABLE or movement.before < 0:
+        """What a movement changes of all or some columns of a table; nothing of a view's."""
+        if not (item.kind is ObjectKind.TABLE or _may_grow(item)) or movement.before < 0:
             return Reshaped()
         table = self._relations.table(item)
         old, new = table.metadata_at(movement.before), table.metadata_at(movement.version)
@@ -208,11 +213,24 @@ class Versions:
         """The rows of an object's table at a version, none at None; raises VIEW_FAILED."""
         table = self._relations.table(item)
         if version is None:
-            return table.frame_of(())
+            return self.with_added(item, table.frame_of(()))
         held = self.held_error(item, version)
         if held is not None:
             raise held.view_error(item)
-        return table.frame(self.settled(table, version))
+        return self.with_added(item, table.frame(self.settled(table, version)))
+
+    def with_added(self, item: Item, rows: "DataFrame") -> "DataFrame":
+        """Rows that a task wrote, with the columns that were added to its output since: NULL."""
+        if not _may_grow(item):
+            return rows
+        there = {fold(name) for name in rows.columns}
+        added = [c for c in item.columns if fold(c.name) not in there]
+        if not added:
+            return rows
+        from pyspark.sql import functions as F  # imports Spark
+
+        nulls = (F.lit(None).cast(plain_type(c.type)).alias(c.name) for c in added)
+        return rows.select("*", *nulls)
 
     def nothing_at(self, item: Item, at: int) -> "DataFrame":
         """No rows, under the columns that an object has as of T."""
@@ -237,9 +255,8 @@ class Versions:
         rows = self.contents(item, stored.version)
         if stored.shared is None:
             return rows
-        return rows.unionByName(
-            self._relations.table(item).added_rows([stored.shared], range(at + 1))
-        )
+        added = self._relations.table(item).added_rows([stored.shared], range(at + 1))
+        return rows.unionByName(self.with_added(item, added), allowMissingColumns=_may_grow(item))
 
     def settled(self, table: "DeltaTable", version: int) -> int:
         """The newest version with the same rows: compaction may have replaced the files."""
