@@ -107,7 +107,7 @@ class Item:
     Attributes:
         id: never changes and is never used again.
         columns: of an output of a task those of the newest definition, also where that is not in
-            force yet; :meth:`Catalog.as_of` has those of another one.
+            force yet; :func:`items_as_of` has those of another one.
         definition: the statement that made it, as typed; empty for an attached table.
         search_schema: the schema in which unqualified names of the definition were looked up.
         location: the Delta table that holds its rows; None for a view.
@@ -546,16 +546,6 @@ class Catalog:
         """The outputs of a task that are objects of their own, in order; none for others."""
         return [self.items[object_id] for object_id in task.outputs]
 
-    def as_of(self, task: Item, number: int) -> list[Item]:
-        """A task by one of its definitions, and its outputs with the columns of that."""
-        then = task.at_revision(number)
-        found = next((r for r in task.revisions if r.number == then.revision), None)
-        outputs = self.outputs_of(task)
-        if found is None or not found.columns or not outputs:
-            return [then, *outputs]
-        pairs = zip(outputs, found.columns, strict=True)
-        return [then, *(replace(output, columns=columns) for output, columns in pairs)]
-
     def going_with(self, object_ids: Iterable[str]) -> list[Item]:
         """The objects and all that is dropped with them, each once.
 
@@ -671,3 +661,14 @@ class Catalog:
         """The named readers that follow this object itself, in order of name."""
         found = [s for s in self.subscriptions.values() if s.object_id == object_id]
         return sorted(found, key=lambda s: fold(s.name))
+
+
+def items_as_of(catalog: Catalog, task: Item, number: int) -> list[Item]:
+    """A task by one of its definitions, and its outputs with the columns of that."""
+    then = task.at_revision(number)
+    found = next((r for r in task.revisions if r.number == then.revision), None)
+    outputs = catalog.outputs_of(task)
+    if found is None or not found.columns or not outputs:
+        return [then, *outputs]
+    pairs = zip(outputs, found.columns, strict=True)
+    return [then, *(replace(output, columns=columns) for output, columns in pairs)]

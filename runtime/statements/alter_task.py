@@ -17,7 +17,7 @@ from dataclasses import replace
 from pyspark.sql import types as T
 
 from ctsql.catalog.errors import CtsqlError, DataError, error
-from ctsql.catalog.items import Catalog, Item, ObjectKind, Revision
+from ctsql.catalog.items import Catalog, Item, ObjectKind, Revision, items_as_of
 from ctsql.catalog.names import fold, quote
 from ctsql.catalog.schemas import Column, Schema, same_columns
 from ctsql.catalog.spans import Source, Span
@@ -166,7 +166,7 @@ class TaskAlteration(OnNames):
         newest = self.engine.catalog_store.load()
         if item.id not in newest.items:
             return  # it was dropped, and nothing of it runs
-        then, *outputs = newest.as_of(newest.items[item.id], number)
+        then, *outputs = items_as_of(newest, newest.items[item.id], number)
         for output, wanted in zip(outputs or [then], columns, strict=True):
             if wanted[: len(output.columns)] != output.columns:
                 raise error(

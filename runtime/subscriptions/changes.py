@@ -123,6 +123,7 @@ class Changes:
         assert not isinstance(rows, Declined)  # ctsql named the files
         times = F.array(*(F.lit(m.time).cast("bigint") for m in movements))
         time = F.element_at(times, F.col(NUMBER) + 1).alias(TIME)
+        rows = self._with_added(rows, movements[-1])
         return rows.select(time, *backtick_all(self._names), F.lit(1).alias(DIFF))
 
     def _read_feed(self, movements: Sequence[Movement]) -> DataFrame:
@@ -130,6 +131,7 @@ class Changes:
         table = self.warehouse.relations.table(self.item)
         at = [(v, m.time) for m in movements for v in m.versions]
         rows = table.change_rows(movements[0].before + 1, movements[-1].version)
+        rows = self._with_added(rows, movements[-1])
         session = self.warehouse.gateway.session
         known = session.createDataFrame(at, f"_commit_version BIGINT, {TIME} BIGINT")
         return rows.join(F.broadcast(known), "_commit_version").select(
@@ -178,9 +180,15 @@ class Changes:
     def _change_rows(self, movement: Movement) -> DataFrame:
         warehouse, item = self.warehouse, self.item
         if warehouse.versions.change_of(item, movement, self._names) is Change.APPEND:
-            return self._with_diff(added_rows(warehouse.relations.table(item), movement), 1)
+            rows = added_rows(warehouse.relations.table(item), movement)
+            return self._with_diff(self._with_added(rows, movement), 1)
         rows = warehouse.versions.change_rows(item, movement, self._names)
+        rows = self._with_added(rows, movement)
         return rows.select(*self._columns_as_asked(rows), self._sign())
+
+    def _with_added(self, rows: DataFrame, movement: Movement) -> DataFrame:
+        """The rows of a movement, with the columns that were added after it."""
+        return self.warehouse.versions.as_now(self.item, rows, movement.version)
 
     def _sign(self) -> Column:
         is_insert = F.col("_change_type").isin("insert", "update_postimage")

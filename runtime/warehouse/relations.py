@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.items import Catalog, Item, ObjectKind, items_as_of
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.times import TIME_MAX
 from ctsql.planner.binding import Bound, bind_stored
@@ -70,7 +70,7 @@ class Relations:
             self.timeline.refresh()
         for task in grown:
             number = self.timeline.task(task.id).revision_at(TIME_MAX)
-            then, *outputs = catalog.as_of(task, number)
+            then, *outputs = items_as_of(catalog, task, number)
             catalog = catalog.with_items([replace(task, columns=then.columns), *outputs])
         return catalog
 
@@ -120,7 +120,7 @@ class Relations:
             catalog = self.catalog
             if item.outputs:
                 newest = self._newest.items.get(item.id, item)
-                catalog = catalog.with_items(self._newest.as_of(newest, item.revision)[1:])
+                catalog = catalog.with_items(items_as_of(self._newest, newest, item.revision)[1:])
             found = self._bound[item.id, item.revision] = bind_stored(item, catalog)
         return found
 

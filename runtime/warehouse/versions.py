@@ -39,11 +39,6 @@ def revision_of(item: Item) -> dict[str, object]:
     return {REVISION: item.revision} if is_view and item.revision else {}
 
 
-def _may_grow(item: Item) -> bool:
-    """Whether columns may be added to its table: whether a task writes it."""
-    return item.kind in (ObjectKind.CONTINUAL_TASK, ObjectKind.TASK_OUTPUT)
-
-
 class Versions:
     """The versions of the objects of a registry, and their rows."""
 
@@ -105,7 +100,7 @@ class Versions:
         self, item: Item, movement: Movement, columns: Collection[str] | None = None
     ) -> Reshaped:
         """What a movement changes of all or some columns of a table; nothing of a view's."""
-        if not (item.kind is ObjectKind.TABLE or _may_grow(item)) or movement.before < 0:
+        if not (item.kind is ObjectKind.TABLE or self._may_have_grown(item)) or movement.before < 0:
             return Reshaped()
         table = self._relations.table(item)
         old, new = table.metadata_at(movement.before), table.metadata_at(movement.version)
@@ -219,9 +214,20 @@ class Versions:
             raise held.view_error(item)
         return self.with_added(item, table.frame(self.settled(table, version)))
 
+    def _may_have_grown(self, item: Item) -> bool:
+        """Whether its table may have got columns: it is a task's, which had other definitions."""
+        match item.kind:
+            case ObjectKind.CONTINUAL_TASK:
+                task = item.id
+            case ObjectKind.TASK_OUTPUT:
+                task = item.owner
+            case _:
+                return False
+        return bool(self._timeline.task(task).revisions)
+
     def with_added(self, item: Item, rows: "DataFrame") -> "DataFrame":
         """Rows that a task wrote, with the columns that were added to its output since: NULL."""
-        if not _may_grow(item):
+        if not self._may_have_grown(item):
             return rows
         there = {fold(name) for name in rows.columns}
         added = [c for c in item.columns if fold(c.name) not in there]
@@ -238,16 +244,20 @@ class Versions:
 
     def contents_as_now(self, item: Item, at: int) -> "DataFrame":
         """As :meth:`contents_at`, with the columns that a table has got since: NULL, or renamed."""
-        from ctsql.runtime.delta.reshaping import fill  # imports Spark
-
         rows, version = self.contents_at(item, at), self._settled_at(item, at)
-        if version is None:
-            return rows
+        return rows if version is None else self.as_now(item, rows, version)
+
+    def as_now(self, item: Item, rows: "DataFrame", version: int) -> "DataFrame":
+        """Rows read by a version, with the columns that the object has got since."""
+        if item.kind is not ObjectKind.TABLE:
+            return self.with_added(item, rows)
         table = self._relations.table(item)
         old, new = table.metadata_at(version), table.metadata
-        return (
-            rows if new.columns.keys() <= old.columns.keys() else fill(rows, old, new, table.schema)
-        )
+        if new.columns.keys() <= old.columns.keys():
+            return rows
+        from ctsql.runtime.delta.reshaping import fill  # imports Spark
+
+        return fill(rows, old, new, table.schema)
 
     def contents_at(self, item: Item, at: int) -> "DataFrame":
         """The rows of an object's table as of T, none before the first; raises VIEW_FAILED."""
@@ -256,7 +266,9 @@ class Versions:
         if stored.shared is None:
             return rows
         added = self._relations.table(item).added_rows([stored.shared], range(at + 1))
-        return rows.unionByName(self.with_added(item, added), allowMissingColumns=_may_grow(item))
+        if not self._may_have_grown(item):
+            return rows.unionByName(added)
+        return rows.unionByName(self.with_added(item, added), allowMissingColumns=True)
 
     def settled(self, table: "DeltaTable", version: int) -> int:
         """The newest version with the same rows: compaction may have replaced the files."""
