@@ -17,7 +17,7 @@ OBJECTS: tuple[Condition, ...] = (
         CatalogError,
         message='{kind} "{name}" cannot get other columns because other objects read it',
         detail="{dependants}",
-        hint="Keep its columns, or make one under another name and change its readers one by one.",
+        hint="{hint}",
     ),
     Condition(
         "DEPENDENT_OBJECTS",

@@ -217,6 +217,8 @@ class Creation(OnNames):
                 kind=old.kind.value,
                 name=str(old.name),
                 dependants=f"The new columns differ, and it is read by {names}.",
+                hint="Keep its columns, or make one under another name and change its readers one "
+                "by one.",
             )
 
     def _check_no_input(self, old: Item, span: Span) -> None:

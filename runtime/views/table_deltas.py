@@ -89,6 +89,8 @@ def find_move(
             raise
         return Fallback("HISTORY_LOST", f"{item.name}: {problem.detail}")
     is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
+    if kind is Change.NONE and not shape.changes_types:
+        return None  # columns are stored otherwise, and no row has changed
     if shape or (is_view and kind is not Change.NONE and any(c.changes_schema for c in commits)):
         return Fallback("SCHEMA_CHANGED", f"{item.name}")
     if kind is Change.NONE:

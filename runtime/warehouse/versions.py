@@ -106,6 +106,16 @@ class Versions:
         old, new = table.metadata_at(movement.before), table.metadata_at(movement.version)
         return Reshaped() if old is new else compare_columns(old, new, columns)
 
+    def only_loses_columns(self, item: Item, movement: Movement, columns: Collection[str]) -> bool:
+        """Whether a movement drops some of the columns, and changes nothing of the others.
+
+        Then no row has changed in what is left, which the log says without reading one.
+        """
+        shape = self.reshaped(item, movement, columns)
+        if not shape.gone or shape.other or shape.untold:
+            return False
+        return table_changes.change_of(self._relations.table(item), movement) is Change.NONE
+
     def present(self, item: Item, movement: Movement, columns: Collection[str]) -> list[str]:
         """Some columns, as far as a table has them after a movement."""
         if item.kind is not ObjectKind.TABLE:

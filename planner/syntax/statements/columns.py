@@ -67,7 +67,7 @@ def _column(cursor: Cursor, *, typed: bool, defaults: bool) -> ColumnDef:
         elif cursor.accept("COMMENT"):
             comment = cursor.string("the comment in quotes").text
         elif defaults and cursor.accept("DEFAULT"):
-            default = _default(cursor)
+            default = read_default(cursor)
         elif cursor.upper() in (*_LATER, "DEFAULT"):
             raise not_yet(cursor.here, f"{cursor.upper()} in a column list")
         elif typed and cursor.accept("NULL"):
@@ -85,7 +85,14 @@ def _column(cursor: Cursor, *, typed: bool, defaults: bool) -> ColumnDef:
     )
 
 
-def _default(cursor: Cursor) -> SqlText:
+def read_type(cursor: Cursor, name: Token) -> tuple[str, Span]:
+    """Read the type of a column, to the end; in Spark's spelling, with its place."""
+    start = cursor.position
+    text = _type(cursor, name)
+    return text, span_of(cursor.tokens[start : cursor.position])
+
+
+def read_default(cursor: Cursor) -> SqlText:
     """The value behind DEFAULT; it ends where NOT NULL or COMMENT begins, or the column."""
     rest = cursor.rest
     ends = (i for i, _ in tk.at_depth_0(rest) if tk.words_are(rest, i, "NOT", "NULL"))
