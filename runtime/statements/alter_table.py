@@ -147,7 +147,7 @@ class TableAlteration(OnNames):
                 span=statement.span,
                 kind="table",
                 name=str(item.name),
-                dependants=" ".join(f"{e.kind} {e.name}: {e.detail}" for e in broken),
+                dependants=" ".join(f"{e.kind.capitalize()} {e.name}: {e.detail}" for e in broken),
                 hint=broken[0].action,
             )
 
