@@ -1,4 +1,4 @@
-"""Columns that a task's output gets at its end.
+"""Columns that an output gets at its end.
 
 CREATE OR REPLACE CONTINUAL TASK may add columns. Order of the change:
 
@@ -11,6 +11,9 @@ G1: rows are staged only where the table begins with the columns of the definiti
     change a task at once had the last word about the table.
 G2: columns of definitions in force are only added to. What a table has beyond them no row was
     written with, so another process may take it away, or give it another type.
+A materialized view gets columns at its end likewise: table, then catalog; the next T writes the
+difference, as for another query with the same columns (:mod:`ctsql.runtime.statements.create`).
+
 G3: an older definition, which still runs at Ts from before, writes rows without the new columns.
 """
 
@@ -55,15 +58,18 @@ def check_takes(warehouse: Warehouse, item: Item, columns: Schema) -> None:
     table.begin().set_columns(schema_with(table.schema_text(), columns))
 
 
-def ensure_columns(warehouse: Warehouse, item: Item, columns: Schema) -> None:
-    """Give the table of an output the columns, unless it begins with them.
+def ensure_columns(
+    warehouse: Warehouse, item: Item, columns: Schema, *, exactly: bool = False
+) -> None:
+    """Give the table of an output the columns, unless it begins with them, or has exactly them.
 
     Raises:
         READ_ONLY_MODE: it does not, and nothing can be written.
     """
     output, table = warehouse.relations.output(item), warehouse.relations.table(item)
     for _ in range(TRIES_MAX):
-        if begins_with(table.schema_text(), columns):
+        schema = table.schema_text()
+        if begins_with(schema, columns) and not (exactly and len(_fields(schema)) > len(columns)):
             return
         if warehouse.gateway.read_only:
             raise error("READ_ONLY_MODE", what=f'adding columns to "{item.name}"')

@@ -100,7 +100,9 @@ class Versions:
         self, item: Item, movement: Movement, columns: Collection[str] | None = None
     ) -> Reshaped:
         """What a movement changes of all or some columns of a table; nothing of a view's."""
-        if not (item.kind is ObjectKind.TABLE or self._may_have_grown(item)) or movement.before < 0:
+        is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
+        follows = item.kind is ObjectKind.TABLE or (not is_view and self._may_have_grown(item))
+        if not follows or movement.before < 0:
             return Reshaped()
         table = self._relations.table(item)
         old, new = table.metadata_at(movement.before), table.metadata_at(movement.version)
@@ -225,18 +227,20 @@ class Versions:
         return self.with_added(item, table.frame(self.settled(table, version)))
 
     def _may_have_grown(self, item: Item) -> bool:
-        """Whether its table may have got columns: it is a task's, which had other definitions."""
+        """Whether its table may have got columns: its task or the view had other definitions."""
         match item.kind:
             case ObjectKind.CONTINUAL_TASK:
                 task = item.id
             case ObjectKind.TASK_OUTPUT:
                 task = item.owner
+            case ObjectKind.MATERIALIZED_VIEW:
+                return item.revision > 0
             case _:
                 return False
         return bool(self._timeline.task(task).revisions)
 
     def with_added(self, item: Item, rows: "DataFrame") -> "DataFrame":
-        """Rows that a task wrote, with the columns that were added to its output since: NULL."""
+        """Rows of an output, with the columns that were added to it since: NULL."""
         if not self._may_have_grown(item):
             return rows
         there = {fold(name) for name in rows.columns}
