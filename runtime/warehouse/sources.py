@@ -156,7 +156,7 @@ class StoredSources:
         table = self.warehouse.relations.table(item)
         if not table.files(version):
             return None
-        return self.warehouse.versions.with_added(item, table.locate_rows(version))
+        return self.warehouse.versions.with_added(item, table.locate_rows(version), version)
 
     def stored_with_keys(self, lookup: KeyLookup, at: int) -> Found | None:
         """What the output holds of the keys of a change, if they are few."""

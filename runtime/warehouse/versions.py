@@ -220,11 +220,12 @@ class Versions:
         """The rows of an object's table at a version, none at None; raises VIEW_FAILED."""
         table = self._relations.table(item)
         if version is None:
-            return self.with_added(item, table.frame_of(()))
+            return self.with_added(item, table.frame_of(()), table.version())
         held = self.held_error(item, version)
         if held is not None:
             raise held.view_error(item)
-        return self.with_added(item, table.frame(self.settled(table, version)))
+        version = self.settled(table, version)
+        return self.with_added(item, table.frame(version), version)
 
     def _may_have_grown(self, item: Item) -> bool:
         """Whether its table may have got columns: its task or the view had other definitions."""
@@ -239,12 +240,18 @@ class Versions:
                 return False
         return bool(self._timeline.task(task).revisions)
 
-    def with_added(self, item: Item, rows: "DataFrame") -> "DataFrame":
-        """Rows of an output, with the columns that were added to it since: NULL."""
+    def with_added(self, item: Item, rows: "DataFrame", version: int) -> "DataFrame":
+        """Rows of an output read by a version, with the columns that were added since: NULL.
+
+        A view whose columns became others is not read by a version from before.
+        """
         if not self._may_have_grown(item):
             return rows
-        there = {fold(name) for name in rows.columns}
+        there = list(self._relations.table(item).metadata_at(version).columns)
         added = [c for c in item.columns if fold(c.name) not in there]
+        is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
+        if is_view and there != [fold(c.name) for c in item.columns[: len(there)]]:
+            return rows
         if not added:
             return rows
         from pyspark.sql import functions as F  # imports Spark
@@ -264,7 +271,7 @@ class Versions:
     def as_now(self, item: Item, rows: "DataFrame", version: int) -> "DataFrame":
         """Rows read by a version, with the columns that the object has got since."""
         if item.kind is not ObjectKind.TABLE:
-            return self.with_added(item, rows)
+            return self.with_added(item, rows, version)
         table = self._relations.table(item)
         old, new = table.metadata_at(version), table.metadata
         if new.columns.keys() <= old.columns.keys():
@@ -282,7 +289,8 @@ class Versions:
         added = self._relations.table(item).added_rows([stored.shared], range(at + 1))
         if not self._may_have_grown(item):
             return rows.unionByName(added)
-        return rows.unionByName(self.with_added(item, added), allowMissingColumns=True)
+        added = self.with_added(item, added, stored.shared)
+        return rows.unionByName(added, allowMissingColumns=True)
 
     def settled(self, table: "DeltaTable", version: int) -> int:
         """The newest version with the same rows: compaction may have replaced the files."""

@@ -3,10 +3,12 @@
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ctsql.api import Connection, connect as open_connection
+from ctsql.runtime.statements import alter_task
 from tests.helpers.processes import Process
 from tests.scenarios.runner import assert_rows, expect_error
 
@@ -87,6 +89,26 @@ def test_outputs_get_columns(con: Connection) -> None:
     _rows(con, "SELECT * FROM x", (1,), (2,), (3,))
     _rows(con, "SELECT * FROM c", (1, None), (None, "two"), (3, "3"))
     assert "(n int, v string)" in con.execute("SHOW CREATE c").fetchall()[0][1]
+
+
+def test_two_at_once(connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second is told, and what it did to the table costs no row."""
+    con, other = connect(), connect()
+    con.execute(SET_UP)
+    late = alter_task.ensure_columns
+
+    def after_the_other(*given: Any) -> None:
+        monkeypatch.undo()
+        other.execute(NEW.replace("n STRING", "m INT").replace("'n' || v", "-v"))
+        late(*given)
+
+    monkeypatch.setattr(alter_task, "ensure_columns", after_the_other)
+    refused = expect_error(con, NEW, "ALTERED_MEANWHILE")
+    assert "m INT" in (refused.detail or "")
+    _rows(con, "SELECT * FROM t", (1, 10, None), (2, 20, None))
+    con.execute("INSERT INTO f VALUES (2, 21)")
+    _rows(other, "SELECT k, v, m FROM t", (1, 10, None), (2, 21, -21))
+    expect_error(con, "SELECT n FROM t", "UNKNOWN_COLUMN")
 
 
 @pytest.mark.slow
