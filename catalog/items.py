@@ -126,6 +126,7 @@ class Item:
         feed: of a table the files or messages that come into it; None for none.
         flow: of the task and the view of a flow what CREATE FLOW said behind its name; else empty,
             as in a catalog of an older version.
+        alterations: of a table what ALTER TABLE changed of its columns, as typed behind its name.
         problem: of an unreadable object what is wrong with its entry; else empty.
         is_outlined: whether its name, location and ``reads`` are known; false for an entry that is
             too damaged to read them.
@@ -149,6 +150,7 @@ class Item:
     table_id: str | None = None
     feed: FileSource | KafkaSource | None = None
     flow: str = ""
+    alterations: tuple[str, ...] = ()
     problem: str = ""
     is_outlined: bool = True
 
@@ -252,6 +254,8 @@ class Item:
                 kept["kafka"] = asdict(self.feed)
         if self.flow:
             kept["flow"] = self.flow
+        if self.alterations:
+            kept["alterations"] = self.alterations
         return json.dumps(
             {
                 **kept,
@@ -294,6 +298,7 @@ class Item:
                 table_id=raw.get("table_id"),
                 feed=_feed(raw),
                 flow=raw.get("flow", ""),
+                alterations=tuple(raw.get("alterations", ())),
             )
         except (ValueError, KeyError, TypeError) as problem:
             raise error(

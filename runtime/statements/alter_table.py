@@ -7,12 +7,13 @@ would then fail with is what it does fail with when a foreign writer changes the
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Catalog, Item, KafkaSource, ObjectKind
-from ctsql.catalog.names import backtick
+from ctsql.catalog.items import Catalog, Item, KafkaSource, ObjectKind, was_dropped
+from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.schemas import Column, Schema, names, signature
+from ctsql.catalog.spans import Span
 from ctsql.planner.binding import Binder, bind_task
 from ctsql.planner.binding.definitions import definition_of
 from ctsql.planner.lowering.store_assignment import is_exact
@@ -107,8 +108,32 @@ class TableAlteration(OnNames):
                 raise _altered_meanwhile(item)
             self._commit(item, location, change, needed)
         faults.point("source_committed")
+        self._note(item, statement)
         engine.mint()
         return "ALTER TABLE", [f'table "{item.name}": {feature.notice}' for feature in needed]
+
+    def _note(self, item: Item, statement: st.AlterTable) -> None:
+        """Write the columns into the catalog, and the change, which makes them again in a dump."""
+        stored = self.engine.relations.columns_now(item)
+        source = statement.span.source
+        text = Span(source, statement.target.span.stop, statement.span.stop).text.strip(" ;\n")
+
+        def noted(current: Catalog) -> Catalog:
+            now = current.items.get(item.id)
+            if now is None:
+                raise was_dropped(item.name, "meanwhile", item.kind.value)
+            comments = {fold(c.name): c.comment for c in now.columns}
+            if isinstance(statement.change, st.RenameColumn):
+                old, new = statement.change.column.name, statement.change.new.name
+                comments[fold(new)] = comments.pop(fold(old), None)
+            columns = tuple(
+                replace(c, comment=comments.get(fold(c.name), c.comment)) for c in stored
+            )
+            alterations = (*now.alterations, text)
+            return current.with_item(replace(now, columns=columns, alterations=alterations))
+
+        self.engine.catalog_store.change(noted)
+        self.engine.refresh_catalog()
 
     def _table(self, statement: st.AlterTable) -> Item:
         return target_table(self.engine, statement.target, self.names.search_schema)

@@ -9,6 +9,7 @@ import pytest
 
 from ctsql.api import Connection, connect as open_connection
 from ctsql.catalog.errors import CtsqlError
+from ctsql.runtime.statements.dump import dump
 from tests.helpers.processes import Process
 from tests.scenarios.runner import assert_rows, expect_error
 
@@ -99,6 +100,16 @@ def test_values_and_types(con: Connection) -> None:
     con.execute("ALTER TABLE t ALTER w DROP DEFAULT; INSERT INTO t (k, v) VALUES (8, 8)")
     _rows(con, "SELECT w FROM t WHERE k = 8", (None,))
     expect_error(con, "ALTER TABLE keys ADD COLUMN z INT", "OUTPUT_OWNED")
+    con.execute("COMMENT ON COLUMN t.k IS 'key'; ALTER TABLE t RENAME COLUMN w TO `the w`")
+    assert con.execute("DESCRIBE t").fetchall()[0] == ("k", "int", "", "key")
+    ((_, shown),) = con.execute("SHOW CREATE t").fetchall()
+    assert shown.endswith("DROP DEFAULT;\nALTER TABLE t RENAME COLUMN w TO `the w`")
+    (text,) = [t for name, t in dump(con._opened()) if name == "default.t"]
+    text = text.replace("default.t", "again.t").replace("TABLE t", "TABLE again.t")
+    con.execute(f"CREATE SCHEMA again; {text}")
+    assert_rows(
+        con.execute("DESCRIBE again.t").fetchall(), con.execute("DESCRIBE t").fetchall(), "again"
+    )
     con.execute("BEGIN; INSERT INTO t VALUES (9, 9, 'g')")
     expect_error(con, "ALTER TABLE t ADD COLUMN z INT", "TRANSACTION_OPEN")
     con.execute("ROLLBACK")
