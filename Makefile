@@ -124,6 +124,7 @@ bench: java venv
 	@"$(BIN)/python" -m benchmarks.growth
 	@"$(BIN)/python" -m benchmarks.imports
 	@"$(BIN)/python" -m benchmarks.replicas
+	@"$(BIN)/python" -m benchmarks.observing
 	@"$(BIN)/python" -m benchmarks.tasks
 	@"$(BIN)/python" -m benchmarks.views --pipelines
 	@"$(BIN)/python" -m benchmarks.views --groups

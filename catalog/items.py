@@ -16,6 +16,12 @@ from ctsql.catalog.names import DEFAULT_SCHEMA, Name, did_you_mean, fold
 from ctsql.catalog.schemas import Column, Schema
 from ctsql.catalog.spans import Span
 from ctsql.catalog.subscriptions import Subscription
+from ctsql.catalog.system_tables import (
+    SYSTEM_TABLES,
+    find_system_table,
+    is_system,
+    only_queried,
+)
 from ctsql.catalog.times import to_iso
 
 
@@ -27,6 +33,8 @@ class ObjectKind(Enum):
     MATERIALIZED_VIEW = "materialized view"
     CONTINUAL_TASK = "continual task"
     TASK_OUTPUT = "task output"
+    STREAMING_TABLE = "streaming table"  # that has no flow yet; with one it is a continual task
+    DYNAMIC_TABLE = "dynamic table"  # a word of statements: what it names is a view or a task
     SCHEMA = "schema"
     UNREADABLE = "unreadable object"
 
@@ -52,16 +60,34 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """A flow that appends to a streaming table.
+
+    Attributes:
+        text: what CREATE FLOW said behind the name. once: it has run, and runs no more; the others
+            are the statements of the task's body, in order.
+    """
+
+    name: str
+    text: str
+    once: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
     """An earlier definition of a task: it still runs at the times it was in force.
 
     Attributes:
+        once: it is in force at one T only, and runs there whether or not an input has changed.
+        flows: see :class:`Item`.
         columns: those of each output by it, in order; empty where they are as they are now.
     """
 
     number: int
     definition: str
     reads: tuple[Reading, ...]
+    once: bool = False
+    flows: tuple[Flow, ...] = ()
     columns: tuple[Schema, ...] = ()
 
 
@@ -126,6 +152,8 @@ class Item:
         feed: of a table the files or messages that come into it; None for none.
         flow: of the task and the view of a flow what CREATE FLOW said behind its name; else empty,
             as in a catalog of an older version.
+        flows: of a streaming table the flows that append to it; none for other tasks.
+        once: of a task at an earlier revision, see :class:`Revision`.
         alterations: of a table what ALTER TABLE changed of its columns, as typed behind its name.
         problem: of an unreadable object what is wrong with its entry; else empty.
         is_outlined: whether its name, location and ``reads`` are known; false for an entry that is
@@ -150,6 +178,8 @@ class Item:
     table_id: str | None = None
     feed: FileSource | KafkaSource | None = None
     flow: str = ""
+    flows: tuple[Flow, ...] = ()
+    once: bool = False
     alterations: tuple[str, ...] = ()
     problem: str = ""
     is_outlined: bool = True
@@ -187,6 +217,8 @@ class Item:
             revision=found.number,
             earlier=(),
             own_reads=None,
+            flows=found.flows,
+            once=found.once,
         )
 
     def with_revisions(self, current: Revision, earlier: Iterable[Revision]) -> "Item":
@@ -201,14 +233,30 @@ class Item:
             earlier=older,
             own_reads=current.reads,
             reads=tuple(reads.values()),
+            flows=current.flows,
         )
 
     @property
     def revisions(self) -> tuple[Revision, ...]:
         """All definitions that are known, the newest last."""
         own = self.reads if self.own_reads is None else self.own_reads
-        newest = Revision(number=self.revision, definition=self.definition, reads=own)
+        newest = Revision(
+            number=self.revision, definition=self.definition, reads=own, flows=self.flows
+        )
         return (*self.earlier, newest)
+
+    def is_called(self, kind: ObjectKind) -> bool:
+        """Whether a statement may call it so: what other systems call a dynamic table is ours too.
+
+        A streaming table is one without a flow, the task that its flows are, or AUTO CDC's target.
+        """
+        match kind:
+            case ObjectKind.DYNAMIC_TABLE:
+                return self.kind in (ObjectKind.MATERIALIZED_VIEW, ObjectKind.CONTINUAL_TASK)
+            case ObjectKind.STREAMING_TABLE:
+                is_target = self.kind is ObjectKind.MATERIALIZED_VIEW and bool(self.flow)
+                return self.kind is kind or bool(self.flows) or is_target
+        return self.kind is kind
 
     @property
     def is_output(self) -> bool:
@@ -256,6 +304,8 @@ class Item:
             kept["flow"] = self.flow
         if self.alterations:
             kept["alterations"] = self.alterations
+        if self.flows:
+            kept["flows"] = _flows_json(self.flows)
         return json.dumps(
             {
                 **kept,
@@ -292,13 +342,14 @@ class Item:
                 created=raw["created"],
                 comment=raw["comment"],
                 revision=int(raw.get("revision", 0)),
-                earlier=tuple(map(_revision, raw.get("earlier", ()))),
+                earlier=tuple(_revision(r) for r in raw.get("earlier", ())),
                 own_reads=_readings(raw["own_reads"]) if "own_reads" in raw else None,
                 outputs=tuple(raw.get("outputs", ())),
                 table_id=raw.get("table_id"),
                 feed=_feed(raw),
                 flow=raw.get("flow", ""),
                 alterations=tuple(raw.get("alterations", ())),
+                flows=_flows(raw.get("flows", ())),
             )
         except (ValueError, KeyError, TypeError) as problem:
             raise error(
@@ -363,27 +414,43 @@ def _feed(raw: dict[str, Any]) -> FileSource | KafkaSource | None:
     return KafkaSource(**{**told, **lists})
 
 
-def _pairs(raw: list[Any]) -> tuple[tuple[str, str], ...]:
-    return tuple((name, value) for name, value in raw)
-
-
 def _revision_json(revision: Revision) -> list[Any]:
-    """An older program refuses an entry with columns, by its name, as it would ignore them."""
-    told = [revision.number, revision.definition, _readings_json(revision.reads)]
-    columns = [[c.to_json() for c in schema] for schema in revision.columns]
-    return [*told, columns] if columns else told
+    """Longer than three for a task with flows or other columns, as older versions read three.
+
+    These refuse the entry, by its name, where they would run old Ts by what they do not know.
+    """
+    made = [revision.number, revision.definition, _readings_json(revision.reads)]
+    if revision.once or revision.flows or revision.columns:
+        made += [revision.once, _flows_json(revision.flows)]
+    if revision.columns:
+        made.append([[c.to_json() for c in schema] for schema in revision.columns])
+    return made
 
 
 def _revision(raw: list[Any]) -> Revision:
-    number, definition, reads, *columns = raw
+    number, definition, reads, *more = raw
+    once, flows, *rest = more or (False, ())
+    columns = rest[0] if rest else ()
     return Revision(
         number=number,
         definition=definition,
         reads=_readings(reads),
-        columns=tuple(
-            tuple(map(Column.from_json, schema)) for schema in (columns[0] if columns else ())
-        ),
+        once=once,
+        flows=_flows(flows),
+        columns=tuple(tuple(map(Column.from_json, schema)) for schema in columns),
     )
+
+
+def _flows_json(flows: Iterable[Flow]) -> list[list[Any]]:
+    return [[f.name, f.text, f.once] for f in flows]
+
+
+def _flows(raw: Iterable[list[Any]]) -> tuple[Flow, ...]:
+    return tuple(Flow(name=n, text=t, once=o) for n, t, o in raw)
+
+
+def _pairs(raw: list[Any]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, value) for name, value in raw)
 
 
 def _readings_json(reads: Iterable[Reading]) -> list[list[Any]]:
@@ -496,10 +563,14 @@ class Catalog:
         found = self.find(name)
         if found is not None:
             return found.check(span)
-        if fold(name.schema) not in self.schemas:
+        if find_system_table(name) is not None:
+            raise only_queried(name, span)
+        if fold(name.schema) not in self.schemas and not is_system(name.schema):
             hint = did_you_mean(name.schema, self.schemas.values())
             raise error("UNKNOWN_SCHEMA", span=span, name=name.schema, hint=hint)
         known = [i.name.name for i in self]
+        if is_system(name.schema):
+            known += SYSTEM_TABLES
         hint = did_you_mean(name.name, known, otherwise="SHOW OBJECTS lists what there is.")
         elsewhere = [i for i in self if fold(i.name.name) == fold(name.name)]
         if elsewhere:

@@ -8,22 +8,26 @@ runs one statement at a time; threads may share it.
 import os
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from ctsql.caller_scope import NOWHERE, CallerVariables, caller_variables
 from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, InterfaceError, error
+from ctsql.catalog.names import Name
 from ctsql.catalog.spans import Source, Span
+from ctsql.catalog.system_tables import SYSTEM_SCHEMA, SYSTEM_TABLES
 from ctsql.completion import Known, ObjectInfo
 from ctsql.cursor import Cursor
 from ctsql.literals import Parameters, literals
 from ctsql.loading import Loading, relation_of
 from ctsql.planner.syntax import ast as st, parse, split
+from ctsql.planner.syntax.tokens.session_calls import with_schema
 from ctsql.result import Result
-from ctsql.sorts import as_of, is_transactional, runs_once, writes
+from ctsql.sorts import as_of, is_definition, is_transactional, runs_once, writes
 from ctsql.subscription import Subscription
 
 if TYPE_CHECKING:
@@ -33,6 +37,8 @@ if TYPE_CHECKING:
 
     from ctsql.runtime.engine import Engine
     from ctsql.runtime.log_reader import LocalLogReader, LogReader
+    from ctsql.runtime.monitoring.pulse import Pulse
+    from ctsql.runtime.monitoring.watch import Watched
     from ctsql.runtime.service.connection_maintenance import ConnectionMaintenance
     from ctsql.runtime.service.events import Event
     from ctsql.runtime.statements.commits import ObjectCommit
@@ -40,6 +46,7 @@ if TYPE_CHECKING:
     from ctsql.runtime.statements.transaction import OpenTransaction
 
 DEFAULT_WAREHOUSE = "warehouse"
+T = TypeVar("T")
 
 
 class Connection(Loading, AbstractContextManager["Connection"]):
@@ -57,9 +64,11 @@ class Connection(Loading, AbstractContextManager["Connection"]):
         master: str | None = None,
         read_only: bool = False,
         create: bool = True,
+        python_variables: bool = False,
     ) -> None:
         self.warehouse = warehouse
         self._create = create
+        self._python_variables = python_variables
         self.read_only = read_only
         self.is_new = False  # whether this connection made the warehouse
         self.search_schema = "default"
@@ -115,7 +124,12 @@ class Connection(Loading, AbstractContextManager["Connection"]):
             self.is_new = self._engine.is_new
             self._maintenance = ConnectionMaintenance()
             self._engine.context = self._maintenance.context
-            self._spark, self._settings = base, Settings(read_only=self.read_only)
+            self._spark, self._settings = (
+                base,
+                Settings.of_connection(
+                    read_only=self.read_only, python_variables=self._python_variables
+                ),
+            )
         return self._engine
 
     @property
@@ -177,14 +191,20 @@ class Connection(Loading, AbstractContextManager["Connection"]):
         sql: str,
         parameters: Parameters | None = None,
         *,
+        variables: Mapping[str, Any] | None = None,
         source_name: str = "<statement>",
     ) -> Result:
         """Run one or several statements; returns the last one's result.
+
+        After ``SET python_variables = true`` a name that is no object means the caller's variable
+        of that name: in ``SELECT * FROM df`` a DataFrame, say.
 
         Args:
             sql: statements with ``;`` between them.
             parameters: values for a single statement: a list for its ``?``, a dict for its
                 ``:name``.
+            variables: rows by the names under which the statements read them, of the kinds that
+                :meth:`register` takes. No object of the current schema has these names.
             source_name: what errors call the text.
 
         Raises:
@@ -198,12 +218,18 @@ class Connection(Loading, AbstractContextManager["Connection"]):
                 detail=f"There are {len(spans)}.",
             )
         result = Result.of_status("")
+        called = caller_variables(variables)
         for span in spans:
-            result = self.run_statement(span, parameters)
+            result = self.run_statement(span, parameters, called)
         return result
 
-    def run_statement(self, span: Span, parameters: Parameters | None = None) -> Result:
-        """Parse and run one statement."""
+    def run_statement(
+        self,
+        span: Span,
+        parameters: Parameters | None = None,
+        variables: CallerVariables = NOWHERE,
+    ) -> Result:
+        """Parse and run one statement, which may read some variables of Python."""
         from ctsql.shown import reads_logs, run_logged
 
         self._cancelled.clear()
@@ -221,7 +247,10 @@ class Connection(Loading, AbstractContextManager["Connection"]):
                 what = " ".join(span.text.split()[:2]).upper()
                 raise error("READ_ONLY_MODE", span=span, what=what)
             forget_ended_queries(engine.session)  # of results that were iterated since
-            with _with_functions(engine, statement):
+            with (
+                _with_variables(self, engine, statement, variables),
+                _with_functions(engine, statement),
+            ):
                 return self._run(engine, statement, values)
 
     def _run(self, engine: "Engine", statement: st.Statement, values: tuple[str, ...]) -> Result:
@@ -232,6 +261,7 @@ class Connection(Loading, AbstractContextManager["Connection"]):
         from ctsql.runtime.statements.name_resolution import Namespace
 
         names = Namespace(engine, self.search_schema)
+        statement = _with_schema(statement, self.search_schema)
         within = self._transaction
         if within is not None and not is_transactional(statement):
             what = " ".join(statement.span.text.split()[:2]).upper()
@@ -277,6 +307,8 @@ class Connection(Loading, AbstractContextManager["Connection"]):
                 names.check_schema(statement.name, statement.name_span)
                 self.search_schema = statement.name
                 return Result.of_status("USE")
+            case st.Test():  # may stand among the definitions of a script
+                return Result.of_status("TEST (not run; that is for: ctsql test FOLDER)")
             case _:
                 return manage(names, statement)
 
@@ -350,8 +382,14 @@ class Connection(Loading, AbstractContextManager["Connection"]):
                         tuple(c.name for c in (i.columns if i.managed else columns_of(i))),
                     )
                     for i in catalog
+                ]
+                + [
+                    ObjectInfo(
+                        SYSTEM_SCHEMA, t.name, "system table", tuple(c.name for c in t.columns)
+                    )
+                    for t in SYSTEM_TABLES.values()
                 ],
-                schemas=list(catalog.schemas.values()),
+                schemas=[*catalog.schemas.values(), SYSTEM_SCHEMA],
                 functions=function_names(),
                 settings=list(DESCRIPTIONS),
                 schema=self.search_schema,
@@ -394,6 +432,8 @@ class Connection(Loading, AbstractContextManager["Connection"]):
         interval: float | None = None,
         on_event: "Callable[[Event], None] | None" = None,
         workers: int | None = None,
+        pulse: "Pulse | None" = None,
+        on_time: Callable[[int], None] | None = None,
     ) -> None:
         """Keep every output up to date until stopped, or (``once``) bring it up to now.
 
@@ -404,24 +444,37 @@ class Connection(Loading, AbstractContextManager["Connection"]):
             on_event: called with each commit and each failure, one at a time; several workers
                 call it in their threads.
             workers: the number of outputs that are brought up in parallel.
+            pulse: is kept up to date with what the service is doing.
+            on_time: called with each T that was reached, after its events; these then name the
+                commits of the sources.
 
         Raises:
             CtsqlError: with ``once`` the error of the first object that failed, after all others
                 were brought up. Otherwise failures are events.
         """
+        from ctsql.runtime.monitoring.pulse import Pulse
         from ctsql.runtime.service.backoff import INTERVAL_SECONDS, WORKERS
         from ctsql.runtime.service.service import Service
 
         if self.read_only:
             raise error("READ_ONLY_MODE", what="RUN")
         self._cancelled.clear()
+
+        def reached(now: int) -> None:
+            if on_time is not None:
+                on_time(now)
+            if report is not None:
+                report(f"T = {now} ({times.to_iso(now)})")
+
         service = Service(
             opened=partial(_following, self),
             stop=stop or threading.Event(),
             on_event=on_event or (lambda _: None),
-            on_time=lambda now: report(f"T = {now} ({times.to_iso(now)})") if report else None,
+            on_time=reached,
+            tells_origins=on_time is not None,
             workers=WORKERS if workers is None else workers,
             maintains=self._settings is None or self._settings.maintains,
+            pulse=pulse or Pulse(),
         )
         service.run(once=once, interval=INTERVAL_SECONDS if interval is None else interval)
 
@@ -480,6 +533,20 @@ class Connection(Loading, AbstractContextManager["Connection"]):
             )
 
 
+def _with_schema(statement: st.Statement, schema: str) -> st.Statement:
+    """A statement that runs once, in which ``current_schema()`` says the connection's schema."""
+    match statement:
+        case st.Select():
+            return replace(statement, query=with_schema(statement.query, schema))
+        case st.CopyTo():
+            query = with_schema(statement.select.query, schema)
+            return replace(statement, select=replace(statement.select, query=query))
+        case st.Dml() | st.CreateTable():
+            return replace(statement, text=with_schema(statement.text, schema))
+        case _:
+            return statement
+
+
 def _parameters_of(statement: st.Statement) -> Sequence[Span]:
     """The places of a statement's parameters."""
     match statement:
@@ -509,6 +576,28 @@ def _read(
 
 
 @contextmanager
+def _with_variables(
+    con: Connection, engine: "Engine", statement: st.Statement, variables: CallerVariables
+) -> Iterator[None]:
+    """Let a statement read the variables that it may; errors say how it could read another."""
+    asked = con._settings.reads_variables
+    if variables is NOWHERE or not (runs_once(statement) or is_definition(statement)):
+        yield
+        return
+    if variables.given:
+        from ctsql.runtime.statements.name_resolution import check_free
+
+        catalog = engine.refresh_catalog()
+        for name in variables.given:
+            check_free(catalog, Name(con.search_schema, name), None, quiet=False)
+    with (
+        variables.hints(all_of_caller=asked, is_definition=is_definition(statement)),
+        engine.external.with_variables(variables.readable(all_of_caller=asked)),
+    ):
+        yield
+
+
+@contextmanager
 def _with_functions(engine: "Engine", statement: st.Statement) -> Iterator[None]:
     """Let a statement that runs once call the functions of ``con.spark``; definitions must not."""
     from ctsql.runtime.spark.temporary import has_function, with_functions
@@ -534,7 +623,7 @@ def _with_functions(engine: "Engine", statement: st.Statement) -> Iterator[None]
         ) from problem
 
 
-def _by_logs(con: Connection, ask: "Callable[[LogReader], Result]") -> Result | None:
+def _by_logs(con: Connection, ask: "Callable[[LogReader], T]") -> T | None:
     """What logs on a local disk say while no Spark has started; None where they do not."""
     from ctsql.runtime.delta.local_log import NeedsSpark
     from ctsql.runtime.log_reader import LocalLogReader
@@ -549,6 +638,27 @@ def _by_logs(con: Connection, ask: "Callable[[LogReader], Result]") -> Result | 
             )
         return ask(con._reader)
     return None
+
+
+def watched(con: Connection, refreshes_max: int = 20) -> "list[Watched]":
+    """Every task and view with its status and its last refreshes, failed ones first."""
+    from ctsql.runtime.monitoring.watch import watched as look
+
+    found = _by_logs(con, partial(look, refreshes_max=refreshes_max))
+    if found is None:
+        with con._running("status") as engine:
+            found = look(engine, refreshes_max)
+    return found
+
+
+def move_to(con: Connection, warehouse: str) -> None:
+    """Go on with another warehouse, in the schema "default"; an open transaction is no more."""
+    with con._lock:
+        con.rollback()
+        if con._maintenance is not None:
+            con._maintenance.close()
+        con._engine = con._maintenance = con._reader = None
+        con.warehouse, con.search_schema, con.is_new = warehouse, "default", False
 
 
 def _promote(con: Connection, engine: "Engine") -> None:
@@ -622,6 +732,7 @@ def connect(
     master: str | None = None,
     read_only: bool = False,
     create: bool = True,
+    python_variables: bool = False,
 ) -> Connection:
     """Open a warehouse; returns at once, Spark starts on first need.
 
@@ -634,17 +745,30 @@ def connect(
             that write.
         create: make the warehouse if it is not there; else the first statement raises
             WAREHOUSE_NOT_FOUND.
+        python_variables: begin with ``SET python_variables = true``.
     """
     place = warehouse or os.environ.get("CTSQL_WAREHOUSE") or DEFAULT_WAREHOUSE
-    return Connection(place, spark=spark, master=master, read_only=read_only, create=create)
+    return Connection(
+        place,
+        spark=spark,
+        master=master,
+        read_only=read_only,
+        create=create,
+        python_variables=python_variables,
+    )
 
 
 _default: Connection | None = None
 
 
-def execute(sql: str, parameters: Parameters | None = None) -> Result:
+def execute(
+    sql: str,
+    parameters: Parameters | None = None,
+    *,
+    variables: Mapping[str, Any] | None = None,
+) -> Result:
     """Run statements on the default connection: :func:`connect` without arguments."""
     global _default
     if _default is None or _default._closed:
         _default = connect()
-    return _default.execute(sql, parameters)
+    return _default.execute(sql, parameters, variables=variables)

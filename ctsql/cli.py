@@ -7,7 +7,6 @@ interrupted by Ctrl-C; 141 the reader of standard output is gone.
 import os
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -22,25 +21,30 @@ from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Source
 from ctsql.commands import parse_command, statement_of
 from ctsql.progress import Progress
-from ctsql.script import OK, STOP_SECONDS, Runner, Settings
+from ctsql.run_command import RunOptions, follow
+from ctsql.script import FAILED, OK, LogFormat, Runner, Settings
 from ctsql.show import Format, messages, write_result
+from ctsql.signals import handle_signals
 from ctsql.variables import NAME
 from ctsql.warm.client import shared_spark
 
 if TYPE_CHECKING:
     from ctsql.api import Connection
-    from ctsql.runtime.service.events import Event
 
 BROKEN_PIPE = 141
-SIGNALLED = 128  # plus the signal's number, as a shell says it
-_COMMANDS = ("run", "status", "dump", "cool")
+_COMMANDS = ("run", "status", "dump", "cool", "test")
+TESTS_OF_SHORT = 10
+"""So few tests are over before Java's second compiler pays (docs/decisions/0077)."""
+_WITH_FOLDER = ("dump", "test")
 
 
 @click.command(
     context_settings={"help_option_names": [], "max_content_width": 100},
     epilog="Exit status: 0 all ran, 1 a statement failed, 2 bad usage, 130 interrupted.",
 )
-@click.argument("files", nargs=-1, metavar="[FILE... | run | status | dump FOLDER | cool]")
+@click.argument(
+    "files", nargs=-1, metavar="[FILE... | run | status | dump FOLDER | test FOLDER | cool]"
+)
 @click.option(
     "-c", "--command", "commands", multiple=True, metavar="SQL", help="Run this; repeatable."
 )
@@ -72,7 +76,8 @@ _COMMANDS = ("run", "status", "dump", "cool")
     "--interval",
     type=click.FloatRange(min=0.01),
     metavar="SECONDS",
-    help="With run: the most seconds between two looks at the tables; 1 if not given.",
+    help="With run: the most seconds between two looks at the tables; 1 if not given. With status "
+    "--watch: the seconds between two looks; 2 if not given.",
 )
 @click.option(
     "--workers",
@@ -81,7 +86,36 @@ _COMMANDS = ("run", "status", "dump", "cool")
     help="With run: how many outputs are brought up at the same time; 1 if not given.",
 )
 @click.option(
+    "--metrics",
+    metavar="[HOST:]PORT",
+    help="With run: serve metrics for Prometheus at http://HOST:PORT/metrics; 127.0.0.1 if there "
+    "is no HOST.",
+)
+@click.option(
+    "--traces",
+    is_flag=True,
+    help="With run: a span for each T to OpenTelemetry, where OTEL_EXPORTER_OTLP_ENDPOINT says; "
+    "needs ctsql[otel].",
+)
+@click.option(
+    "--watch", is_flag=True, help="With status: on the whole terminal, again and again; q leaves."
+)
+@click.option(
+    "--log-format",
+    "log_format",
+    type=click.Choice([f.value for f in LogFormat]),
+    help="With run: how messages are written to standard error; text if not given.",
+)
+@click.option(
     "--json", "as_json", is_flag=True, help="With run and status: one JSON object per line."
+)
+@click.option("-k", "part", metavar="TEXT", help="With test: only tests with TEXT in their name.")
+@click.option(
+    "--junit",
+    "junit_file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="With test: write the results as XML, too, as CI systems read it.",
 )
 @click.option(
     "--set",
@@ -109,6 +143,7 @@ def main(context: click.Context, /, **given: Any) -> None:
     "ctsql run" follows the sources until it is stopped; "ctsql status" lists tasks and views;
     "ctsql dump FOLDER" writes the statements that make the same objects again; "ctsql cool" ends
     the Spark that --keep-warm left running.
+    "ctsql test FOLDER" runs the TEST statements in its .sql files.
     A file with one of these names is given as ./run, for example.
     """
     if given["version"]:
@@ -128,7 +163,16 @@ def main(context: click.Context, /, **given: Any) -> None:
 _ABOUT = {
     "run": (
         "Follow the sources, and keep every task and view up to date, until it is stopped.",
-        ("--once", "--interval", "--workers", "--json", "--quiet"),
+        (
+            "--once",
+            "--interval",
+            "--workers",
+            "--metrics",
+            "--traces",
+            "--log-format",
+            "--json",
+            "--quiet",
+        ),
     ),
     "dump": (
         "Write a file of SQL for each object into a folder, numbered in the order in which they "
@@ -137,9 +181,19 @@ _ABOUT = {
         ("--quiet",),
     ),
     "cool": ("End the Spark that --keep-warm left running, once its commands are done.", ()),
-    "status": ("List every task and view with its state and its lag.", ("--json", "--format")),
+    "test": (
+        "Run the TEST statements in the .sql files of a folder, each in a throw-away warehouse "
+        "with the objects of the folder that it reads. Nothing else is read or written. Exit "
+        "status: 0 all passed, 1 one failed, 2 bad usage, or no test.",
+        ("-k", "--junit", "--set"),
+    ),
+    "status": (
+        "List every task and view with its state and its lag.",
+        ("--watch", "--interval", "--json", "--format"),
+    ),
 }
 _FOR_ALL = ("--warehouse", "--master", "--debug")
+_WITHOUT = {"test": ("--warehouse",)}
 
 
 def _help_of(context: click.Context, command: str) -> str:
@@ -148,11 +202,12 @@ def _help_of(context: click.Context, command: str) -> str:
     lines = []
     for option in context.command.params:
         record = option.get_help_record(context)
-        if record is not None and set(option.opts) & {*named, *_FOR_ALL}:
+        shown = {*named, *_FOR_ALL} - {*_WITHOUT.get(command, ())}
+        if record is not None and set(option.opts) & shown:
             lines.append(record)
     formatter = context.make_formatter()
     formatter.write_usage(
-        f"ctsql {command}", "[OPTIONS] FOLDER" if command == "dump" else "[OPTIONS]"
+        f"ctsql {command}", "[OPTIONS] FOLDER" if command in _WITH_FOLDER else "[OPTIONS]"
     )
     formatter.write_paragraph()
     with formatter.indentation():
@@ -167,14 +222,22 @@ def _check(given: dict[str, Any], command: str | None) -> None:
     files: Sequence[str] = given["files"]
     if files and given["commands"]:
         raise click.UsageError("Give files or -c, not both.")
-    if command == "dump":
+    if command in _WITH_FOLDER:
         if len(files) != 2:
-            raise click.UsageError("Type: ctsql dump FOLDER")
+            raise click.UsageError(f"Type: ctsql {command} FOLDER")
     elif command and len(files) > 1:
         raise click.UsageError(f"{command} takes no arguments; for a file type ./{command}")
-    for option in ("once", "interval", "workers"):
-        if given[option] and command != "run":
-            raise click.UsageError(f"--{option} goes with: ctsql run")
+    for option in ("once", "interval", "workers", "metrics", "traces", "log_format"):
+        is_known = command == "run" or (option == "interval" and given["watch"])
+        if given[option] and not is_known:
+            raise click.UsageError(f"--{option.replace('_', '-')} goes with: ctsql run")
+    if given["watch"] and command != "status":
+        raise click.UsageError("--watch goes with: ctsql status")
+    if given["watch"] and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise click.UsageError("--watch needs a terminal; without it: ctsql status --json")
+    for option, name in (("part", "-k"), ("junit_file", "--junit")):
+        if given[option] is not None and command != "test":
+            raise click.UsageError(f"{name} goes with: ctsql test")
     if given["as_json"] and command is None:
         raise click.UsageError("--json goes with: ctsql run, ctsql status. See --format json.")
 
@@ -195,8 +258,10 @@ def _dispatch(
         pager=interactive,
         variables=_variables(given["variables"]),
         progress=Progress(sys.stderr),
+        log_format=LogFormat(given["log_format"] or "text"),
     )
-    read_only = given["read_only"] or command in ("status", "dump")  # which make no warehouse
+    # Those make no warehouse; tests have their own, which they write.
+    read_only = command in ("status", "dump") or (given["read_only"] and command != "test")
     connection = connect(
         given["warehouse"],
         master=given["master"],
@@ -214,11 +279,13 @@ def _dispatch(
             settings.note("no Spark was left running")
             return OK
         if command == "run":
-            return _follow(runner, given)
+            return follow(runner, _run_options(given))
         if command == "status":
-            return _status(runner)
+            return _watch(runner, given["interval"]) if given["watch"] else _status(runner)
         if command == "dump":
             return _dump(runner, Path(files[1]))
+        if command == "test":
+            return _test(runner, given)
         if interactive:
             from ctsql.repl import Repl
 
@@ -231,7 +298,7 @@ def _dispatch(
                 signal.signal(number, signal.SIG_DFL)
                 os.kill(os.getpid(), number)
 
-        with _handle_signals(terminate, signal.SIGTERM):
+        with handle_signals(terminate, signal.SIGTERM):
             return _run_all(runner, sources)
     except BrokenPipeError:
         _drop_stdout()
@@ -242,17 +309,24 @@ def _dispatch(
             connection.close()
 
 
-@contextmanager
-def _handle_signals(
-    handler: Callable[[int, FrameType | None], None], *numbers: signal.Signals
-) -> Iterator[None]:
-    """Handle some signals inside the block."""
-    before = {number: signal.signal(number, handler) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, old in before.items():
-            signal.signal(number, old)
+def _run_options(given: dict[str, Any]) -> RunOptions:
+    """What is said of ``ctsql run``."""
+    metrics = None
+    if given["metrics"]:
+        from ctsql.metrics_server import parse_address
+
+        try:
+            metrics = parse_address(given["metrics"])
+        except ValueError as problem:
+            raise click.UsageError(f"--metrics takes [HOST:]PORT, as 9464; {problem}.") from problem
+    return RunOptions(
+        once=given["once"],
+        interval=given["interval"],
+        workers=given["workers"],
+        as_json=given["as_json"],
+        metrics=metrics,
+        traces=given["traces"],
+    )
 
 
 def _variables(given: Sequence[str]) -> dict[str, str]:
@@ -313,47 +387,6 @@ def _run_all(runner: Runner, sources: Sequence[Source]) -> int:
     return OK
 
 
-def _follow(runner: Runner, given: dict[str, Any]) -> int:
-    """``ctsql run``: until SIGINT or SIGTERM, which end it between two commits, without failure.
-
-    A second signal ends the process at once, with 128 and the signal's number.
-    """
-    settings, connection = runner.settings, runner.connection
-    stop = threading.Event()
-
-    def tell(event: "Event") -> None:
-        if given["as_json"]:
-            with settings.progress.hidden():
-                settings.out.write(event.to_json() + "\n")
-                settings.out.flush()
-        elif not settings.quiet:
-            settings.note(event.line())
-
-    def follow() -> None:
-        connection.run(
-            once=given["once"],
-            stop=stop,
-            interval=given["interval"],
-            workers=given["workers"],
-            on_event=tell,
-        )
-
-    def end(number: int, _frame: FrameType | None) -> None:
-        if stop.is_set():
-            # A second signal. The current write is not committed, and Spark ends when it notices
-            # that this process is gone.
-            os.write(sys.stderr.fileno(), b"stopped at once\n")
-            os._exit(SIGNALLED + number)
-        stop.set()
-        # The current commit gets this long; then nothing of it is written.
-        timer = threading.Timer(STOP_SECONDS, connection.cancel)
-        timer.daemon = True
-        timer.start()
-
-    with _handle_signals(end, signal.SIGTERM, signal.SIGINT):
-        return runner.guard(follow, idle="")
-
-
 def _status(runner: Runner) -> int:
     """``ctsql status``: the status of every task and view."""
     settings = runner.settings
@@ -366,6 +399,19 @@ def _status(runner: Runner) -> int:
     return runner.guard(work)
 
 
+def _watch(runner: Runner, interval: float | None) -> int:
+    """``ctsql status --watch``: the same on the whole terminal."""
+    from ctsql.api import watched
+    from ctsql.watch_command import WAIT_SECONDS, Watch
+
+    try:
+        Watch(partial(watched, runner.connection), interval or WAIT_SECONDS).run()
+    except CtsqlError as problem:
+        runner.settings.fail(problem)
+        return FAILED
+    return OK
+
+
 def _dump(runner: Runner, folder: Path) -> int:
     """``ctsql dump``: the definitions as files."""
 
@@ -376,6 +422,32 @@ def _dump(runner: Runner, folder: Path) -> int:
         runner.settings.note(f"wrote {len(written)} file(s) into {folder}")
 
     return runner.guard(work)
+
+
+def _test(runner: Runner, given: dict[str, Any]) -> int:
+    """``ctsql test``: the tests of a folder."""
+    from ctsql.testing.command import choose, command
+
+    settings, passed = runner.settings, False
+    try:
+        chosen = choose(Path(given["files"][1]), given["part"], settings.variables)
+    except CtsqlError as problem:
+        if problem.condition == "INVALID_USAGE":
+            raise click.UsageError(
+                f"{problem.message}. {problem.detail or ''}".strip()
+            ) from problem
+        settings.fail(problem)
+        return FAILED
+    runner.connection.is_short = len(chosen.suite.cases) <= TESTS_OF_SHORT
+
+    def work() -> None:
+        nonlocal passed
+        file = None if given["junit_file"] is None else Path(given["junit_file"])
+        pause = settings.progress.pause
+        passed = command(runner.connection, chosen, settings.out, pause=pause, junit_file=file)
+
+    code = runner.guard(work)
+    return FAILED if code == OK and not passed else code
 
 
 @contextmanager

@@ -56,8 +56,7 @@ class Conversions:
                 message="Polars is not installed",
                 detail="Type: pip install polars",
             ) from problem
-        frame: pl.DataFrame = polars.from_arrow(self.to_arrow())
-        return frame
+        return polars.DataFrame(self.to_arrow())
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The whole result for whatever reads Arrow streams: Polars, DuckDB, pandas, PyArrow.

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ctsql.caller_scope import NOWHERE, CallerVariables, caller_variables
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import Name
 from ctsql.catalog.spans import Source, Span
@@ -49,7 +50,12 @@ class Loading:
         """Roll back the open transaction, if any."""
 
     @abstractmethod
-    def run_statement(self, span: Span, parameters: Parameters | None = None) -> Result:
+    def run_statement(
+        self,
+        span: Span,
+        parameters: Parameters | None = None,
+        variables: CallerVariables = NOWHERE,
+    ) -> Result:
         """Parse and run one statement."""
 
     @abstractmethod
@@ -188,13 +194,16 @@ class Loading:
         if inserted is not None:
             into, names = inserted
             return self._append(statement.target, _tuples(given, names), into)
+        variables = caller_variables(None)
         if self._transaction is not None:
-            return self._run_each(span, statement.verb, given)
+            return self._run_each(span, statement.verb, given, variables)
         with self.transaction():
-            return self._run_each(span, statement.verb, given)
+            return self._run_each(span, statement.verb, given, variables)
 
-    def _run_each(self, span: Span, verb: str, given: Sequence[Parameters]) -> Result:
-        counts = [self.run_statement(span, parameters).rowcount for parameters in given]
+    def _run_each(
+        self, span: Span, verb: str, given: Sequence[Parameters], variables: CallerVariables
+    ) -> Result:
+        counts = [self.run_statement(span, values, variables).rowcount for values in given]
         total = -1 if -1 in counts else sum(counts)
         status = f"{verb} 0 {total}" if verb == "INSERT" else f"{verb} {total}"
         return Result.of_status(status if total >= 0 else verb, total)

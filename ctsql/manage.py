@@ -22,6 +22,7 @@ from ctsql.runtime.statements.maintain import Maintenance
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.statements.pending import show_pending
 from ctsql.runtime.statements.show import Rows, is_like
+from ctsql.runtime.statements.streaming_tables import StreamingTables
 from ctsql.runtime.statements.verify import Verification
 from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.shown import reads_logs, rows, run_logged, text_rows
@@ -75,8 +76,14 @@ def _run(names: Namespace, statement: st.Statement) -> str:
             return create.create_task(statement)
         case st.CreateFlow():
             return create_flow(names, statement)
+        case st.CreateStreamingTable():
+            return StreamingTables(names).create_table(statement)
+        case st.CreateAppendFlow():
+            return StreamingTables(names).create_flow(statement)
         case st.CreateSchema():
             return create.create_schema(statement)
+        case st.DropObject(flow=True):
+            return StreamingTables(names).drop_flow(statement) or change.drop(statement)
         case st.DropObject():
             return change.drop(statement)
         case st.UndropObject():

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ctsql.caller_scope import CallerVariables
 from ctsql.catalog.errors import CtsqlError, InterfaceError, error
 from ctsql.catalog.spans import Source
 from ctsql.completion import complete
@@ -193,10 +194,11 @@ class Notebook:
         from IPython.display import display
 
         shown: object = None
+        variables = CallerVariables({}, namespace=self._shell.user_ns)
         for span in self.connection.statements(source):
             if shown is not None:
                 display(shown)  # type: ignore[no-untyped-call]
-            work = partial(self.connection.run_statement, span)
+            work = partial(self.connection.run_statement, span, None, variables)
             result = self._worker.run(work, self.connection.cancel)
             shown = self._shown(result)
         return shown

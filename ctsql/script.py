@@ -5,21 +5,25 @@ runs. Then each statement is parsed and run in turn; the first that fails ends t
 note on the number of statements not run. Results go to standard output, all else to standard error.
 """
 
+import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
 
 from ctsql.cascade import cascading, drops_too
+from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, Error, error
 from ctsql.catalog.spans import Source, Span
-from ctsql.errortext import print_error
+from ctsql.errortext import error_text, print_error
 from ctsql.pager import Pages, show_pages
 from ctsql.progress import Progress
 from ctsql.result import Live
+from ctsql.runtime.log import clock
 from ctsql.show import NULL, Format, write_result
 from ctsql.show_live import write_live
 from ctsql.variables import substitute
@@ -33,6 +37,13 @@ PROMPT_NAME = "<prompt>"
 """The name of a text that somebody types."""
 STOP_SECONDS = 5.0
 """How long a stopped service or subscription may continue with a T before it is cancelled."""
+
+
+class LogFormat(Enum):
+    """How messages are written to standard error."""
+
+    TEXT = "text"
+    JSON = "json"  # one object a line
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,16 +62,31 @@ class Settings:
     pager: bool = False
     variables: dict[str, str] = field(default_factory=dict)
     progress: Progress = field(default_factory=Progress)
+    log_format: LogFormat = LogFormat.TEXT
 
     def note(self, text: str) -> None:
         """Print a line on standard error, without styles."""
+        self.log(lambda: text, lambda: {"level": "info", "event": "note", "message": text})
+
+    def log(self, line: Callable[[], str], fields: Callable[[], Mapping[str, object]]) -> None:
+        """Print a message on standard error, in the format of the log."""
+        if self.log_format is LogFormat.TEXT:
+            text = line()
+        else:
+            text = json.dumps({"at": times.to_iso(clock.now_ms()), **fields()}, ensure_ascii=False)
         with self.progress.hidden():
             self.messages.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def fail(self, problem: BaseException) -> None:
         """Show an error."""
         self.progress.pause()
-        print_error(self.messages, problem, debug=self.debug)
+        if self.log_format is LogFormat.TEXT:
+            print_error(self.messages, problem, debug=self.debug)
+            return
+        text = error_text(problem, debug=self.debug).plain
+        condition = problem.condition if isinstance(problem, CtsqlError) else type(problem).__name__
+        said = {"level": "error", "event": "error", "condition": condition, "message": text}
+        self.log(lambda: text, lambda: said)
 
 
 class Runner:

@@ -15,7 +15,8 @@ ISOLATION = "isolation"
 READ_ONLY = "read_only"
 TICK = "tick_interval"
 MAINTENANCE = "background_maintenance"
-DEFAULTS = {ISOLATION: STRICT, TICK: "0", MAINTENANCE: "true"}
+VARIABLES = "python_variables"
+DEFAULTS = {ISOLATION: STRICT, TICK: "0", MAINTENANCE: "true", VARIABLES: "false"}
 DESCRIPTIONS = {
     ISOLATION: f"'{STRICT}': reads see all that is committed; '{STORED}': reads see what is "
     "stored, without waiting",
@@ -23,6 +24,8 @@ DESCRIPTIONS = {
     "interval of so long, '1 second' for example; 0: each has its own",
     MAINTENANCE: "true: this connection compacts the outputs that it writes, when they need it, "
     "in a thread of its own; false: it leaves them to others, or to MAINTAIN",
+    VARIABLES: "true: in a Python program, a name in FROM that no object has means the variable of "
+    "that name, if it holds rows; false: it does not",
     READ_ONLY: "true: nothing is written, what is not stored yet is computed in memory; "
     "false makes the connection write, and there is no way back",
 }
@@ -40,7 +43,14 @@ class Settings:
     """Names and values; Spark's own settings are those of the engine's session."""
 
     values: dict[str, str] = field(default_factory=lambda: dict(DEFAULTS))
+    defaults: dict[str, str] = field(default_factory=lambda: dict(DEFAULTS))
     read_only: bool = False
+
+    @classmethod
+    def of_connection(cls, *, read_only: bool, python_variables: bool) -> "Settings":
+        """The settings that a connection begins with, and goes back to on RESET."""
+        begun = DEFAULTS | {VARIABLES: _text(wanted=python_variables)}
+        return cls(dict(begun), begun, read_only=read_only)
 
     @property
     def strict(self) -> bool:
@@ -58,6 +68,11 @@ class Settings:
     def maintains(self) -> bool:
         """Whether the connection maintains the outputs that it writes."""
         return _BOOLEANS[self.values[MAINTENANCE]]
+
+    @property
+    def reads_variables(self) -> bool:
+        """Whether statements read the variables of the program that runs them."""
+        return _BOOLEANS[self.values[VARIABLES]]
 
     def set(self, statement: SetSetting, session: SparkSession) -> None:
         """SET name = value."""
@@ -84,9 +99,8 @@ class Settings:
         if name == TICK:
             self.values[name] = _tick(statement)
             return
-        if name == MAINTENANCE:
-            wanted = _boolean(statement, MAINTENANCE)
-            self.values[name] = "true" if wanted else "false"
+        if name in (MAINTENANCE, VARIABLES):
+            self.values[name] = _text(wanted=_boolean(statement, name))
             return
         value = " ".join(statement.value.replace("-", " ").replace("_", " ").lower().split())
         if value not in (STRICT, STORED):
@@ -121,7 +135,7 @@ class Settings:
 
     def show(self, statement: ShowSetting, session: SparkSession) -> list[tuple[object, ...]]:
         """SHOW name, SHOW ALL: (name, value, description)."""
-        values = {**self.values, READ_ONLY: "true" if self.read_only else "false"}
+        values = {**self.values, READ_ONLY: _text(wanted=self.read_only)}
         if statement.name is None:
             return [(k, v, DESCRIPTIONS[k]) for k, v in sorted(values.items())]
         name = fold(statement.name)
@@ -135,13 +149,13 @@ class Settings:
     def reset(self, statement: ResetSetting, session: SparkSession) -> None:
         """RESET name, RESET ALL; read_only stays."""
         if statement.name is None:
-            self.values = dict(DEFAULTS)
+            self.values = dict(self.defaults)
             return
         name = fold(statement.name)
         if name.startswith("spark."):
             session.conf.unset(statement.name)
         elif name in DEFAULTS:
-            self.values[name] = DEFAULTS[name]
+            self.values[name] = self.defaults[name]
         elif name != READ_ONLY:
             raise self._unknown(statement.name, statement)
 
@@ -159,6 +173,10 @@ def _tick(statement: SetSetting) -> str:
             hint=f"Type: SET {TICK} = '1 second' or SET {TICK} = 0",
         )
     return statement.value.strip() if length else "0"
+
+
+def _text(*, wanted: bool) -> str:
+    return "true" if wanted else "false"
 
 
 def _boolean(statement: SetSetting, option: str) -> bool:

@@ -10,9 +10,11 @@ from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import ast as st, parse, split
 from ctsql.result import Result
 from ctsql.runtime.log_reader import LogReader
-from ctsql.runtime.statements import show, status as statuses
+from ctsql.runtime.monitoring import status as statuses
+from ctsql.runtime.monitoring.savings import COLUMNS as SAVINGS
+from ctsql.runtime.statements import show
 
-Logged = st.ShowObjects | st.ShowCreate | st.Describe | st.ShowSubscriptions
+Logged = st.ShowObjects | st.ShowCreate | st.Describe | st.ShowSubscriptions | st.ShowSavings
 
 
 def reads_logs(statement: st.Statement) -> TypeGuard[Logged]:
@@ -46,6 +48,10 @@ def run_logged(reader: LogReader, statement: Logged, schema: str) -> Result:
             return rows(show.describe(reader, statement, schema))
         case st.ShowSubscriptions():
             return rows(show.show_subscriptions(reader))
+        case st.ShowSavings():
+            found = show.show_savings(reader, statement, schema)
+            names, types = zip(*SAVINGS, strict=True)
+            return Result.of_rows(list(names), list(types), found, f"SHOW {len(found)}")
 
 
 def status(reader: LogReader) -> Result:

@@ -5,8 +5,8 @@ from ctsql.planner.syntax import ast as st
 
 _READING = (
     st.Select, st.CopyTo, st.ShowObjects, st.ShowCreate, st.ShowPending, st.Describe, st.Explain,
-    st.SetSetting, st.ShowRetention, st.ShowSetting, st.ResetSetting, st.UseSchema,
-    st.ShowSubscriptions,
+    st.SetSetting, st.ShowRetention, st.ShowSavings, st.ShowSetting, st.ResetSetting, st.UseSchema,
+    st.ShowSubscriptions, st.Test,
 )  # fmt: skip
 
 
@@ -31,6 +31,15 @@ def runs_once(statement: st.Statement) -> bool:
     if isinstance(statement, st.Explain):
         return isinstance(statement.statement, st.Select)
     return isinstance(statement, (st.Select, st.Dml, st.CopyTo, st.CreateTable))
+
+
+def is_definition(statement: st.Statement) -> bool:
+    """Whether its SQL is evaluated again later; a subscription's may be, too."""
+    kinds = (
+        st.CreateView, st.CreateMaterializedView, st.CreateContinualTask, st.CreateFlow,
+        st.Subscribe,
+    )  # fmt: skip
+    return isinstance(statement, kinds)
 
 
 def as_of(statement: st.Select, begun: int | None) -> int | None:

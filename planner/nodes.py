@@ -78,12 +78,16 @@ class SelfReference(Relation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class External:
-    """Rows that are no object's: a file, or what this process knows under a name.
+    """Rows that are no object's: a file, a system table, what this process knows under a name.
 
     They have no history: they are read once, as they are, and never in a definition.
+
+    Attributes:
+        system: the name of the system table, without its schema; None for another relation.
     """
 
     ref: RelationRef
+    system: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

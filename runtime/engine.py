@@ -20,6 +20,7 @@ from ctsql.runtime.delta.table import Gateway
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.failures import note_view_failure
 from ctsql.runtime.log_reader import LogReader
+from ctsql.runtime.monitoring.system_query import SystemQueries
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.session import clone_session
 from ctsql.runtime.spark_engine import SparkEngine
@@ -33,7 +34,7 @@ from ctsql.runtime.tasks.sink import TaskSink
 from ctsql.runtime.views.sink import ViewSink
 from ctsql.runtime.warehouse.advance_context import UNATTENDED, AdvanceContext
 from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
-from ctsql.runtime.warehouse.external import external_rows
+from ctsql.runtime.warehouse.external import ExternalRelations
 from ctsql.runtime.warehouse.multi_table_commit import mint_resolved
 from ctsql.runtime.warehouse.query_engine import QueryEngine
 from ctsql.runtime.warehouse.replaced_views import check_columns, check_written, is_redefined
@@ -54,6 +55,7 @@ class Engine(LogReader):
 
     Attributes:
         caller: the session whose temporary views and functions queries see.
+        external: what queries see beside objects: these views, files, variables of Python.
         tick_ms: commits that this engine binds share a T in intervals of so long; 0 for none.
     """
 
@@ -85,11 +87,13 @@ class Engine(LogReader):
         """Open the warehouse in the mode that holds, and know nothing of it yet."""
         session, warehouse, read_only = self.session, self._given, self.read_only
         self.gateway = ReadOnlyGateway(session) if read_only else Gateway(session)
+        self.external = ExternalRelations(self.gateway, self.caller)
         self._open_at(warehouse)
 
     def _use(self, warehouse: Warehouse) -> None:
         super()._use(warehouse)
         self.watched = WatchedSources(warehouse, self._mint)
+        self._system_queries = SystemQueries(self.session, self)
 
     def _make(self, system: str, catalog_at: str, timeline_at: str) -> None:
         # Creation is a commit too. The catalog comes last: where it is, all is.
@@ -296,6 +300,9 @@ class Engine(LogReader):
         stored = nullcontext() if strict or as_of is not None else self.as_stored()
         with stored, translate_spark_errors():
             items = [self.relations.item(i) for i in read_objects(query)]
+            system = _system_tables(query, as_of_span)
+            # Alone they show what the logs say, for which nothing is bound or brought up.
+            strict = strict and (bool(items) or not system)
             at = self.read_time(items, as_of=as_of, as_of_span=as_of_span, strict=strict)
             check_columns(self.warehouse, query)
             sources = StoredSources(
@@ -303,14 +310,21 @@ class Engine(LogReader):
             )
             context = Context(self.session, sources, at)
             external = self.external_rows(query.relations)
+            if system:
+
+                def lower(given: Mapping[int, DataFrame]) -> DataFrame:
+                    rows = {**external, **given}
+                    return lower_query(query, context, rows, parameters=parameters)
+
+                return lower(self._system_queries.frames(system, lower))
             return lower_query(query, context, external, parameters=parameters)
 
     def external_rows(self, relations: Sequence[Node]) -> dict[int, DataFrame]:
-        """The rows of files and of temporary views, by place in ``relations``."""
+        """The rows of what is no object, by place in ``relations``."""
         return {
-            i: external_rows(self.gateway, self.caller, node.ref)
+            i: self.external.rows(node.ref)
             for i, node in enumerate(relations)
-            if isinstance(node, External)
+            if isinstance(node, External) and node.system is None
         }
 
     def read_time(
@@ -354,6 +368,27 @@ class Engine(LogReader):
                 self.advance(self.relations.followed(task), now)
                 now = min(now, complete_through(self.warehouse, [task]))
         return now
+
+
+def _system_tables(query: Query, as_of_span: Span | None) -> dict[int, str]:
+    """The names of the system tables that a query reads, by their places in it.
+
+    Raises NOT_SUPPORTED for a query that reads the past.
+    """
+    found = {
+        i: node.system
+        for i, node in enumerate(query.relations)
+        if isinstance(node, External) and node.system is not None
+    }
+    if found and as_of_span is not None:
+        raise error(
+            "NOT_SUPPORTED",
+            span=as_of_span,
+            what="AS OF with a system table",
+            why="A system table shows what the logs say now, the past included.",
+            hint="Compare its columns: WHERE t <= 1700000000000",
+        )
+    return found
 
 
 def read_objects(node: Node) -> list[str]:

@@ -57,6 +57,8 @@ def test_data_files_are_inside(wheel: zipfile.Path) -> None:
 
 
 def test_the_command_is_declared(wheel: zipfile.Path) -> None:
-    """Installing gives the ``ctsql`` command."""
+    """Installing gives the ``ctsql`` command, and pytest its plugin."""
     (points,) = [name for name in _files(wheel) if name.endswith("entry_points.txt")]
-    assert "ctsql = ctsql.__main__:main" in wheel.joinpath(points).read_text()
+    declared = wheel.joinpath(points).read_text()
+    assert "ctsql = ctsql.__main__:main" in declared
+    assert "[pytest11]\nctsql = ctsql.testing.plugin" in declared

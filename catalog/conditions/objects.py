@@ -89,6 +89,23 @@ OBJECTS: tuple[Condition, ...] = (
         hint="{hint}",
     ),
     Condition(
+        "SYSTEM_SCHEMA",
+        "42939",
+        CatalogError,
+        message='nothing can be made in the schema "system"',
+        detail="It holds the tables in which ctsql shows what it does; they are computed.",
+        hint="Choose another schema.",
+    ),
+    Condition(
+        "SYSTEM_TABLE",
+        "42809",
+        CatalogError,
+        message='"{name}" is a system table, which can only be queried',
+        detail="It shows what the commits of the warehouse say when it is read; it has no rows of "
+        "its own, and no changes.",
+        hint="{hint}",
+    ),
+    Condition(
         "TABLE_REPLACED",
         "55000",
         CatalogError,

@@ -48,6 +48,14 @@ STATEMENTS: tuple[Condition, ...] = (
     ),
     Condition("CURSOR_STATE", "24000", StatementError, message="{message}"),
     Condition(
+        "DEFINED_TWICE",
+        "42710",
+        StatementError,
+        message='{kind} "{name}" is defined twice',
+        detail="The other definition is at {place}.",
+        hint="A folder says of each object once what it is: remove one of them.",
+    ),
+    Condition(
         "DUPLICATE_COLUMN", "42701", StatementError, message='column "{column}" appears twice'
     ),
     Condition(
@@ -95,6 +103,14 @@ STATEMENTS: tuple[Condition, ...] = (
         StatementError,
         message="{function} may not stand in a {kind}",
         detail="{detail}",
+        hint="{hint}",
+    ),
+    Condition(
+        "NOT_A_DEFINITION",
+        "42601",
+        StatementError,
+        message="{what} is not a definition of an object",
+        detail="A folder of definitions takes {taken}.",
         hint="{hint}",
     ),
     Condition(

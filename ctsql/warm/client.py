@@ -40,7 +40,7 @@ _guests: list[socket.socket] = []
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if os.name == "posix" else ()
 _WITH_VALUES = {
     "-c", "--command", "-w", "--warehouse", "--master", "--format", "-o", "--output", "--interval",
-    "--workers", "--set",
+    "--workers", "--set", "--metrics", "--log-format", "-k", "--junit",
 }  # fmt: skip
 
 

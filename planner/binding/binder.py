@@ -10,6 +10,7 @@ from ctsql.catalog.refreshes import RefreshPart
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import Column, without_limits
 from ctsql.catalog.spans import Span
+from ctsql.catalog.system_tables import find_system_table
 from ctsql.planner import nodes as lp
 from ctsql.planner.binding.analyst import Analyst
 from ctsql.planner.binding.checks import (
@@ -19,6 +20,7 @@ from ctsql.planner.binding.checks import (
     named_columns,
     not_null_columns,
     refuse_nondeterministic,
+    refuse_schema_call,
 )
 from ctsql.planner.binding.definitions import definition_of, is_no_definition, reading_definition
 from ctsql.planner.row_local import takes_rows_one_by_one
@@ -72,7 +74,7 @@ class Binder:
         reads: for a stored definition, what its names meant when it was made.
         analyst: None for a stored definition, which was checked when it was made.
         columns_of: an object's columns now; a foreign writer may have added some to a table.
-        is_temporary: whether this process alone knows a relation of that name.
+        external_kind: what a name means in this process alone, a temporary view say; else None.
         runs_once: it is no definition, so that files and temporary relations may be read.
     """
 
@@ -84,14 +86,14 @@ class Binder:
         *,
         reads: Sequence[Reading] = (),
         columns_of: Callable[[Item], tuple[Column, ...]] = lambda item: item.columns,
-        is_temporary: Callable[[tuple[str, ...]], bool] = lambda _: False,
+        external_kind: Callable[[tuple[str, ...]], str | None] = lambda _: None,
         runs_once: bool = False,
     ) -> None:
         self.catalog = catalog
         self.search_schema = search_schema
         self.analyst = analyst
         self.columns_of = columns_of
-        self.is_temporary = is_temporary
+        self.external_kind = external_kind
         self.runs_once = runs_once
         self.own: dict[Name, Item] = {}  # the outputs being defined, by name in the definition
         self.inputs: dict[str, st.TaskInput] = {}  # of a task, by the id of the source
@@ -146,7 +148,7 @@ class Binder:
             columns = tuple(c.name for c in own.columns)
             return lp.Get(object_id=own.id, name=own.name, columns=columns, role=lp.Role.SELF)
         if ref.file is not None or self._is_external(source, name):
-            return self._external(ref, "the body of a task" if in_body else "a view")
+            return self._external(ref, name, "the body of a task" if in_body else "a view")
         item = self.resolve(source)
         columns = self._column_names(item, name)
         role = roles.get(item.id, lp.Role.REFERENCE)
@@ -204,16 +206,27 @@ class Binder:
         """Whether a name means what this process knows; an object of the warehouse comes first."""
         if ref.change is not None or name in self._stored or self.catalog.find(name) is not None:
             return False
-        return self.is_temporary(ref.parts)
+        return find_system_table(name) is not None or self.external_kind(ref.parts) is not None
 
-    def _external(self, ref: st.RelationRef, where: str) -> lp.External:
-        """A file or a temporary relation; raises NOT_DURABLE in a definition."""
+    def _external(self, ref: st.RelationRef, name: Name, where: str) -> lp.External:
+        """A file, a temporary view, a variable or a system table.
+
+        Raises NOT_DURABLE in a definition.
+        """
+        system = None if ref.file is not None else find_system_table(name)
         if self.runs_once:
-            return lp.External(ref=ref)
+            return lp.External(ref=ref, system=None if system is None else system.name)
         text = ref.span.text
-        detail = "A temporary view is known to this process only; others run definitions, too."
         if ref.file is not None:
             detail = "A file has no log of changes to follow, and may be another one tomorrow."
+        elif system is not None:
+            detail = (
+                "What a system table shows depends on when it is read and has no T, so nothing can "
+                "follow it."
+            )
+        else:
+            kind = self.external_kind(ref.parts)
+            detail = f"A {kind} is known to this process only; others run definitions, too."
         raise error(
             "NOT_DURABLE",
             span=ref.span,
@@ -248,13 +261,15 @@ class Binder:
             self.search_schema,
             None,
             columns_of=self.columns_of,
-            is_temporary=self.is_temporary,
+            external_kind=self.external_kind,
             runs_once=True,
         )
         return transform(trusting.query(statement.query))
 
     def bind_view(self, statement: st.CreateView) -> Bound:
         """CREATE VIEW."""
+        for function in statement.query.nondeterministic:
+            refuse_schema_call(function, "view")
         query = self.query(statement.query)
         columns = named_columns(query, statement.columns, statement.query.span)
         return Bound(query, columns, tuple(self.reads.values()))

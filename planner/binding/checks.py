@@ -7,14 +7,15 @@ from dataclasses import replace
 
 from ctsql.catalog import schemas
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Catalog, Item
+from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import fold
 from ctsql.catalog.reserved_columns import PREFIX
 from ctsql.catalog.schemas import Column, check_unique
 from ctsql.catalog.spans import Span
 from ctsql.planner.nodes import Node, Query, descend
-from ctsql.planner.syntax.ast import ColumnDef, CreateMaterializedView, SqlText
+from ctsql.planner.syntax.ast import ColumnDef, CreateMaterializedView, FunctionRef, SqlText
 from ctsql.planner.syntax.statements.options import NOT_NULL
+from ctsql.planner.syntax.tokens.session_calls import SCHEMA_CALLS
 from ctsql.planner.syntax.tokens.tokenizer import Kind, tokenise
 
 _CALL = re.compile(r"([A-Za-z_]\w*)\(")
@@ -119,7 +120,19 @@ def forbidden_in(name: str) -> str:
 
 
 def check_holds_rows(catalog: Catalog, item: Item, span: Span | None) -> None:
-    """Refuse a task with several outputs as a relation (WRONG_OBJECT_KIND): they hold the rows."""
+    """Refuse as a relation what holds no rows: a task with several outputs, a table to come.
+
+    Raises WRONG_OBJECT_KIND.
+    """
+    if item.kind is ObjectKind.STREAMING_TABLE:
+        raise error(
+            "WRONG_OBJECT_KIND",
+            span=span,
+            name=str(item.name),
+            found="streaming table without a flow",
+            wanted="relation",
+            hint=f"Type: CREATE FLOW f AS INSERT INTO {item.name} BY NAME SELECT * FROM STREAM t",
+        )
     if item.outputs:
         names = ", ".join(str(o.name) for o in catalog.outputs_of(item))
         raise error(
@@ -185,6 +198,7 @@ def refuse_nondeterministic(
         if not isinstance(node, Query):
             continue
         for function in node.sql.nondeterministic:
+            refuse_schema_call(function, kind)
             detail = (
                 "Computed twice it gives two results, so what is stored at T would not "
                 "be definite: replicas and restarts could disagree."
@@ -192,6 +206,14 @@ def refuse_nondeterministic(
             raise _refusal(function.span, function.name, kind, detail)
         if node.columns and not is_deterministic(node):
             raise indefinite(node, kind)
+
+
+def refuse_schema_call(function: FunctionRef, kind: str) -> None:
+    """Refuse current_schema() in a definition: it would depend on the schema of who reads it."""
+    if function.name in SCHEMA_CALLS:
+        detail = "It says the schema of the connection that runs it, and any may."
+        hint = "Type the name of the schema in quotes."
+        raise _refusal(function.span, f"{function.name}()", kind, detail, hint)
 
 
 def refuse_clock(plan: Node, kind: str) -> None:

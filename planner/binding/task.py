@@ -122,7 +122,7 @@ def _with_columns(
     if binder.analyst is None:
         return output
     if not output.columns:  # or else it exists: ALTER changes no column
-        columns = tuple(_declare(c) for c in given)
+        columns = tuple(declare(c) for c in given)
         check_unique(columns, [c.span for c in given])
         columns = columns or _infer_columns(binder, statement, output, roles)
         check_storable(columns, statement.span)
@@ -256,6 +256,7 @@ def _given(binder: Binder, query: SqlText, roles: dict[str, Role]) -> tuple[Colu
     return check_unique(columns, [query.span])
 
 
-def _declare(column: ColumnDef) -> Column:
+def declare(column: ColumnDef) -> Column:
+    """A column of a column list with types."""
     assert column.type is not None  # the header grammar asks for one
     return Column(column.name, column.type, column.nullable, column.comment)

@@ -618,10 +618,11 @@ class Explain(Statement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshView(Statement):
-    """REFRESH MATERIALIZED VIEW name [FULL]."""
+    """REFRESH MATERIALIZED VIEW name [FULL], or STREAMING TABLE name."""
 
     target: RelationRef
     full: bool = False
+    kind: ObjectKind = ObjectKind.MATERIALIZED_VIEW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -679,6 +680,14 @@ class Maintain(Statement):
     everything: bool = False
     retain_ms: int | None = None
     dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowSavings(Statement):
+    """SHOW SAVINGS [FOR name] [SINCE time]: what following cost, and recomputing would have."""
+
+    target: RelationRef | None = None
+    since: "Instant | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -776,6 +785,53 @@ class CreateFlow(Statement):
     or_replace: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Appending:
+    """The query of a flow that appends to a streaming table, as statements of a task's body.
+
+    Attributes:
+        query: as compiled: an input by its name alone, what is read whole with ``contents()``.
+        inserts: the INSERT of the rows that come. fills: the INSERT of those that are there.
+        sources: what stands behind STREAM; none with ONCE.
+    """
+
+    query: SqlText
+    inserts: str
+    fills: str
+    sources: tuple[RelationRef, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateStreamingTable(Statement):
+    """CREATE [OR REFRESH] STREAMING TABLE [IF NOT EXISTS] name [(columns)] ... [AS query].
+
+    Attributes:
+        listed: the column list with its parentheses, as typed, or empty. every: SCHEDULE EVERY.
+        appending: of AS; without it flows are to come.
+    """
+
+    target: RelationRef
+    columns: tuple[ColumnDef, ...] = ()
+    listed: str = ""
+    comment: str | None = None
+    every: str | None = None
+    appending: Appending | None = None
+    or_refresh: bool = False
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateAppendFlow(Statement):
+    """CREATE [OR REPLACE] FLOW name AS INSERT INTO [ONCE] target [BY NAME] query."""
+
+    name: RelationRef
+    target: RelationRef
+    appending: Appending
+    once: bool = False
+    if_not_exists: bool = False
+    or_replace: bool = False
+
+
 class TransactionVerb(Enum):
     """The action on a transaction."""
 
@@ -789,3 +845,91 @@ class Transact(Statement):
     """BEGIN, START TRANSACTION, COMMIT or ROLLBACK."""
 
     verb: TransactionVerb
+
+
+# ---- tests
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestStep:
+    """GIVEN or THEN [AT time] change [AND change ...]: one commit, at one T.
+
+    Attributes:
+        span: the whole step, with its first word.
+        at: the time that the test's clock is set to; None for a second after the step before.
+        changes: what is written, each into a table of its own; none where only time passes.
+        columns: for each change the columns that its list declares with types, if it does.
+    """
+
+    __test__ = False  # for pytest, which takes its name for a test's
+
+    span: Span
+    at: Instant | None = None
+    changes: tuple[Dml, ...] = ()
+    columns: tuple[tuple[ColumnDef, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """What is to hold after a step of a test.
+
+    Attributes:
+        span: from the word EXPECT on. after: the number of the step, from 1; None for the last.
+        after_span: where that number stands.
+    """
+
+    span: Span
+    after: int | None = None
+    after_span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectRows(Expectation):
+    """EXPECT name [(columns)] | (query) [AFTER n] VALUES ... | AS (query); or NO ROWS IN name.
+
+    Attributes:
+        query: what gives the rows that are there. named: the relation; None for a query.
+        rows: what gives those that are to be there; None for none at all.
+        cells: of VALUES the values of each row; none of a query.
+        is_ordered: they must come in this order.
+    """
+
+    query: SqlText
+    named: RelationRef | None = None
+    rows: SqlText | None = None
+    cells: tuple[tuple[Span, ...], ...] = ()
+    is_ordered: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectNoChange(Expectation):
+    """EXPECT NO CHANGE IN name [AFTER n]: the step changes none of its rows."""
+
+    subject: RelationRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectError(Expectation):
+    """EXPECT ERROR condition [LIKE 'pattern'] [IN name] [AFTER n].
+
+    Attributes:
+        condition: its name, in upper case. like: what its message must be like, as LIKE says it.
+        subject: what cannot be read; None where a step is refused.
+    """
+
+    condition: str
+    condition_span: Span
+    like: str | None = None
+    subject: RelationRef | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Test(Statement):
+    """TEST 'name' GIVEN ... THEN ... EXPECT ..."""
+
+    __test__ = False  # for pytest, as above
+
+    name: str
+    name_span: Span
+    steps: tuple[TestStep, ...]
+    expectations: tuple[Expectation, ...]

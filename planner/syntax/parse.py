@@ -39,6 +39,7 @@ _REFUSED = {
     "REPAIR": ("", ""),
     "ADD": ("", ""),
     "LIST": ("", ""),
+    "APPLY": ("", "Type: CREATE FLOW f AS AUTO CDC INTO target FROM source KEYS (k) SEQUENCE BY n"),
 }
 _KNOWN = (*_QUERY_STARTS[:-1], *DML_VERBS, "CREATE", "EXPLAIN", *COMMANDS)
 _PLANS = ("EXTENDED", "FORMATTED", "CODEGEN", "COST", "LOGICAL", "ANALYZE")

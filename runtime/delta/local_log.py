@@ -23,7 +23,8 @@ from ctsql.runtime.delta.locks import local_path
 from ctsql.runtime.delta.log_files import LogFiles, commit_name
 from ctsql.runtime.delta.snapshots import Snapshot
 from ctsql.runtime.delta.table_log import TableLog
-from ctsql.runtime.log.actions import Commit
+from ctsql.runtime.log.actions import Commit, roll_files
+from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.table_metadata import TableMetadata
 from ctsql.runtime.spark.storage_errors import damaged_file, translate_os_errors
 
@@ -208,6 +209,21 @@ class LocalTable(OnSpark, TableLog):
         if folder is None:
             raise NeedsSpark(f"the store of {self.location}")
         return LocalLogFiles(self.location, folder / "_delta_log")
+
+    def files(self, version: int) -> dict[str, DataFile]:
+        """The live files at a version, by path as the log writes it.
+
+        They are those of a checksum file that lists them, and of the commits behind it.
+        """
+        commits: list[Commit] = []
+        for older in range(version, version - ROLLED_MAX, -1):
+            known = self.log_files.checksum(older).get("files")
+            if known is not None or older < 0:
+                return roll_files(dict(known or {}), reversed(commits))
+            if not self.has(older):
+                break
+            commits.append(self.commit_at(older))
+        raise NeedsSpark("the files of a large table")
 
     def begin(self) -> Never:
         """Commits are Spark's."""

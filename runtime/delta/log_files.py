@@ -87,6 +87,20 @@ class LogFiles(ABC):
             self._commits[version] = found
         return found
 
+    def may_mention(self, version: int, words: Sequence[str]) -> bool:
+        """Whether a commit's text has one of some words, or is parsed anyway.
+
+        That is much less work than to parse it.
+
+        Raises HISTORY_LOST or STORED_DATA_INVALID as :meth:`commit_at`.
+        """
+        name = commit_name(version)
+        if version in self._commits or not self._exists(name):
+            self.commit_at(version)  # or it raises
+            return True
+        text = self._read(name)
+        return any(word in text for word in words)
+
     def checksum(self, version: int) -> dict[str, Any]:
         """The contents of :func:`parse_checksum` for a version; empty without a readable file."""
         name = f"{version:020d}.crc"

@@ -44,7 +44,7 @@ from ctsql.runtime.delta.table_rows import (
     DeltaRows,
 )
 from ctsql.runtime.delta.transaction import Transaction
-from ctsql.runtime.log.actions import Commit, sum_known
+from ctsql.runtime.log.actions import roll_files, sum_known
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.spark.errors import conflict_errors, translate_spark_errors
@@ -276,9 +276,8 @@ class DeltaTable(DeltaRows):
             return found
         below = [v for v in self._files if v < version]
         if below and version - max(below) < COMMITS_CACHED_MAX:
-            found = dict(self._files[max(below)])
-            for v in range(max(below) + 1, version + 1):
-                _roll(found, self.commit_at(v))
+            commits = (self.commit_at(v) for v in range(max(below) + 1, version + 1))
+            found = roll_files(dict(self._files[max(below)]), commits)
         else:
             found = self._files_from_log(version)
         if len(self._files) >= VERSIONS_CACHED_MAX:
@@ -343,10 +342,3 @@ def _setting(hadoop: Any, name: str) -> str | None:
     if found is None and (secret := hadoop.getPassword(name)) is not None:
         found = "".join(secret)
     return None if found is None else str(found)
-
-
-def _roll(files: dict[str, DataFile], commit: Commit) -> None:
-    for removed in commit.removes:
-        files.pop(removed.path, None)
-    for added in commit.adds:
-        files[added.path] = added

@@ -122,6 +122,16 @@ def rows_changed(commit: Commit) -> tuple[int | None, int | None]:
     return sum_known(inserted), sum_known(deleted)
 
 
+def roll_files(files: dict[str, DataFile], commits: Iterable[Commit]) -> dict[str, DataFile]:
+    """Live files by path, which are changed to those after some commits, oldest first."""
+    for commit in commits:
+        for removed in commit.removes:
+            files.pop(removed.path, None)
+        for added in commit.adds:
+            files[added.path] = added
+    return files
+
+
 def sum_known(counts: Iterable[int | None]) -> int | None:
     """The sum; None if a count is None."""
     total = 0

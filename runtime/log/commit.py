@@ -18,6 +18,7 @@ from typing import Any
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.batches import Part, own_files
+from ctsql.runtime.log.process import PROCESS, this_process
 from ctsql.runtime.log.protocol import Conflict, LogTransaction
 from ctsql.runtime.log.staging import Batch
 from ctsql.runtime.log.uppers import FAILURE, Uppers
@@ -188,6 +189,7 @@ class Commits:
             "token": token,
             "writer": self.writer,
             "version_read": write.version_read,
+            PROCESS: this_process(),
         }
         if write.new is not None:
             metadata["upper"] = write.new

@@ -42,13 +42,51 @@ def frame_of(session: SparkSession, rows: Any) -> DataFrame:
         raise _no_rows(rows) from problem
     kept = [i for i, name in enumerate(table.column_names) if not _INDEX.fullmatch(name)]
     try:
-        return session.createDataFrame(table.select(kept))
-    except PySparkTypeError as problem:
+        return session.createDataFrame(with_types_of_spark(table.select(kept)))
+    except pa.ArrowException as problem:
+        raise error("DATA_ERROR", message=str(problem)[:200]) from problem
+    except (PySparkTypeError, ValueError) as problem:  # the second of decimals over 38 digits
         detail = str(problem).splitlines()[0]
         message = "Spark has no type for a column"
         raise error("INVALID_USAGE", message=message, detail=detail) from problem
-    except pa.ArrowException as problem:
-        raise error("DATA_ERROR", message=str(problem)[:200]) from problem
+
+
+_WIDER = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): pa.float32(),
+    pa.date64(): pa.date32(),
+    pa.string_view(): pa.string(),
+    pa.binary_view(): pa.binary(),
+}
+"""For types that Spark does not have, those that hold all their values, as its Parquet reader."""
+
+
+def with_types_of_spark(table: pa.Table) -> pa.Table:
+    """A table whose types are wider where Spark has none so narrow, in nested columns, too."""
+    fields = [field.with_type(_wider(field.type)) for field in table.schema]
+    wanted = pa.schema(fields, table.schema.metadata)
+    return table if wanted == table.schema else table.cast(wanted)
+
+
+def _wider(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_list(kind):
+        return pa.list_(_wider_field(kind.value_field))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(_wider_field(kind.value_field))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(_wider_field(kind.value_field), kind.list_size)
+    if pa.types.is_struct(kind):
+        return pa.struct([_wider_field(field) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_wider_field(kind.key_field), _wider_field(kind.item_field))
+    return _WIDER.get(kind, kind)
+
+
+def _wider_field(field: pa.Field) -> pa.Field:
+    return field.with_type(_wider(field.type))
 
 
 def _no_rows(rows: object) -> CtsqlError:

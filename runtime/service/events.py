@@ -8,6 +8,8 @@ from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.actions import Commit, rows_changed
+from ctsql.runtime.monitoring.refreshes import Refresh
+from ctsql.runtime.monitoring.traces import Origin
 
 
 class EventKind(Enum):
@@ -30,6 +32,8 @@ class Event:
         at: its instant by this machine's clock.
         name: the object's; None for the service itself. time: its T, if any.
         inserted, deleted: numbers of rows; None without statistics.
+        refresh: the row of system.refreshes, of a commit of a task or view.
+        origins: of that the commits of the sources at T; empty unless they are asked for.
     """
 
     kind: EventKind
@@ -42,9 +46,19 @@ class Event:
     seconds: float | None = None
     condition: str | None = None
     message: str | None = None
+    refresh: Refresh | None = None
+    origins: tuple[Origin, ...] = ()
 
     @staticmethod
-    def of_commit(commit: Commit, name: str, *, seconds: float, time: int | None = None) -> "Event":
+    def of_commit(
+        commit: Commit,
+        name: str,
+        *,
+        seconds: float,
+        time: int | None = None,
+        refresh: Refresh | None = None,
+        origins: tuple[Origin, ...] = (),
+    ) -> "Event":
         """The event for a commit that changed rows."""
         inserted, deleted = rows_changed(commit)
         return Event(
@@ -56,6 +70,8 @@ class Event:
             inserted=inserted,
             deleted=deleted,
             seconds=seconds,
+            refresh=refresh,
+            origins=origins,
         )
 
     @staticmethod
@@ -99,13 +115,39 @@ class Event:
         took = "" if self.seconds is None else f" in {self.seconds:.2f} s"
         return " ".join([times.to_iso(self.at), *about, said]) + took
 
+    @property
+    def level(self) -> str:
+        """As logs have it: error for what could not go on, else info."""
+        return "error" if self.kind is EventKind.FAILED else "info"
+
+    def to_log(self) -> dict[str, object]:
+        """The fields of a line of a structured log: those of the event, and what it took."""
+        made: dict[str, object] = {"level": self.level, **self._fields()}
+        if self.refresh is not None:
+            made |= {
+                "kind": self.refresh.kind,
+                "strategy": self.refresh.strategy,
+                "reason": self.refresh.reason,
+                "rows_read": self.refresh.rows_read,
+                "bytes_read": self.refresh.bytes_read,
+                "bytes_written": self.refresh.bytes_written,
+                "jobs": self.refresh.jobs,
+                "phases": dict(self.refresh.phases),
+                "process": self.refresh.process,
+            }
+        return {k: v for k, v in made.items() if v is not None}
+
     def to_json(self) -> str:
         """One JSON object on one line, without fields that are None.
 
         >>> Event(kind=EventKind.REACHED, at=0, time=7).to_json()
         '{"at": "1970-01-01T00:00:00.000Z", "event": "reached", "t": 7}'
         """
-        fields = {
+        fields = self._fields()
+        return json.dumps({k: v for k, v in fields.items() if v is not None}, ensure_ascii=False)
+
+    def _fields(self) -> dict[str, object]:
+        return {
             "at": times.to_iso(self.at),
             "event": self.kind.value,
             "object": self.name,
@@ -117,7 +159,6 @@ class Event:
             "condition": self.condition,
             "message": self.message,
         }
-        return json.dumps({k: v for k, v in fields.items() if v is not None}, ensure_ascii=False)
 
 
 def _count(rows: int | None) -> str:

@@ -29,6 +29,9 @@ from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.write_handle import Entry
+from ctsql.runtime.monitoring.pulse import Pulse
+from ctsql.runtime.monitoring.refreshes import OutputOf, refresh_of
+from ctsql.runtime.monitoring.traces import Origin, parse_parent
 from ctsql.runtime.service.background_maintenance import Upkeep
 from ctsql.runtime.service.backoff import Pace, Trouble
 from ctsql.runtime.service.events import Event, EventKind
@@ -39,6 +42,7 @@ from ctsql.runtime.warehouse.replaced_tables import NOT_THERE, UNREADABLE
 NOTHING = -1
 NEVER = 1 << 62
 """A version that no log has."""
+TASK_OUTPUT = ObjectKind.TASK_OUTPUT
 SERVICE = ""
 """In place of an object's id, for failures of the service itself."""
 
@@ -52,6 +56,8 @@ class Service:
         on_event, on_time: called with each event, and with each T that was reached.
         workers: the number of outputs that are brought up in parallel.
         maintains: whether it compacts outputs and trims logs.
+        pulse: is kept up to date for whoever looks at it from another thread.
+        tells_origins: whether events of commits name the commits of the sources at their T.
     """
 
     opened: Callable[[], AbstractContextManager[Engine]]
@@ -60,6 +66,8 @@ class Service:
     on_time: Callable[[int], None]
     workers: int = 1
     maintains: bool = True
+    pulse: Pulse = field(default_factory=Pulse)
+    tells_origins: bool = False
     _watch: LogWatch = field(default_factory=LogWatch)
     _troubles: dict[str, Trouble] = field(default_factory=dict)
     _failures: list[CtsqlError] = field(default_factory=list)
@@ -103,6 +111,8 @@ class Service:
                         self._tell_start(engine)
                         is_told = True
                     moved = self._look(engine)
+                    self.pulse.looks += 1
+                    self.pulse.looked_at = time.monotonic()
             except CtsqlError as problem:
                 if _ends(problem) and self.stop.is_set():
                     return
@@ -129,7 +139,7 @@ class Service:
             or any(t.is_due(time.monotonic()) for t in retries)
         ):
             return False
-        self._tick(engine)
+        self._timed_tick(engine)
         if self.maintains:
             self._upkeep.after_round(engine, self._say, self.stop)
         return True
@@ -174,6 +184,15 @@ class Service:
 
     # ---- ticking
 
+    def _timed_tick(self, engine: Engine) -> None:
+        begun = self.pulse.ticking_since = time.monotonic()
+        try:
+            self._tick(engine)
+        finally:
+            self.pulse.ticking_since, self.pulse.queue = None, 0
+            self.pulse.ticks += 1
+            self.pulse.tick_seconds += time.monotonic() - begun
+
     def _tick(self, engine: Engine) -> None:
         self._failures.clear()
         self._said = 0
@@ -208,6 +227,7 @@ class Service:
         running: dict[Future[CtsqlError | None], Item] = {}
         try:
             while waiting or running:
+                self.pulse.queue = sum(i.is_run for i in waiting) + len(running)
                 for item in tuple(waiting):
                     read = {r.object_id for r in item.reads} & known.keys() - {item.id}
                     if not read <= done:
@@ -298,8 +318,15 @@ class Service:
                 message=f"left out by ON ERROR = 'skip': {commit.metadata.get('reason')}",
             )
         elif commit.changes_data:
-            time_ = entry.upper - 1
-            event = Event.of_commit(commit, str(item.name), seconds=seconds, time=time_)
+            owner = engine.relations.item(item.owner) if item.kind is TASK_OUTPUT else item
+            event = Event.of_commit(
+                commit,
+                str(item.name),
+                seconds=seconds,
+                time=entry.upper - 1,
+                refresh=refresh_of(OutputOf(owner, item), commit),
+                origins=_origins(engine, item, entry.upper - 1) if self.tells_origins else (),
+            )
         else:
             return
         self._say(event)
@@ -308,6 +335,20 @@ class Service:
         with self._telling:
             self._said += 1
             self.on_event(event)
+
+
+def _origins(engine: Engine, item: Item, time_: int) -> tuple[Origin, ...]:
+    """The commits at a T of the sources that an output reads, also through others."""
+    found = []
+    for source in engine.catalog.closure([item.id]):
+        if source.kind is not ObjectKind.TABLE:
+            continue
+        table = engine.relations.table(source)
+        for binding in engine.timeline.bindings_between(source.id, time_ - 1, time_):
+            known = table.has(binding.version)
+            parent = parse_parent(table.commit_at(binding.version).user_metadata) if known else None
+            found.append(Origin(str(source.name), binding.version, parent))
+    return tuple(found)
 
 
 def _newest(table: DeltaTable) -> int:

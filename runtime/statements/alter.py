@@ -17,6 +17,7 @@ from ctsql.runtime.statements.dropped import delete_folders, dropped
 from ctsql.runtime.statements.failed_task import retry_failed, skip_failed
 from ctsql.runtime.statements.name_resolution import OnNames, check_free
 from ctsql.runtime.statements.refresh_view import refresh_view
+from ctsql.runtime.tasks.progress import check_not_suspended
 
 
 class Alteration(OnNames):
@@ -34,6 +35,10 @@ class Alteration(OnNames):
         item = catalog.find(name)
         if item is None or not item.problem:
             item = self.names.of_kind(statement.target, statement.kind)
+        if statement.kind is ObjectKind.STREAMING_TABLE and item.flow:
+            writers = [i for i in catalog if i.id in {r.object_id for r in item.reads}]
+            hint = "It drops both: " + "; ".join(f"DROP FLOW {i.name}" for i in writers)
+            raise item.wrong_kind("streaming table of its own", hint, statement.target.span)
         if item.kind is ObjectKind.TASK_OUTPUT:
             raise self._output_alone(item, statement.target.span)
         if statement.flow and not item.flow:
@@ -69,7 +74,7 @@ class Alteration(OnNames):
             schema = fold(statement.target.parts[-1])
             return catalog.going_with(i.id for i in catalog if fold(i.name.schema) == schema)
         item = catalog.find(qualify(statement.target, self.names.search_schema))
-        if item is None or item.kind is not statement.kind:
+        if item is None or not item.is_called(statement.kind):
             return []
         named = _named(catalog, item, statement)
         return [i for i in catalog.going_with([item.id]) if i not in named]
@@ -133,7 +138,12 @@ class Alteration(OnNames):
 
         def rename(current: Catalog) -> Catalog:
             check_free(current, name, new.span, quiet=False)
-            return current.with_item(replace(current.items[item.id], name=name))
+            # The flow of CREATE STREAMING TABLE ... AS is called as its table.
+            flows = tuple(
+                replace(f, name=name.name) if fold(f.name) == fold(item.name.name) else f
+                for f in current.items[item.id].flows
+            )
+            return current.with_item(replace(current.items[item.id], name=name, flows=flows))
 
         self.names.check_schema(name.schema, new.span)
         self.engine.catalog_store.change(rename)
@@ -182,7 +192,16 @@ class Alteration(OnNames):
         return "COMMENT"
 
     def refresh(self, statement: st.RefreshView) -> str:
-        """REFRESH MATERIALIZED VIEW name [FULL]."""
+        """REFRESH MATERIALIZED VIEW name [FULL], or STREAMING TABLE name."""
+        if statement.kind is ObjectKind.STREAMING_TABLE:
+            item = self.names.of_kind(statement.target, statement.kind)
+            if item.kind is ObjectKind.CONTINUAL_TASK:
+                until = self.engine.mint()
+                check_not_suspended(self.engine.warehouse, item)
+                self.engine.advance([item], until)
+            elif item.kind is ObjectKind.MATERIALIZED_VIEW:
+                refresh_view(self.engine, item, full=False)
+            return "REFRESH STREAMING TABLE"
         only = "Only a materialized view is refreshed; a task runs when its input changes."
         item = self.names.of_kind(statement.target, ObjectKind.MATERIALIZED_VIEW, only=only)
         refresh_view(self.engine, item, full=statement.full)

@@ -11,23 +11,28 @@ from contextlib import contextmanager
 from dataclasses import replace
 from zlib import crc32
 
+from pyspark.sql import types as T
+
 from ctsql.catalog import times
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import (
     Catalog,
     FileSource,
+    Flow,
     Item,
     KafkaSource,
     ObjectKind,
     Reading,
     was_dropped,
 )
-from ctsql.catalog.names import fold
+from ctsql.catalog.names import Name, fold
 from ctsql.catalog.refreshes import At, RefreshPart
-from ctsql.catalog.schemas import Schema, find, same_columns
+from ctsql.catalog.schemas import Column, Schema, find, same_columns
 from ctsql.catalog.spans import Source, Span
+from ctsql.catalog.system_tables import is_system
 from ctsql.planner.binding import Bound, bind_task, qualify, refresh_parts
-from ctsql.planner.binding.checks import check_not_void, check_updatable
+from ctsql.planner.binding.checks import check_not_void, check_storable, check_updatable
+from ctsql.planner.binding.task import declare
 from ctsql.planner.nodes import descend
 from ctsql.planner.syntax import ast as st, parse
 from ctsql.planner.syntax.statements.options import (
@@ -68,11 +73,40 @@ class Creation(OnNames):
 
     Args:
         flow: of the objects of a flow what makes them one, see :class:`Item`.
+        flows: of a streaming table those that append to it.
+        fills: the streaming table without a flow whose name and place the new object takes.
     """
 
-    def __init__(self, names: Namespace, flow: str = "") -> None:
+    def __init__(
+        self,
+        names: Namespace,
+        flow: str = "",
+        *,
+        flows: tuple[Flow, ...] = (),
+        fills: Item | None = None,
+    ) -> None:
         super().__init__(names)
         self.flow = flow
+        self.flows = flows
+        self.fills = fills
+
+    def declare_streaming_table(self, statement: st.CreateStreamingTable) -> str:
+        """CREATE STREAMING TABLE without AS: a name that flows will fill."""
+        target = statement.target
+        name = self._free(target, ObjectKind.STREAMING_TABLE, quiet=statement.if_not_exists)
+        if name is None:
+            return "CREATE STREAMING TABLE (exists already)"
+        item = self.names.new(name, ObjectKind.STREAMING_TABLE, statement.span, statement.comment)
+        columns = tuple(declare(c) for c in statement.columns)
+        check_storable(columns, statement.span)
+        self._register(replace(item, location=None, columns=columns))
+        return "CREATE STREAMING TABLE"
+
+    def _free(self, ref: st.RelationRef, kind: ObjectKind, *, quiet: bool) -> Name | None:
+        """The name of a new object, which may be that of the streaming table it fills."""
+        if self.fills is not None and qualify(ref, self.names.search_schema) == self.fills.name:
+            return self.fills.name
+        return self.names.free(ref, kind, quiet=quiet)
 
     def create_schema(self, statement: st.CreateSchema) -> str:
         """CREATE SCHEMA."""
@@ -87,6 +121,8 @@ class Creation(OnNames):
                     kind="schema",
                     name=statement.name,
                 )
+            if is_system(statement.name):
+                raise error("SYSTEM_SCHEMA", span=statement.name_span)
             return current.with_schema(statement.name)
 
         self.engine.catalog_store.change(add_schema)
@@ -253,16 +289,32 @@ class Creation(OnNames):
         check_refresh_times(statement, clock.now_ms())
         if old is not None:
             return self._replace_materialized_view(old, statement)
-        name = self.names.free(statement.target, kind, quiet=statement.if_not_exists)
+        name = self._free(statement.target, kind, quiet=statement.if_not_exists)
         if name is None:
             return "CREATE MATERIALIZED VIEW (exists already)"
-        item = self.names.new(name, kind, statement.span, statement.comment)
+        comment = statement.comment
+        if comment is None and self.fills is not None:
+            comment = self.fills.comment
+        item = self.names.new(name, kind, statement.span, comment)
         item = replace(item, location=self._location(statement) or item.location, flow=self.flow)
         bound = self.names.binder().bind_materialized_view(statement, item)
+        self._check_declared(bound.columns, statement.target.span)
         check_clock(self.engine.warehouse, bound.view)
         check_strict(self.engine.warehouse, bound.view)
         self._create_output(item, bound, has_vectors=_has_vectors(statement))
         return "CREATE MATERIALIZED VIEW"
+
+    def _check_declared(self, columns: Sequence[Column], span: Span) -> None:
+        """Refuse other columns than those that CREATE STREAMING TABLE has listed."""
+        listed = () if self.fills is None else self.fills.columns
+        if listed and [_shape(c) for c in listed] != [_shape(c) for c in columns]:
+            raise error(
+                "NOT_SUPPORTED",
+                span=span,
+                what="a flow into a streaming table of other columns",
+                why=f"The flow gives ({', '.join(c.ddl() for c in columns)}).",
+                hint=f"Type first: DROP STREAMING TABLE {span.text}",
+            )
 
     def _replace_materialized_view(self, old: Item, statement: st.CreateMaterializedView) -> str:
         """Keep the table under another query: the next T writes the difference.
@@ -381,7 +433,7 @@ class Creation(OnNames):
         if self._find_old(statement.target, kind, statement.or_replace) is not None:
             changed = TaskAlteration(self.names).replace_definition(statement)
             return f"CREATE CONTINUAL TASK ({'replaced' if changed else 'unchanged'})"
-        name = self.names.free(statement.target, kind, quiet=statement.if_not_exists)
+        name = self._free(statement.target, kind, quiet=statement.if_not_exists)
         if name is None:
             same = TaskAlteration(self.names).says_the_same(statement)
             return f"CREATE CONTINUAL TASK (exists already{'' if same else ', otherwise defined'})"
@@ -389,7 +441,12 @@ class Creation(OnNames):
         for output in statement.outputs:
             self.names.free(output.target, ObjectKind.TASK_OUTPUT, quiet=False)
         outputs = self.names.new_outputs(statement)
-        item = replace(item, location=self._location(statement) or item.location, flow=self.flow)
+        item = replace(
+            item,
+            location=self._location(statement) or item.location,
+            flow=self.flow,
+            flows=self.flows,
+        )
         if outputs:
             item = replace(item, location=None, outputs=tuple(o.id for o in outputs))
         bound = bind_task(self.names.binder(), statement, item, outputs)
@@ -432,9 +489,15 @@ class Creation(OnNames):
         """Commit objects to the catalog, all at once; they may read each other."""
 
         def add_items(current: Catalog) -> Catalog:
-            made = current.with_items(items)
+            taken = current
+            if self.fills is not None:
+                if self.fills.id not in current.items:
+                    raise was_dropped(self.fills.name, "while a flow into it was being created")
+                if any(i.name == self.fills.name for i in items):
+                    taken = current.without([self.fills.id])
+            made = taken.with_items(items)
             for item in items:
-                check_free(current, item.name, None, quiet=False)
+                check_free(taken, item.name, None, quiet=False)
                 gone = [r for r in item.reads if r.object_id not in made.items]
                 if gone:
                     raise was_dropped(gone[0].name, "while this object was being created")
@@ -497,6 +560,11 @@ def check_refresh_times(statement: st.CreateMaterializedView, now_ms: int) -> No
                 detail=f"It is {times.to_iso(now_ms)} now, so there would be no such refresh.",
                 hint="Add REFRESH AT CREATION, or give a later time.",
             )
+
+
+def _shape(column: Column) -> tuple[str, str]:
+    """A column's name and type, in one spelling."""
+    return fold(column.name), T.DataType.fromDDL(column.type).simpleString()
 
 
 def _has_vectors(statement: _Output) -> bool:

@@ -35,13 +35,18 @@ def create_flow(names: Namespace, statement: st.CreateFlow) -> str:
         return _replace(names, statement, old)
     quiet = statement.if_not_exists
     task_name = names.free(statement.name, ObjectKind.CONTINUAL_TASK, quiet=quiet)
-    view_name = names.free(statement.target, ObjectKind.MATERIALIZED_VIEW, quiet=quiet)
+    declared = catalog.find(qualify(statement.target, names.search_schema))
+    if declared is not None and declared.kind is ObjectKind.STREAMING_TABLE:
+        view_name: Name | None = declared.name
+    else:
+        declared = None
+        view_name = names.free(statement.target, ObjectKind.MATERIALIZED_VIEW, quiet=quiet)
     if task_name is None and view_name is None:
         assert old is not None  # it has the name
         same = not old.flow or _words(old.flow) == _words(_clauses(statement))
         return f"CREATE FLOW (exists already{'' if same else ', otherwise defined'})"
     task, view = _read(compile_texts(names, statement))
-    creation = Creation(names, _clauses(statement))
+    creation = Creation(names, _clauses(statement), fills=declared)
     creation.create_task(task)
     try:
         creation.create_materialized_view(view)

@@ -7,7 +7,6 @@ since Delta alone does not exclude a second process there.
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 from pyspark.sql import DataFrame
 
@@ -24,7 +23,6 @@ from ctsql.runtime.engine import Engine, read_objects
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.inserts import NotAnAppend, appended_rows
-from ctsql.runtime.spark.temporary import has_view
 from ctsql.runtime.statements.transaction import OpenTransaction
 from ctsql.runtime.warehouse.loaded_files import insert_rows
 from ctsql.runtime.warehouse.multi_table_commit import alone
@@ -59,7 +57,7 @@ def run_on_table(
         search_schema,
         None,
         columns_of=engine.relations.columns_now,
-        is_temporary=partial(has_view, engine.caller),
+        external_kind=engine.external.kind,
         runs_once=True,
     )
     nodes = [resolve_roles(binder.relation(ref, {})) for ref in text.relations]

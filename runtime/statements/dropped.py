@@ -119,7 +119,7 @@ class Undropping(OnNames):
                 hint=hint,
             )
         drop, item = found
-        if item.kind is not statement.kind or (statement.flow and not item.flow):
+        if not item.is_called(statement.kind) or (statement.flow and not item.flow):
             wanted = statement.keyword.lower()
             raise item.wrong_kind(wanted, f"Type: {drop.undrop_text(item)}", statement.target.span)
         return found

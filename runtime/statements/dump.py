@@ -4,7 +4,10 @@ from collections.abc import Iterator
 
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import DEFAULT_SCHEMA, fold, quote
+from ctsql.catalog.refreshes import Every
+from ctsql.catalog.spans import Source
 from ctsql.literals import literal
+from ctsql.planner.syntax import ast as st, parse, splice
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.statements.show import current_definition
 
@@ -36,12 +39,53 @@ def _text(engine: Engine, item: Item) -> str:
     if not definition:
         definition = f"CREATE TABLE {item.name.qualified()} LOCATION {literal(item.location)}"
         changes = []  # the table is there, with its columns
+    if item.flows:
+        definition = streaming_text(definition, item)
     lines = [f"USE {quote(item.search_schema)};", f"{definition};", *changes]
     for named in (item, *engine.catalog.outputs_of(item)):
         lines += _comments(named, definition)
     if engine.relations.is_suspended(item):
         lines.append(f"ALTER CONTINUAL TASK {item.name.qualified()} SUSPEND;")
     return "\n".join(lines) + "\n"
+
+
+def streaming_text(definition: str, item: Item) -> str:
+    """A streaming table as CREATE STREAMING TABLE and CREATE FLOW make it, from its task's text."""
+    task = parse(Source(definition, str(item.name)).whole())
+    assert isinstance(task, st.CreateContinualTask)  # the definition of a task
+    columns = ", ".join(column.ddl() for column in item.columns)
+    table = f"CREATE STREAMING TABLE {task.target.span.text} ({columns})"
+    if item.comment is not None:
+        table += f" COMMENT {literal(item.comment)}"
+    every = next((o.value for o in task.options if o.name == "COALESCE"), None)
+    if isinstance(every, Every):
+        table += f" SCHEDULE EVERY {every.interval_ms} MILLISECONDS"
+    made: list[str] = []
+    following = [f for f in item.flows if not f.once]
+    for flow, part in zip(following, task.body, strict=True):
+        insert = splice(part.span, _streams(part)).text
+        is_own = fold(flow.name) == fold(task.target.parts[-1]) or every is not None
+        if not made and is_own:
+            assert isinstance(part, st.InsertStatement)  # a flow appends
+            query = splice(part.query.span, _streams(part)).text
+            made.append(f"{table} AS\n{query}")
+            continue
+        if not made:
+            made.append(table)
+        made.append(f"CREATE FLOW {quote(flow.name)} AS {insert}")
+    once = "".join(f"-- Flow {f.name} has run once.\n" for f in item.flows if f.once)
+    return once + ";\n".join(made)
+
+
+def _streams(part: st.BodyStatement) -> Iterator[st.Edit]:
+    """A flow's statement as it was typed: STREAM where a name stands alone."""
+    for text in st.texts_of(part):
+        for ref in text.relations:
+            name = ref.name_span.text
+            if ref.parts == part.target.parts:
+                continue  # the table itself
+            named = name if ref.change is st.ChangeKind.CONTENTS else f"STREAM({name})"
+            yield st.Edit(span=ref.span, text=named)
 
 
 def _comments(item: Item, definition: str) -> Iterator[str]:

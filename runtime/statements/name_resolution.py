@@ -3,18 +3,17 @@
 import re
 import uuid
 from dataclasses import replace
-from functools import partial
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
+from ctsql.catalog.system_tables import is_system
 from ctsql.planner.binding import Binder, qualify
 from ctsql.planner.syntax.ast import CreateContinualTask, RelationRef
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.spark.analyzer import SparkAnalyst
-from ctsql.runtime.spark.temporary import has_view
 
 
 class Namespace:
@@ -36,7 +35,7 @@ class Namespace:
             self.search_schema,
             analyst,
             columns_of=columns_of,
-            is_temporary=partial(has_view, self.engine.caller),
+            external_kind=self.engine.external.kind,
         )
 
     def columns_of(self, ref: RelationRef) -> tuple[Column, ...]:
@@ -52,7 +51,7 @@ class Namespace:
         """
         catalog = self.engine.refresh_catalog()
         item = catalog.get(qualify(ref, self.search_schema), span=ref.span, kind=kind.value)
-        if item.kind is not kind:
+        if not item.is_called(kind):
             hint = only or f"Write {item.kind.keyword} instead of {kind.keyword}."
             if kind is ObjectKind.CONTINUAL_TASK and item.kind is ObjectKind.TASK_OUTPUT:
                 hint = f"It is written by continual task {catalog.items[item.owner].name}: name it."
@@ -71,7 +70,9 @@ class Namespace:
         return name
 
     def check_schema(self, schema: str, span: Span) -> None:
-        """Raise UNKNOWN_SCHEMA unless a schema exists."""
+        """Raise UNKNOWN_SCHEMA unless a schema exists, or SYSTEM_SCHEMA for that one."""
+        if is_system(schema) and fold(schema) not in self.engine.catalog.schemas:
+            raise error("SYSTEM_SCHEMA", span=span)
         if fold(schema) not in self.engine.catalog.schemas:
             raise error(
                 "UNKNOWN_SCHEMA",

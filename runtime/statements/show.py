@@ -2,7 +2,7 @@
 
 import fnmatch
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import astuple, replace
 from itertools import pairwise
 
 from ctsql.catalog import times
@@ -12,6 +12,13 @@ from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.refreshes import refresh_text
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
+from ctsql.catalog.system_tables import (
+    SYSTEM_SCHEMA,
+    SYSTEM_TABLES,
+    SystemTable,
+    find_system_table,
+    is_system,
+)
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.binding import check_holds_rows, definition_span, qualify
 from ctsql.planner.nodes import ViewWrite
@@ -19,7 +26,8 @@ from ctsql.planner.syntax import ast as st, parse, splice
 from ctsql.planner.syntax.tokens.tokenizer import tokenise
 from ctsql.runtime.log import clock
 from ctsql.runtime.log_reader import LogReader
-from ctsql.runtime.statements.status import Status, status_of
+from ctsql.runtime.monitoring.savings import savings
+from ctsql.runtime.monitoring.status import Status, status_of
 from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.runtime.tasks.progress import complete_through
 
@@ -39,17 +47,22 @@ def show_objects(engine: LogReader, statement: st.ShowObjects, search_schema: st
     """SHOW TABLES, SHOW COLUMNS and the like."""
     catalog = engine.refresh_catalog()
     if statement.what == "schemas":
-        listed = sorted(n for n in catalog.schemas.values() if is_like(n, statement.like))
+        schemas = {SYSTEM_SCHEMA: SYSTEM_SCHEMA, **catalog.schemas}
+        listed = sorted(n for n in schemas.values() if is_like(n, statement.like))
         return ["schema"], [(n,) for n in listed]
     if statement.relation is not None:
         ref = statement.relation
+        system = _system_table(catalog, ref, search_schema)
+        if system is not None:
+            names = (c for c in system.columns if is_like(c.name, statement.like))
+            return ["column", "type"], [(c.name, c.type) for c in names]
         item = catalog.get(qualify(ref, search_schema), span=ref.span)
         check_holds_rows(catalog, item, ref.span)
         shown = engine.relations.columns_now(item)
         like = statement.like
         return ["column", "type"], [(c.name, c.type) for c in shown if is_like(c.name, like)]
     wanted = fold(statement.schema) if statement.schema else None
-    if wanted is not None and wanted not in catalog.schemas:
+    if wanted is not None and wanted not in catalog.schemas and wanted != SYSTEM_SCHEMA:
         raise error("UNKNOWN_SCHEMA", span=statement.schema_span, name=statement.schema)
     if statement.what == "dropped":
         return _show_dropped(catalog, statement, wanted)
@@ -70,10 +83,23 @@ def show_objects(engine: LogReader, statement: st.ShowObjects, search_schema: st
             ["schema", "name", "task", "comment"],
             [(i.name.schema, i.name.name, t, i.comment) for i, t in zip(found, tasks, strict=True)],
         )
-    return (
-        ["schema", "name", "kind", "comment"],
-        [(i.name.schema, i.name.name, i.kind.value, i.comment) for i in found],
-    )
+    rows: list[tuple[object, ...]] = [
+        (i.name.schema, i.name.name, i.kind.value, i.comment) for i in found
+    ]
+    if wanted == SYSTEM_SCHEMA and ObjectKind.TABLE in kinds:
+        hidden = {fold(i.name.name) for i in catalog if is_system(i.name.schema)}
+        rows += [
+            (SYSTEM_SCHEMA, t.name, "system table", t.about)
+            for t in SYSTEM_TABLES.values()
+            if t.name not in hidden and is_like(t.name, statement.like)
+        ]
+    return ["schema", "name", "kind", "comment"], rows
+
+
+def _system_table(catalog: Catalog, ref: st.RelationRef, search_schema: str) -> SystemTable | None:
+    """The system table that a reference means; an object of that name comes first."""
+    name = qualify(ref, search_schema)
+    return find_system_table(name) if catalog.find(name) is None else None
 
 
 def _outputs(engine: LogReader, items: list[Item], *, has_input: bool) -> Rows:
@@ -123,7 +149,13 @@ def is_like(name: str, pattern: str | None) -> bool:
 def describe(engine: LogReader, statement: st.Describe, search_schema: str) -> Rows:
     """DESCRIBE [EXTENDED] name."""
     ref = statement.target
-    item = engine.refresh_catalog().get(qualify(ref, search_schema), span=ref.span)
+    columns = ["column", "type", "nullable", "comment"]
+    system = _system_table(engine.refresh_catalog(), ref, search_schema)
+    if system is not None:
+        return columns, [
+            (c.name, c.type, "" if c.nullable else "NOT NULL", c.comment) for c in system.columns
+        ]
+    item = engine.catalog.get(qualify(ref, search_schema), span=ref.span)
     outputs = engine.catalog.outputs_of(item)
     rows: list[tuple[object, ...]] = [
         (f"{o.name}.{c.name}", c.type, "" if c.nullable else "NOT NULL", c.comment)
@@ -147,6 +179,11 @@ def describe(engine: LogReader, statement: st.Describe, search_schema: str) -> R
                 ", ".join(r.name.qualified() for r in outputs or engine.catalog.readers(item.id)),
             ),
         ]
+        if item.flows:
+            engine.timeline.refresh()  # for the definition of a task that is in force
+            flows = engine.relations.current(item).flows
+            told = (f"{f.name} (has run)" if f.once else f.name for f in flows)
+            details.append(("flows", ", ".join(told)))
         if item.is_output or outputs:
             details.append(("created at T", item.created))
             upper = engine.versions.stored_upper(item)
@@ -154,7 +191,7 @@ def describe(engine: LogReader, statement: st.Describe, search_schema: str) -> R
             details += _refreshes(engine, item)
         rows.append(("", "", "", None))
         rows += [(f"# {k}", str(v), "", None) for k, v in details if v not in (None, "")]
-    return ["column", "type", "nullable", "comment"], rows
+    return columns, rows
 
 
 def _show_dropped(catalog: Catalog, statement: st.ShowObjects, schema: str | None) -> Rows:
@@ -200,11 +237,32 @@ def show_subscriptions(engine: LogReader) -> Rows:
     return columns, rows
 
 
+def show_savings(
+    engine: LogReader, statement: st.ShowSavings, search_schema: str
+) -> list[tuple[object, ...]]:
+    """SHOW SAVINGS: rows of :data:`ctsql.runtime.monitoring.savings.COLUMNS`."""
+    with engine.as_stored():
+        catalog = engine.refresh_catalog()
+        items = sorted((i for i in catalog if i.is_run and not i.problem), key=lambda i: i.name.key)
+        ref = statement.target
+        if ref is not None:
+            item = catalog.get(qualify(ref, search_schema), span=ref.span)
+            if not item.is_run:
+                hint = "Only a task or a materialized view follows changes."
+                raise item.wrong_kind("task or materialized view", hint, ref.span)
+            items = [item]
+        given = statement.since
+        since = None
+        if given is not None:
+            since = times.parse_time(given.value, span=given.span, option="SINCE")
+        return [astuple(row) for row in savings(engine, items, since)]
+
+
 def show_create(engine: LogReader, statement: st.ShowCreate, search_schema: str) -> Rows:
     """SHOW CREATE name: the definition as typed, with current names."""
     ref = statement.target
     item = engine.refresh_catalog().get(qualify(ref, search_schema), span=ref.span)
-    if statement.kind is not None and item.kind is not statement.kind:
+    if statement.kind is not None and not item.is_called(statement.kind):
         hint = f"Type: SHOW CREATE {item.kind.keyword} {item.name}"
         raise item.wrong_kind(statement.kind.value, hint, ref.span)
     engine.timeline.refresh()  # for the definition of a task that is in force

@@ -33,12 +33,13 @@ SNAPSHOT = -1
 class Run:
     """At ``time`` these inputs moved, by object id; ``revision`` of the task is in force.
 
-    When none did, the run is for the time that has passed (TRIM EVERY).
+    A run of ``anyway`` is made whether or not they changed (TRIM EVERY, a new flow).
     """
 
     time: int
     revision: int
     movements: tuple[tuple[str, Movement], ...]
+    anyway: bool = False
 
 
 def due_runs(warehouse: Warehouse, item: Item, *, after: int, until: int) -> list[Run]:
@@ -60,9 +61,12 @@ def due_runs(warehouse: Warehouse, item: Item, *, after: int, until: int) -> lis
     ):
         moved.setdefault((time, revision), []).append((object_id, movement))
     state = warehouse.timeline.task(item.id)
-    for time in warehouse.schedules.trims(item, after=after, until=until):
+    anyway = warehouse.schedules.trims(item, after=after, until=until)
+    for time in anyway:
         moved.setdefault((time, state.revision_at(time)), [])
-    return found + [Run(time, revision, tuple(m)) for (time, revision), m in moved.items()]
+    return found + [
+        Run(time, revision, tuple(m), time in anyway) for (time, revision), m in moved.items()
+    ]
 
 
 class RunInputs:
@@ -126,7 +130,7 @@ class RunInputs:
         """
         with ExitStack() as stack:
             changes = {self._name(i): InputChange(partial(self._nothing_seen, i)) for i in self.due}
-            self.has_rows = not self.run.movements
+            self.has_rows = self.run.anyway
             for object_id, movement in self.run.movements:
                 change = self._seen(object_id, movement, stack)
                 if change is not None:

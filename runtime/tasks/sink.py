@@ -44,6 +44,7 @@ from ctsql.runtime.log.failures import (
     on_task_failure,
     record,
 )
+from ctsql.runtime.log.phases import Phases
 from ctsql.runtime.log.staging import Staging, discard_on_error
 from ctsql.runtime.log.uppers import SHARED_BY
 from ctsql.runtime.log.write_handle import (
@@ -54,6 +55,7 @@ from ctsql.runtime.log.write_handle import (
     disturbance_error,
 )
 from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.job_metrics import Meter
 from ctsql.runtime.spark.storage_errors import FILE_MISSING
 from ctsql.runtime.tasks.multi_output import OutputBatches
 from ctsql.runtime.tasks.run_batching import RUNS_MAX, RUNS_MIN, may_run_together
@@ -66,6 +68,8 @@ from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 DISTURBED_TRIES_MAX = 20
+CHANGES, COMPUTE = "changes", "compute"
+"""The phases of a run: what its inputs' changes are, and the body with the writing of files."""
 
 
 class TaskSink:
@@ -119,7 +123,7 @@ class TaskSink:
                     state.output_upper, wrote = self._write_together(run) or self._write(run)
                     unwritten = not wrote
             self._propose(state, by_time)
-        if unwritten:
+        if unwritten or failure is not None:  # under another definition that T may not be due
             self._advance_upper(state.output_upper)
 
     def _propose(self, state: SinkState[Run], by_time: dict[int, Run]) -> None:
@@ -155,10 +159,13 @@ class TaskSink:
             batch.discard()
             return self._write_together(run)
         last = runs[-1].time
+        meter = self.warehouse.queries.meter()
+        phases = Phases(meter.ms)
         try:
             with discard_on_error([batch]):
                 times = self._stage_together(batch.at(last), runs)
-                said = self.warehouse.versions.reads_at(self.item, last)
+                phases.done(COMPUTE)
+                said = self._said(last, meter, phases)
         except (DataError, StatementError, EnvironmentProblem):
             self._together_max = len(runs) // 2
             return self._write_together(run)
@@ -181,12 +188,14 @@ class TaskSink:
             if not self._fit(time, batches.versions_read):
                 batches.discard()
                 continue
+            meter = self.warehouse.queries.meter()
+            phases = Phases(meter.ms)
             try:
                 with discard_on_error([batches]):
-                    if not self._stage(batches, run):
+                    if not self._stage(batches, run, phases):
                         batches.discard()
                         return time + 1, False
-                    outcome = batches.commit(self.warehouse.versions.reads_at(self.item, time))
+                    outcome = batches.commit(self._said(time, meter, phases))
             except (DataError, StatementError) as problem:
                 if not is_final(problem):
                     raise
@@ -204,6 +213,12 @@ class TaskSink:
                 case UpperMismatch() | Disturbed():
                     continue
         raise disturbance_error(f"{DISTURBED_TRIES_MAX} tries at T = {time}")
+
+    def _said(self, time: int, meter: Meter, phases: Phases) -> dict[str, Any]:
+        """What a commit at T says: what it was made from, and what that took."""
+        work = meter.work().to_metadata()
+        reads = self.warehouse.versions.reads_at(self.item, time)
+        return {**reads, "work": work, **phases.to_metadata()}
 
     def _fit(self, time: int, versions: Mapping[str, int]) -> bool:
         """Whether outputs have, at the versions that batches build on, the columns in force at T.
@@ -307,13 +322,14 @@ class TaskSink:
             f"{self.item.name}, then CREATE it; with SNAPSHOT it starts from what is there.",
         )
 
-    def _stage(self, batches: OutputBatches, run: Run) -> bool:
+    def _stage(self, batches: OutputBatches, run: Run, phases: Phases) -> bool:
         """Compute and stage what the body proposes; False when that is nothing."""
         _, plan = self.warehouse.relations.in_force(self.item, run.time)
         inputs, queries = RunInputs(self.warehouse, plan, run), self.warehouse.queries
         with translate_spark_errors(), inputs.opened() as changes:
             if changes is None:
                 return False
+            phases.done(CHANGES)
             small = inputs.are_small
             sources = StoredSources(self.warehouse, changes, batches.read, are_small=small)
             columns = {o.object_id: [c.name for c in o.columns] for o in plan.written}
@@ -330,6 +346,7 @@ class TaskSink:
                         columns[part.object_id],
                         small=small,
                     )
+            phases.done(COMPUTE)
             return batches.has_rows
 
     def _stage_together(self, staging: Staging, runs: list[Run]) -> list[int] | None:

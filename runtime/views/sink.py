@@ -46,6 +46,7 @@ from ctsql.catalog.items import Item
 from ctsql.catalog.times import CLOSED
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.failures import FEATURE, Failure, find_recorded, is_final
+from ctsql.runtime.log.phases import Phases
 from ctsql.runtime.log.staging import Batch, discard_on_error
 from ctsql.runtime.log.write_handle import (
     FAILURE,
@@ -243,11 +244,14 @@ class ViewSink:
             state=state,
         )
         refresh = ViewRefresh(context, full=self._full)
+        phases = Phases(meter.ms)
         with discard_on_error([batch, state]):
             done = refresh.run(meter.ms)
+            phases.done("compute")
             costs = refresh.costs.after(done.strategy, done.ms)
             work = meter.work().to_metadata()
             refresh.keep_state(done)  # once for many refreshes: not among the costs of this one
+            phases.done("state")
             if state.is_filled and done.strategy is not Strategy.RECOMPUTE:
                 costs = costs.anew()
             said = {**done.to_metadata(), "work": work, "costs": costs.to_metadata()}
@@ -255,6 +259,8 @@ class ViewSink:
                 at = self.warehouse.schedules.shown_at(self.item, time)
                 assert at is not None  # as it is written
                 said[DUE] = self._next_turn(at)
+                phases.done("clock")
+            said |= phases.to_metadata()
         return Written(batch, said, state)
 
     def _next_turn(self, at: int) -> int | None:

@@ -1,6 +1,7 @@
-"""Rows that are no object of the warehouse: files, and the temporary views of this process."""
+"""Rows that are no object of the warehouse: files, temporary views, variables of Python."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -10,9 +11,10 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.planner.syntax.ast import FileRef, RelationRef
 from ctsql.runtime.delta.file_stores import pattern_of
 from ctsql.runtime.delta.table import Gateway
+from ctsql.runtime.rows.python_variables import NO_VARIABLES, PythonVariables
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.messages import thrown_by
-from ctsql.runtime.spark.temporary import view_rows
+from ctsql.runtime.spark.temporary import has_view, view_rows
 
 _NOT_OF_THE_FORMAT = ("UNABLE_TO_INFER_SCHEMA", "FAILED_READ_FILE")
 _DEFAULTS = {
@@ -30,16 +32,50 @@ _DEFAULTS = {
 }
 
 
-def external_rows(gateway: Gateway, caller: SparkSession, ref: RelationRef) -> DataFrame:
-    """The rows of a file, or of a temporary view of a session.
+class ExternalRelations:
+    """What statements that run once can read beside objects; definitions must not.
 
-    Raises:
-        FILE_NOT_FOUND: no file is there. FILE_UNREADABLE: it has no columns, or another format.
+    Attributes:
+        caller: the session whose temporary views they are.
     """
-    with translate_spark_errors(None, ref.span):
-        if ref.file is not None:
-            return read_file(gateway, ref.file)
-        return view_rows(gateway.session, caller, ref.parts)
+
+    def __init__(self, gateway: Gateway, caller: SparkSession) -> None:
+        self._gateway = gateway
+        self.caller = caller
+        self._variables = NO_VARIABLES
+
+    def kind(self, parts: tuple[str, ...]) -> str | None:
+        """What a name means in this process alone: a temporary view comes before a variable."""
+        if has_view(self.caller, parts):
+            return "temporary view"
+        return "Python variable" if self._is_variable(parts) else None
+
+    def _is_variable(self, parts: tuple[str, ...]) -> bool:
+        return len(parts) == 1 and self._variables.has(parts[0])
+
+    def rows(self, ref: RelationRef) -> DataFrame:
+        """The rows of a file, a temporary view or a variable.
+
+        Raises:
+            FILE_NOT_FOUND: no file is there. FILE_UNREADABLE: it has no columns, or another format.
+            INVALID_USAGE, DATA_ERROR: Spark cannot hold the rows of a variable.
+        """
+        session = self._gateway.session
+        with translate_spark_errors(None, ref.span):
+            if ref.file is not None:
+                return read_file(self._gateway, ref.file)
+            if has_view(self.caller, ref.parts) or not self._is_variable(ref.parts):
+                return view_rows(session, self.caller, ref.parts)
+            return self._variables.rows(session, ref.parts[0])
+
+    @contextmanager
+    def with_variables(self, variables: PythonVariables) -> Iterator[None]:
+        """Inside, names may mean these variables."""
+        before, self._variables = self._variables, variables
+        try:
+            yield
+        finally:
+            self._variables = before
 
 
 def read_file(gateway: Gateway, file: FileRef, paths: Sequence[str] | None = None) -> DataFrame:

@@ -262,13 +262,18 @@ class Schedules:
         return found
 
     def trims(self, item: Item, *, after: int, until: int) -> set[int]:
-        """The times in (after, until] at which a task runs because time has passed."""
+        """The times in (after, until] at which a task runs whether or not an input has changed.
+
+        Those are the times of TRIM EVERY, and the one at which a flow takes in what is there.
+        """
         found: set[int] = set()
         if item.kind is not ObjectKind.CONTINUAL_TASK:
             return found
-        for start, stop, _, plan in self._relations.plans(
+        for start, stop, then, plan in self._relations.plans(
             item, after=max(after, item.created), until=until
         ):
+            if then.once:
+                found.add(stop)  # it is in force at this one T
             if plan.trim is not None:
                 schedule = Schedule.of([plan.trim], item.created)
                 time = schedule.round_up(start + 1)

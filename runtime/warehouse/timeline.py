@@ -37,7 +37,7 @@ in-commit timestamps.
 import json
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -360,7 +360,8 @@ class Timeline:
         bound = self._frontier.get(source)
         if bound is None:
             version = table.version()
-            return [Candidate(table.commit_at(version).time_ms, name, version, source)]
+            time_ms = clock.commit_ms(table.commit_at(version).time_ms)
+            return [Candidate(time_ms, name, version, source)]
         start = max(bound, self._no_data_above.get(source, -1))
         try:
             table.check_same()
@@ -376,7 +377,7 @@ class Timeline:
         found = candidates_of(source, name, commits, reshaping)
         if not found:
             self._no_data_above[source] = newest
-        return found
+        return [replace(c, time_ms=clock.commit_ms(c.time_ms)) for c in found]
 
     def bound(self, source: str) -> int | None:
         """The newest version of a source that has a T, as of what was last taken in."""

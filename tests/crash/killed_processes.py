@@ -167,10 +167,10 @@ class Crew:
         child.finish(SECONDS_TO_START + SECONDS_TO_END)
         return child.events
 
-    def service(self) -> Child:
-        """Start ``ctsql run``."""
+    def service(self, *more: str) -> Child:
+        """Start ``ctsql run``, with further arguments."""
         where = ("-w", str(self.warehouse), "--master", "local[1]")
-        return self._start("service", "-m", "ctsql", *where, "run")
+        return self._start("service", "-m", "ctsql", *where, "run", *more)
 
     @property
     def events(self) -> Iterator[Event]:
@@ -203,10 +203,13 @@ def table_of(warehouse: Path, name: str) -> Path:
     return found
 
 
-def stored(table: Path, columns: str, version: int | None = None) -> list[tuple[Any, ...]]:
-    """Rows of a Delta table as delta-rs reads them."""
+def stored(
+    table: Path, columns: str, version: int | None = None, *, by: str = ""
+) -> list[tuple[Any, ...]]:
+    """Rows of a Delta table as delta-rs reads them, or of its groups by some columns."""
     held = DeltaTable(table, version=version)
-    batches = QueryBuilder().register("t", held).execute(f"SELECT {columns} FROM t").read_all()
+    query = f"SELECT {columns} FROM t" + (f" GROUP BY {by}" if by else "")
+    batches = QueryBuilder().register("t", held).execute(query).read_all()
     return [tuple(row[c] for c in batches.column_names) for row in _rows(batches)]
 
 

@@ -277,9 +277,100 @@ def spark_writer(table: str, seed: str, seconds: float) -> None:
     say("done")
 
 
+def import_files(warehouse: str, _seed: str, _seconds: float, how: str, folder: str) -> None:
+    """Bring the files of a folder into the table ``t``, each once, whatever killed the last try.
+
+    COPY remembers no files, so the table is asked what is there; a writer counts them; a table
+    that watches the folder is only made here.
+    """
+    con = connect(warehouse, master="local[2]")
+    watched = f"FROM FILES '{folder}'" if how == "watch" else ""
+    con.execute(f"CREATE TABLE IF NOT EXISTS t (file BIGINT, i BIGINT) {watched}")
+    if how == "watch":
+        return
+    paths = sorted(Path(folder).iterdir())
+    writer = con.writer("t", job="import")
+    say("ready")
+    for n in range(writer.fetch_recent_upper() if how == "writer" else 0, len(paths)):
+        if how == "writer":
+            rows = con.execute(f"SELECT * FROM '{paths[n]}'").to_spark()
+            say("try", n)
+            writer.compare_and_append(rows, expected_upper=n, new_upper=n + 1)
+        elif con.execute("SELECT 1 FROM t WHERE file = ? LIMIT 1", [n]).scalar() == 1:
+            continue
+        else:
+            say("try", n)
+            con.execute(f"COPY t FROM '{paths[n]}'")
+        say("ack", n)
+    say("done")
+
+
+TIME_SET_UP = """
+CREATE TABLE t (k BIGINT, g BIGINT, until TIMESTAMP);
+CREATE MATERIALIZED VIEW live WITH (REFRESH POLICY = incremental) AS
+    SELECT k, g FROM t WHERE until > now();
+CREATE MATERIALIZED VIEW sums WITH (REFRESH POLICY = incremental) AS
+    SELECT g, count(*) AS c, sum(k) AS s FROM t WHERE until > now() GROUP BY g;
+CREATE CONTINUAL TASK seen (at TIMESTAMP, k BIGINT, d BIGINT) ON INPUT live AS (
+    INSERT INTO seen SELECT now(), k, diff FROM changes(live));
+CREATE CONTINUAL TASK summed (at TIMESTAMP, g BIGINT, c BIGINT, s BIGINT, d BIGINT) ON INPUT sums
+    AS (INSERT INTO summed SELECT now(), g, c, s, diff FROM changes(sums))
+"""
+
+
+def set_up_time(warehouse: str, _seed: str, _seconds: float) -> None:
+    """Two views that rows leave as time passes, and a log of the changes of each."""
+    connect(warehouse, master="local[1]").execute(TIME_SET_UP)
+    say("done")
+
+
+def let_expire(warehouse: str, seed: str, seconds: float) -> None:
+    """Rows that leave some seconds after they came, a few of them at the same millisecond."""
+    con = connect(warehouse, master="local[1]")
+    con.start()
+    draw, until, k = random.Random(seed), time.monotonic() + seconds, 0
+    say("ready")
+    while time.monotonic() < until:
+        leaves_us = time.time_ns() // 1_000 + draw.randrange(3_000_000, 15_000_000)
+        rows = [(k + i, draw.randrange(3), leaves_us + draw.choice([0, 0, 7, 400_000]))
+                for i in range(draw.randrange(1, 4))]  # fmt: skip
+        k += len(rows)
+        say("try", rows)
+        values = ", ".join(f"({r}, {g}, timestamp_micros({us}))" for r, g, us in rows)
+        con.execute(f"INSERT INTO t VALUES {values}")
+        say("ack", rows, time.time_ns() // 1_000_000)
+        time.sleep(draw.choice([0, 0.3, 1]))
+    say("done")
+
+
+def settle_time(warehouse: str, _seed: str, _seconds: float) -> None:
+    """Bring all up to now; every row has left by then."""
+    con = connect(warehouse, master="local[1]")
+    con.run(once=True)
+    for name in ("live", "sums"):
+        say("verify", name, con.execute(f"VERIFY MATERIALIZED VIEW {name}").fetchall())
+        say("held", name, con.execute(f"SELECT * FROM {name}").fetchall())
+    for name in ("seen", "summed"):
+        con.execute(f"SELECT * FROM {name} LIMIT 1").fetchall()
+    say("done")
+
+
 PROGRAMS = {
     program.__name__: program
-    for program in (set_up, load, settle, told, follow, attach, beside, spark_writer)
+    for program in (
+        set_up,
+        load,
+        settle,
+        told,
+        follow,
+        attach,
+        beside,
+        spark_writer,
+        import_files,
+        set_up_time,
+        let_expire,
+        settle_time,
+    )
 }
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
+from ctsql.caller_scope import NOWHERE, CallerVariables
 from ctsql.catalog.errors import error
 from ctsql.catalog.spans import Source, Span
 from ctsql.completion import Known, ObjectInfo
@@ -84,6 +85,7 @@ class FakeConnection:
         self.start_fails = "FAKE_NO_JAVA" in os.environ
         self._cancelled = threading.Event()
         self._starting = threading.Lock()
+        self._engine = None
 
     def start(self) -> None:
         with self._starting:
@@ -98,8 +100,14 @@ class FakeConnection:
     def statements(self, source: Source) -> Iterator[Span]:
         return iter(split(source))
 
-    def run_statement(self, span: Span, parameters: Sequence[object] | None = None) -> Result:
+    def run_statement(
+        self,
+        span: Span,
+        parameters: Sequence[object] | None = None,
+        variables: CallerVariables = NOWHERE,
+    ) -> Result:
         self.start()
+        self.variables = variables
         self._cancelled.clear()
         self.ran.append(span.text)
         match span.text.split()[0].upper():
@@ -139,6 +147,8 @@ class FakeConnection:
         interval: float | None = None,
         on_event: Callable[[Event], None] | None = None,
         workers: int | None = None,
+        pulse: object = None,
+        on_time: Callable[[int], None] | None = None,
     ) -> None:
         self.followed.append(once)
         if on_event is not None:

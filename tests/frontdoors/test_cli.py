@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,13 @@ def test_standard_input_and_files_are_run_in_order(tmp_path: Path) -> None:
         ["run", "a.sql"],
         ["--interval", "1", "-c", "SELECT 1"],
         ["run", "--interval", "0"],
+        ["run", "--metrics", "localhost:"],
+        ["run", "--log-format", "xml"],
+        ["--metrics", "9464", "-c", "SELECT 1"],
+        ["status", "--log-format", "json"],
+        ["status", "--watch"],
+        ["run", "--watch"],
+        ["status", "--interval", "1"],
         ["--json", "-c", "SELECT 1"],
         ["-c", "SELECT 1", "-o", "/no/such/folder/x"],
     ],
@@ -158,6 +166,10 @@ def test_run_once_and_status() -> None:
         "at": "1970-01-01T00:00:00.000Z", "event": "reached", "t": 1, "seconds": 0.25,
     }  # fmt: skip
     assert invoke("run", "--once", "-q").stderr == ""
+    assert json.loads(invoke("run", "--once", "--log-format", "json").stderr) == {
+        "at": "1970-01-01T00:00:00.000Z", "level": "info", "event": "reached", "t": 1,
+        "seconds": 0.0,
+    }  # fmt: skip
     assert "up to date" in invoke("status").stdout
     assert json.loads(invoke("status", "--json").stdout)["state"] == "up to date"
 
@@ -169,6 +181,27 @@ def test_run_ends_well_when_it_is_stopped(number: signal.Signals) -> None:
     assert process.stderr is not None
     assert b"T=1" in process.stderr.readline()
     process.send_signal(number)
+    process.communicate(timeout=20)
+    assert process.returncode == 0
+
+
+def test_metrics_are_served_while_it_runs() -> None:
+    """At the address that it says; an address that is taken is told before anything runs."""
+    process = spawn("run", "--metrics", "0", "--log-format", "json")
+    assert process.stderr is not None
+    address = json.loads(process.stderr.readline())["message"].removeprefix("metrics at ")
+    assert json.loads(process.stderr.readline())["event"] == "reached"
+    with urllib.request.urlopen(address, timeout=20) as answer:
+        page = answer.read().decode()
+    assert "ctsql_looks_total 0.0" in page
+    assert "process_resident_memory_bytes" in page
+    port = address.split(":")[2].split("/")[0]
+    ran = invoke("run", "--once", "--metrics", port, "--log-format", "json")
+    (line,) = ran.stderr.splitlines()
+    said = json.loads(line)
+    assert (ran.exit_code, said["level"], said["condition"]) == (1, "error", "INVALID_USAGE")
+    assert f"127.0.0.1:{port}" in said["message"]
+    process.send_signal(signal.SIGTERM)
     process.communicate(timeout=20)
     assert process.returncode == 0
 

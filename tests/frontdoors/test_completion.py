@@ -47,7 +47,7 @@ def names(text: str, after: str = "", known: Known = KNOWN) -> list[str]:
         ("SHOW CREATE TABLE o", ["orders"]),
         (
             "CREATE TABLE o",
-            ["objects", "of", "on", "or", "order", "outer", "output", "outputs", "over"],
+            ["objects", "of", "on", "once", "or", "order", "outer", "output", "outputs", "over"],
         ),
     ],
 )

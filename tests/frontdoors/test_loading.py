@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from rich.console import Console
@@ -277,11 +278,34 @@ def test_results_as_other_things(table: Connection) -> None:
     assert (repr(made), made._repr_html_()) == ("<Result INSERT 0 1>", None)
 
 
-def test_polars(table: Connection) -> None:
-    """Frames of Polars go in and out, where it is installed."""
-    polars = pytest.importorskip("polars")
-    table.append("t", polars.DataFrame({"id": [1], "name": ["a"]}))
-    assert table.execute("SELECT id, name FROM t").to_polars().rows() == [(1, "a")]
+def test_polars(con: Connection) -> None:
+    """Frames of Polars go in and out with every type that Spark has; others are refused."""
+    con.execute(
+        "CREATE TABLE p (i INT, u BIGINT, d DECIMAL(10, 2), t TIMESTAMP, n TIMESTAMP_NTZ, a DATE, "
+        "s STRING, c STRING, b BINARY, f DOUBLE, o BOOLEAN, l ARRAY<BIGINT>, r STRUCT<x: INT>)"
+    )
+    at = datetime(2026, 1, 2, 3, 4, 5, 6)
+    row = {
+        "i": 1, "u": 2**32 - 1, "d": Decimal("1.50"), "t": at.replace(tzinfo=UTC), "n": at,
+        "a": date(2026, 1, 2), "s": "é", "c": "kind", "b": b"\x00", "f": 0.5, "o": True,
+        "l": [1, None], "r": {"x": 7},
+    }  # fmt: skip
+    frame = pl.DataFrame(
+        [row, dict.fromkeys(row)],
+        schema_overrides={"i": pl.Int32, "u": pl.UInt32, "c": pl.Categorical},
+    )
+    assert con.append("p", frame).rowcount == 2
+    assert con.append("p", frame.lazy().collect().slice(0, 0)).rowcount == 0
+    query = "SELECT * FROM p ORDER BY i NULLS LAST"
+    for found in (con.execute(query).to_polars(), pl.DataFrame(con.execute(query))):
+        assert found.to_dicts() == [row, dict.fromkeys(row)]
+        assert found.schema["t"] == pl.Datetime("us", "UTC")
+    con.execute("INSERT INTO p SELECT * FROM given", variables={"given": frame})
+    assert con.execute("SELECT count(*) FROM p WHERE r.x = 7").to_polars().item() == 2
+    wide = pa.table({"d": pa.array([Decimal(1)], pa.decimal256(40, 2))})
+    for refused in (pl.DataFrame({"i": [1]}).lazy(), wide):
+        with pytest.raises(CtsqlError, match="INVALID_USAGE"):
+            con.append("p", refused)
 
 
 def test_names_are_offered() -> None:

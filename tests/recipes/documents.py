@@ -6,9 +6,11 @@ Where a document says ``warehouse``, the test's own is meant.
 |---|---|
 | ``sql`` | runs; if a ``text`` block follows at once, it is what the last statement prints |
 | ``sql error CONDITION`` | each statement must be refused with that condition |
+| ``sql file PATH`` | is written to that file |
 | ``python`` | runs; names are kept for the document; ``expression  # -> value`` is compared |
 | ``console`` | lines with ``$``: ``make`` jobs must exist, ``ctsql`` with something to run is run |
-|  | and must print the lines that follow; other commands are only shown |
+|  | and must print the lines that follow; so is ``ctsql test``, whose seconds do not |
+|  | matter; other commands are only shown |
 | ``text`` or none | shown |
 """
 
@@ -31,6 +33,7 @@ from ctsql.cli import main
 from ctsql.show import Format, write_result
 
 _FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+_SECONDS = re.compile(r" +\d+\.\d+ s\b")
 _EXPECTED = re.compile(r"\s+# -> (?P<value>.*)$")
 
 
@@ -85,6 +88,11 @@ class Document:
         return f"{self.path.name}:{block.line}"
 
     def _run_sql(self, block: Block) -> None:
+        if block.words[:1] == ("file",):
+            path = Path(block.words[1])
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.body)
+            return
         printed = ""
         for span in self.con.statements(Source(block.body, self._place(block))):
             if block.words[:1] == ("error",):
@@ -126,11 +134,19 @@ class Document:
             words = [self.con.warehouse if w == "warehouse" else w for w in shlex.split(line)]
             if words[0] == "make":
                 assert set(words[1:]) <= self.jobs, f"{self._place(block)}: {line}"
+            elif words[:2] == ["ctsql", "test"] and wanted:
+                done = CliRunner().invoke(main, words[1:])
+                assert done.exit_code in (0, 1), f"{self._place(block)}: {line}\n{done.output}"
+                assert _timeless(done.stdout) == _timeless(wanted), f"{self._place(block)}: {line}"
             elif words[0] == "ctsql" and ("-c" in words or "--once" in words):
                 done = CliRunner().invoke(main, words[1:])
                 assert done.exit_code == 0, f"{self._place(block)}: {line}\n{done.output}"
                 if wanted:
                     assert done.output == wanted, f"{self._place(block)}: {line}"
+
+
+def _timeless(output: str) -> str:
+    return _SECONDS.sub(" N s", output)
 
 
 def _commands(body: str) -> Iterator[tuple[str, str]]:

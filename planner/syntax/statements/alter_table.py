@@ -8,7 +8,7 @@ from ctsql.planner.syntax.tokens.tokenizer import Tokens, at_depth_0, cut_at_com
 _KNOWN = ("TYPE", "SET", "DROP")
 
 
-def read_alter_table(cursor: Cursor) -> st.ColumnChange | None:
+def read_column_change(cursor: Cursor) -> st.ColumnChange | None:
     """Read a change of columns; None when none comes.
 
     Raises SYNTAX_ERROR, NOT_SUPPORTED and what a column list raises.

@@ -6,6 +6,7 @@ from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.body import read_body
+from ctsql.planner.syntax.statements.dialects import read_lag
 from ctsql.planner.syntax.statements.options import (
     NOT_NULL,
     STORAGE_OPTIONS,
@@ -67,6 +68,28 @@ def read_alter_view(cursor: Cursor, target: st.RelationRef) -> st.Statement | No
     if cursor.accept("RESET"):
         reset = _names(_inside(cursor, VIEW_OPTIONS), VIEW_OPTIONS)
         return st.SetOptions(span=span, kind=kind, target=target, reset=reset)
+    return None
+
+
+def read_alter_table(
+    cursor: Cursor, target: st.RelationRef, kind: ObjectKind
+) -> st.Statement | None:
+    """Read what ALTER DYNAMIC TABLE and ALTER STREAMING TABLE have besides RENAME TO.
+
+    Raises SYNTAX_ERROR, INVALID_OPTION.
+    """
+    span = cursor.span
+    if cursor.upper() in ("RETRY", "SKIP", "SUSPEND", "RESUME"):
+        return read_alter_task(cursor, target)
+    if kind is ObjectKind.DYNAMIC_TABLE and cursor.accept("REFRESH"):
+        cursor.end()
+        return st.RefreshView(span=span, target=target)
+    if kind is ObjectKind.DYNAMIC_TABLE and cursor.accept("SET", "TARGET_LAG"):
+        options = read_lag(cursor)
+        cursor.end()
+        reset = () if options else ("REFRESH",)
+        view = ObjectKind.MATERIALIZED_VIEW
+        return st.SetOptions(span=span, kind=view, target=target, options=options, reset=reset)
     return None
 
 

@@ -9,10 +9,16 @@ from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.refreshes import parse_interval
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
-from ctsql.planner.syntax.statements.alter_table import read_alter_table
-from ctsql.planner.syntax.statements.alters import read_alter_task, read_alter_view
+from ctsql.planner.syntax.statements.alter_table import read_column_change
+from ctsql.planner.syntax.statements.alters import (
+    read_alter_table,
+    read_alter_task,
+    read_alter_view,
+)
 from ctsql.planner.syntax.statements.copies import read_copy
+from ctsql.planner.syntax.statements.queries import read_instant
 from ctsql.planner.syntax.statements.subscriptions import read_drop_subscription, read_subscribe
+from ctsql.planner.syntax.statements.tests import read_test
 from ctsql.planner.syntax.tokens.token_reader import (
     Cursor,
     bad_option,
@@ -23,8 +29,11 @@ from ctsql.planner.syntax.tokens.token_reader import (
 )
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, span_of
 
-_KIND_WORDS = ("TABLE", "VIEW", "MATERIALIZED", "CONTINUAL", "SCHEMA", "DATABASE")
+_KIND_WORDS = (
+    "TABLE", "VIEW", "MATERIALIZED", "CONTINUAL", "SCHEMA", "DATABASE", "DYNAMIC", "STREAMING",
+)  # fmt: skip
 _KINDS_LISTED = "TABLE, VIEW, MATERIALIZED VIEW, CONTINUAL TASK or SCHEMA"
+_TIME_HINT = "A time is milliseconds since 1970 or a timestamp in quotes."
 _LISTS = {
     ("TABLES",): "tables",
     ("VIEWS",): "views",
@@ -90,13 +99,17 @@ def _alter(cursor: Cursor) -> st.Statement:
     if cursor.at("APPLY", "REPLACEMENT"):
         raise not_yet(cursor.here, "APPLY REPLACEMENT")
     if kind is ObjectKind.TABLE:
-        change = read_alter_table(cursor)
+        change = read_column_change(cursor)
         if change is not None:
             return st.AlterTable(span=cursor.span, target=target, change=change)
     elif cursor.upper() in ("ADD", "DROP", "ALTER") or cursor.at("RENAME", "COLUMN"):
         raise _columns_of_output(cursor, kind, target)
     if kind is ObjectKind.CONTINUAL_TASK:
         changed = read_alter_task(cursor, target)
+        if changed is not None:
+            return changed
+    if kind in (ObjectKind.DYNAMIC_TABLE, ObjectKind.STREAMING_TABLE):
+        changed = read_alter_table(cursor, target, kind)
         if changed is not None:
             return changed
     if kind is ObjectKind.MATERIALIZED_VIEW:
@@ -179,6 +192,12 @@ def _show(cursor: Cursor) -> st.Statement:
         shown = None if cursor.current is None else cursor.relation("the name of a stored object")
         cursor.end()
         return st.ShowRetention(span=span, target=shown)
+    if cursor.at("DYNAMIC", "TABLES") or cursor.at("STREAMING", "TABLES"):
+        what = f"SHOW {cursor.upper()} TABLES"
+        hint = "Type: SHOW MATERIALIZED VIEWS, SHOW CONTINUAL TASKS, or SHOW OBJECTS"
+        raise not_supported(cursor.here, what, why="Here they are views and tasks.", hint=hint)
+    if cursor.accept("SAVINGS"):
+        return _show_savings(cursor, span)
     if cursor.upper() in _SHOW_REFUSED:
         raise not_supported(cursor.here, f"SHOW {cursor.upper()}")
     if cursor.at("ALL") and len(cursor.rest) == 1:
@@ -190,6 +209,14 @@ def _show(cursor: Cursor) -> st.Statement:
         cursor.fail("TABLES, VIEWS, MATERIALIZED VIEWS, CONTINUAL TASKS, SCHEMAS or a setting")
     name, name_span = _setting(cursor.rest)
     return st.ShowSetting(span=span, name=name, name_span=name_span)
+
+
+def _show_savings(cursor: Cursor, span: Span) -> st.Statement:
+    target = cursor.relation("a task or view") if cursor.accept("FOR") else None
+    since = read_instant(cursor, _TIME_HINT) if cursor.accept("SINCE") else None
+    if cursor.current is not None:
+        cursor.fail("FOR, SINCE or the end", known=("FOR", "SINCE"))
+    return st.ShowSavings(span=span, target=target, since=since)
 
 
 def _show_columns(cursor: Cursor, span: Span) -> st.Statement:
@@ -242,6 +269,8 @@ def _accept_extended(cursor: Cursor) -> bool:
 
 
 def _refresh(cursor: Cursor) -> st.Statement:
+    if cursor.accept("STREAMING", "TABLE"):
+        return _refresh_stream(cursor)
     if not cursor.at("MATERIALIZED"):
         cursor.fail("MATERIALIZED VIEW", hint="Type: REFRESH MATERIALIZED VIEW <name>")
     cursor.expect("MATERIALIZED", "VIEW")
@@ -249,6 +278,16 @@ def _refresh(cursor: Cursor) -> st.Statement:
     full = cursor.accept("FULL")
     cursor.end()
     return st.RefreshView(span=cursor.span, target=target, full=full)
+
+
+def _refresh_stream(cursor: Cursor) -> st.RefreshView:
+    target = cursor.relation("the streaming table's name")
+    if cursor.at("FULL"):
+        what, why = "REFRESH STREAMING TABLE ... FULL", "It would give up the rows that it has."
+        hint = f"Type: DROP STREAMING TABLE {target.span.text}, then create it again."
+        raise not_supported(cursor.here, what, why=why, hint=hint)
+    cursor.end()
+    return st.RefreshView(span=cursor.span, target=target, kind=ObjectKind.STREAMING_TABLE)
 
 
 def _verify(cursor: Cursor) -> st.Statement:
@@ -397,6 +436,7 @@ COMMANDS: dict[str, Callable[[Cursor], st.Statement]] = {
     "SHOW": _show,
     "START": _transact,
     "SUBSCRIBE": read_subscribe,
+    "TEST": read_test,
     "UNDROP": _undrop,
     "USE": _use,
     "VERIFY": _verify,

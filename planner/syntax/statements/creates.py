@@ -8,21 +8,23 @@ from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.body import QUERY_WORDS, read_body
 from ctsql.planner.syntax.statements.columns import read_columns, type_edits
 from ctsql.planner.syntax.statements.copies import read_file
+from ctsql.planner.syntax.statements.custom_refresh import read_refresh
 from ctsql.planner.syntax.statements.dialects import read_dynamic_clauses, split_schedule
 from ctsql.planner.syntax.statements.header import read_header
 from ctsql.planner.syntax.statements.kafka import read_kafka
 from ctsql.planner.syntax.statements.options import task_options, view_options
 from ctsql.planner.syntax.statements.short_forms import compile_to_tokens, read_flow, read_task_form
+from ctsql.planner.syntax.statements.streams import read_streaming_table, refuse_expectations
 from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_supported, not_yet, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, end_of, span_of
 
 _KNOWN = (
     "TABLE", "VIEW", "MATERIALIZED", "CONTINUAL", "DYNAMIC", "SCHEMA", "DATABASE", "OR",
-    "TEMPORARY", "EXTERNAL",
+    "TEMPORARY", "EXTERNAL", "STREAMING", "FLOW",
 )  # fmt: skip
 _EXPECTED = "TABLE, VIEW, MATERIALIZED VIEW, CONTINUAL TASK or SCHEMA"
-_LATER = ("FUNCTION", "INDEX", "SINK", "SOURCE", "CONNECTION", "ROLE", "STREAMING")
+_LATER = ("FUNCTION", "INDEX", "SINK", "SOURCE", "CONNECTION", "ROLE")
 
 _LAYOUTS = (("PARTITIONED", "BY"), ("CLUSTER", "BY"), ("TBLPROPERTIES",))
 
@@ -34,8 +36,21 @@ def read_create(tokens: Tokens) -> st.Statement:
     """
     cursor = Cursor(tokens)
     cursor.expect("CREATE")
+    if cursor.accept("OR", "REFRESH", "STREAMING", "TABLE"):
+        return read_streaming_table(cursor, or_refresh=True)
+    if cursor.at("OR", "REFRESH", "MATERIALIZED", "VIEW"):  # as Databricks spells OR REPLACE
+        return _materialized_view((tokens[0], *tokens[3:]), or_replace=True)
     or_replace = cursor.accept("OR", "REPLACE")
     word = cursor.upper()
+    if cursor.accept("STREAMING", "TABLE"):
+        if or_replace:
+            what, hint = (
+                "CREATE OR REPLACE STREAMING TABLE",
+                "Type: CREATE OR REFRESH STREAMING ...",
+            )
+            why = "It keeps its rows, and the new query holds for what comes."
+            raise not_supported(span_of(tokens[:3]), what, why=why, hint=hint)
+        return read_streaming_table(cursor, or_refresh=False)
     if word in ("TEMPORARY", "TEMP", "GLOBAL", "LOCAL"):
         what = "a temporary view" if "VIEW" in (cursor.upper(1), cursor.upper(2)) else word
         raise not_supported(
@@ -243,6 +258,7 @@ def _materialized_view(tokens: Tokens, *, or_replace: bool) -> st.CreateMaterial
     cursor = Cursor(tokens, start=header.stop)
     columns: tuple[st.ColumnDef, ...] = ()
     if header.columns is not None:
+        refuse_expectations(header.columns)
         columns = read_columns(header.columns, header.target.span, typed=False)
     return st.CreateMaterializedView(
         span=span,
@@ -256,24 +272,32 @@ def _materialized_view(tokens: Tokens, *, or_replace: bool) -> st.CreateMaterial
     )
 
 
-def _dynamic_table(cursor: Cursor, *, or_replace: bool) -> st.CreateMaterializedView:
-    """A materialized view as Snowflake spells it."""
+def _dynamic_table(
+    cursor: Cursor, *, or_replace: bool
+) -> st.CreateMaterializedView | st.CreateContinualTask:
+    """A materialized view, or a continual task, as Snowflake spells them."""
+    begin = cursor.here.start
     if_not_exists = cursor.if_not_exists()
     target = cursor.relation("the name of the dynamic table")
+    listed = cursor.group() if cursor.at("(") else None
+    head = Span(cursor.source, begin, cursor.tokens[cursor.position - 1].stop)
+    clauses = read_dynamic_clauses(cursor)
+    if cursor.at("REFRESH", "USING"):
+        made = _task(read_refresh(cursor, head, target, clauses))
+        return dataclasses.replace(made, or_replace=or_replace)
     columns: tuple[st.ColumnDef, ...] = ()
-    if cursor.at("("):
-        columns = read_columns(cursor.group(), target.span, typed=False)
-    options, comment = read_dynamic_clauses(cursor)
+    if listed is not None:
+        columns = read_columns(listed, target.span, typed=False)
     cursor.expect("AS")
     return st.CreateMaterializedView(
         span=cursor.span,
         target=target,
-        options=options,
+        options=clauses.options,
         query=_query(cursor),
         columns=columns,
         or_replace=or_replace,
         if_not_exists=if_not_exists,
-        comment=comment,
+        comment=clauses.comment,
     )
 
 

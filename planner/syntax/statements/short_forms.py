@@ -18,7 +18,14 @@ from dataclasses import replace
 from ctsql.catalog.names import quote
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.desugar.task_forms import TaskForm, compile_form
-from ctsql.planner.syntax.ast import ColumnList, CreateFlow, RelationRef, SequenceGroup
+from ctsql.planner.syntax.ast import (
+    ColumnList,
+    CreateAppendFlow,
+    CreateFlow,
+    RelationRef,
+    SequenceGroup,
+)
+from ctsql.planner.syntax.statements.streams import read_append_flow
 from ctsql.planner.syntax.tokens.token_reader import (
     Cursor,
     invalid,
@@ -109,17 +116,19 @@ def _group(cursor: Cursor, what: str) -> Tokens:
     return inside
 
 
-def read_flow(cursor: Cursor, *, or_replace: bool) -> CreateFlow:
+def read_flow(cursor: Cursor, *, or_replace: bool) -> CreateFlow | CreateAppendFlow:
     """Read what follows CREATE [OR REPLACE] FLOW.
 
     Raises SYNTAX_ERROR, INVALID_OPTION, NOT_SUPPORTED, NOT_SUPPORTED_YET.
     """
     if_not_exists = cursor.if_not_exists()
     name = cursor.relation("the flow's name")
+    if cursor.at("COMMENT"):
+        hint = "Leave the clause out, or type a comment: -- ..."
+        raise not_supported(cursor.here, "COMMENT of a flow", hint=hint)
     cursor.expect("AS", hint=_FLOW_HINT)
     if cursor.at("INSERT"):
-        hint = "Type: CREATE CONTINUAL TASK x ON INPUT t AS (INSERT INTO x SELECT ... FROM t)"
-        raise not_supported(cursor.here, "CREATE FLOW ... AS INSERT", hint=hint)
+        return read_append_flow(cursor, name, or_replace=or_replace, if_not_exists=if_not_exists)
     cursor.expect("AUTO", "CDC", hint=_FLOW_HINT)
     if cursor.at("ONCE"):
         raise not_yet(cursor.here, "AUTO CDC ONCE")

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection
-from ctsql.cli import SIGNALLED, STOP_SECONDS
+from ctsql.run_command import SIGNALLED
+from ctsql.script import STOP_SECONDS
 from tests.helpers.table_folder import folder, log, orphans
 
 pytestmark = [pytest.mark.spark, pytest.mark.core]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ctsql.api import Connection, connect as open_connection
-from ctsql.runtime.statements import alter_task
+from ctsql.runtime.statements import redefinition
 from tests.helpers.processes import Process
 from tests.scenarios.runner import assert_rows, expect_error
 
@@ -95,14 +95,14 @@ def test_two_at_once(connect: Callable[[], Connection], monkeypatch: pytest.Monk
     """The second is told, and what it did to the table costs no row."""
     con, other = connect(), connect()
     con.execute(SET_UP)
-    late = alter_task.ensure_columns
+    late = redefinition.ensure_columns
 
     def after_the_other(*given: Any) -> None:
         monkeypatch.undo()
         other.execute(NEW.replace("n STRING", "m INT").replace("'n' || v", "-v"))
         late(*given)
 
-    monkeypatch.setattr(alter_task, "ensure_columns", after_the_other)
+    monkeypatch.setattr(redefinition, "ensure_columns", after_the_other)
     refused = expect_error(con, NEW, "ALTERED_MEANWHILE")
     assert "m INT" in (refused.detail or "")
     _rows(con, "SELECT * FROM t", (1, 10, None), (2, 20, None))

@@ -12,7 +12,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
 from ctsql.catalog.times import to_iso
 from ctsql.runtime.log import clock
-from ctsql.runtime.statements.status import status
+from ctsql.runtime.monitoring.status import status
 from tests.helpers.foreign_writers import Place, by_ctsql, remove
 from tests.helpers.table_folder import folder
 from tests.scenarios.runner import assert_rows, expect_error

@@ -3,7 +3,7 @@
 import pytest
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.refreshes import At, Every
+from ctsql.catalog.refreshes import At, Cron, Every
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import parse
 from ctsql.planner.syntax.ast import CreateMaterializedView
@@ -27,6 +27,13 @@ def _parse(text: str) -> CreateMaterializedView:
         (DT + "(a) refresh_mode = full target_lag = downstream" + AS, ["full"]),
         (MV + "SCHEDULE EVERY 1 HOUR" + AS, [At(), Every(HOUR_MS)]),
         (MV + "COMMENT 'x' SCHEDULE REFRESH EVERY 2 HOURS" + AS, [At(), Every(2 * HOUR_MS)]),
+        (MV + "SCHEDULE CRON '0 30 3 ? * 2-6 *'" + AS, [At(), Cron("0 30 3 * * 1-5")]),
+        (
+            MV + "SCHEDULE REFRESH CRON '0 0 0 1 JUL ?' AT TIME ZONE 'utc'" + AS,
+            [At(), Cron("0 0 0 1 JUL *")],
+        ),
+        (DT + "TARGET_LAG = DOWNSTREAM REFRESH_MODE = ADAPTIVE" + AS, ["auto"]),
+        ("CREATE OR REFRESH MATERIALIZED VIEW schedule" + AS, []),
         ("CREATE OR REPLACE MATERIALIZED VIEW schedule" + AS, []),
         ("CREATE MATERIALIZED VIEW IF NOT EXISTS row.schedule (cluster)" + AS, []),
     ],
@@ -58,9 +65,23 @@ def test_the_rest_of_a_dynamic_table() -> None:
         (DT + "REFRESH_MODE = FAST" + AS, "INVALID_OPTION", "REFRESH_MODE = FAST"),
         (DT + "TARGET_LAG = '1 day' TARGET_LAG = '1 day'" + AS, "INVALID_OPTION", None),
         (DT + "TARGET_LAG = '1 day' OWNER = me" + AS, "INVALID_OPTION", "OWNER = me"),
-        (DT + "TARGET_LAG = '1 day' REFRESH USING (x)", "NOT_SUPPORTED_YET", "REFRESH"),
+        (
+            DT + "TARGET_LAG = '1 day' REFRESH_MODE = CUSTOM_INCREMENTAL" + AS,
+            "INVALID_OPTION",
+            None,
+        ),
+        (DT + "TARGET_LAG = '1 day' BACKFILL FROM u" + AS, "NOT_SUPPORTED", "BACKFILL"),
+        (DT + "TARGET_LAG = '1 day' IMMUTABLE WHERE (a)" + AS, "NOT_SUPPORTED", "IMMUTABLE"),
         (DT + "TARGET_LAG", "SYNTAX_ERROR", ""),
-        (MV + "SCHEDULE CRON '0 0 3 * * ?'" + AS, "NOT_SUPPORTED", "CRON"),
+        (MV + "SCHEDULE CRON '0 3 * * *'" + AS, "INVALID_OPTION", "'0 3 * * *'"),
+        (MV + "SCHEDULE CRON '0 0 3 L * ?'" + AS, "INVALID_OPTION", "'0 0 3 L * ?'"),
+        (MV + "SCHEDULE CRON '0 0 3 ? * 9'" + AS, "INVALID_OPTION", "'0 0 3 ? * 9'"),
+        (
+            MV + "SCHEDULE CRON '0 0 3 * * ?' AT TIME ZONE 'Europe/Berlin'" + AS,
+            "NOT_SUPPORTED",
+            "'Europe/Berlin'",
+        ),
+        (MV + "(a, CONSTRAINT c EXPECT (a > 1) ON VIOLATION DROP ROW)" + AS, "NOT_SUPPORTED", None),
         (MV + "SCHEDULE EVERY 1 MONTH" + AS, "INVALID_OPTION", "SCHEDULE EVERY 1 MONTH"),
         (MV + "CLUSTER BY (a)" + AS, "NOT_SUPPORTED", "CLUSTER"),
         (MV + "PARTITIONED BY (a)" + AS, "NOT_SUPPORTED", "PARTITIONED"),

@@ -10,9 +10,9 @@ from ctsql.catalog.names import Name
 from ctsql.catalog.spans import Source
 from ctsql.runtime.log.actions import parse_commit, rows_changed
 from ctsql.runtime.log.failures import Action, Failure, is_final, on_task_failure, on_view_failure
+from ctsql.runtime.monitoring.status import Lag, State, Status
 from ctsql.runtime.service.backoff import LOOK_SECONDS_MIN, RETRY_SECONDS_MAX, Pace, Trouble
 from ctsql.runtime.service.events import Event
-from ctsql.runtime.statements.status import Lag, State, Status
 
 FOUND = Failure(time=7, condition="DATA_ERROR", reason="division by zero")
 OTHER = Failure(time=7, condition="DATA_ERROR", reason="a cast")

@@ -1,0 +1,155 @@
+"""The system schema: read-only tables that show what the commits of the warehouse say.
+
+Here are their names and columns; :mod:`ctsql.runtime.monitoring.system_tables` has the rows. An
+object of the warehouse with the same name comes first: in a warehouse with a user's schema
+``system`` that was made before there were system tables, its tables stay what they are.
+"""
+
+from dataclasses import dataclass
+
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.names import Name, fold
+from ctsql.catalog.schemas import Column
+from ctsql.catalog.spans import Span
+
+SYSTEM_SCHEMA = "system"
+
+
+@dataclass(frozen=True, slots=True)
+class SystemTable:
+    """A system table.
+
+    Attributes:
+        name: without the schema. about: what a row is.
+        ranges: the columns by whose comparisons less is read.
+    """
+
+    name: str
+    about: str
+    columns: tuple[Column, ...]
+    ranges: tuple[str, ...] = ("object",)
+
+
+def _columns(text: str) -> tuple[Column, ...]:
+    """Columns from lines of name, type, ``!`` for NOT NULL, and a comment."""
+    found = []
+    for line in text.strip().splitlines():
+        name, kind, comment = line.split(maxsplit=2)
+        found.append(Column(name, kind.removesuffix("!"), not kind.endswith("!"), comment))
+    return tuple(found)
+
+
+_OBJECTS = _columns("""
+    object       string!  its name as SQL spells it; the key by which system tables are joined
+    schema       string!  the schema
+    name         string!  the name without the schema
+    kind         string!  table, view, materialized view, continual task or task output
+    state        string   of a task or materialized view: as in system.lag
+    created_t    bigint   of a task or materialized view: the T from which it follows its inputs
+    columns      array<string>!  the names of its columns
+    comment      string   what COMMENT ON says
+    definition   string!  the statement that made it, as typed
+    location     string   the Delta table that holds its rows
+    object_id    string!  never changes and is never used again
+""")
+_REFRESHES = _columns("""
+    object         string!  the task or materialized view
+    output         string!  the table that was written; of a task with OUTPUTS one of them
+    kind           string!  of the object
+    t              bigint   the T that the commit brought the output to; NULL when it was closed
+    at             timestamp!  the instant of the commit
+    version        bigint!  of the output's Delta table
+    strategy       string!  how it was brought there
+    reason         string   why a view was recomputed, as a code
+    detail         string   more about the reason: which table, say
+    changed        array<string>!  the tables whose changes a view followed
+    rows_inserted  bigint   NULL without statistics
+    rows_deleted   bigint   NULL without statistics
+    files_written  bigint!  new files with rows
+    bytes_written  bigint!  their size
+    rows_read      bigint   by Spark's jobs; NULL when it was not measured
+    bytes_read     bigint   by Spark's jobs; NULL when it was not measured
+    jobs           bigint   Spark jobs; NULL when it was not measured
+    seconds        double   up to the commit, without it; NULL when it was not measured
+    phases         map<string,double>!  seconds by phase
+    delay_seconds  double   from T to the commit
+    times          bigint!  how many Ts share the commit
+    process        string   host and process id of who wrote it
+""")
+_FAILURES = _columns("""
+    object      string!  the task or materialized view
+    kind        string!  of the object
+    t           bigint!  the T that could not be computed
+    at          timestamp!  the instant at which that was recorded
+    state       string!  open, passed or skipped
+    condition   string!  of the error
+    message     string!  of the error
+    detail      string   more about it
+    line        bigint   in the definition, from 1
+    column      bigint   in the definition, from 1
+    ended_at    timestamp  the instant at which it was passed or skipped
+    what_to_do  string   of an open one: what to type
+""")
+_LAG = _columns("""
+    object            string!  the task or materialized view
+    kind              string!  of the object
+    state             string!  up to date, behind, failed, suspended, finished or unreadable
+    upper             bigint   everything at times below it is stored
+    complete_through  bigint   the newest T at which all that it holds is stored
+    lag_seconds       double!  from there to the newest change that it waits for
+    lag_versions      bigint!  the commits that it waits for
+    error_condition   string   what stops it
+    error_t           bigint   at which T
+    error_message     string   and why
+""")
+_DEPENDENCIES = _columns("""
+    object       string!  what reads
+    kind         string!  of the object
+    reads        string!  what it reads; of a task's output the task that writes it
+    reads_kind   string!  of what it reads
+    role         string!  input, reference or output
+    columns      array<string>!  those of its columns that the definition names; all by a star
+""")
+_STORAGE = _columns("""
+    object        string!  the table, task or materialized view
+    kind          string!  of the object
+    part          string!  rows or state table
+    version       bigint!  the newest of the Delta table
+    files         bigint!  that hold rows now
+    bytes         bigint!  of these files
+    rows          bigint   now; NULL without statistics
+    deleted_rows  bigint!  that are still in the files
+    location      string!  of the Delta table
+""")
+_TIMED = ("object", "t", "at")
+SYSTEM_TABLES = {
+    table.name: table
+    for table in (
+        SystemTable("dependencies", "What each object reads, with the columns.", _DEPENDENCIES),
+        SystemTable("failures", "What could not be computed.", _FAILURES, (*_TIMED, "state")),
+        SystemTable("lag", "How far each task and materialized view is.", _LAG),
+        SystemTable("objects", "Every object.", _OBJECTS),
+        SystemTable("refreshes", "Each commit of a task or materialized view.", _REFRESHES, _TIMED),
+        SystemTable("storage", "The files that hold each object's rows now.", _STORAGE),
+    )
+}
+
+
+def is_system(schema: str) -> bool:
+    """Whether a schema is the system schema."""
+    return fold(schema) == SYSTEM_SCHEMA
+
+
+def find_system_table(name: Name) -> SystemTable | None:
+    """The system table of a name; None if it is none."""
+    return SYSTEM_TABLES.get(fold(name.name)) if is_system(name.schema) else None
+
+
+def only_queried(name: Name, span: Span | None) -> CtsqlError:
+    """The error for what is done to a system table and is no query; the caller raises it."""
+    return error(
+        "SYSTEM_TABLE",
+        span=span,
+        name=str(name),
+        hint=f"Type: SELECT * FROM {name}; or DESCRIBE {name}",
+    )

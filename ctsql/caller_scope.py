@@ -1,0 +1,118 @@
+"""Where a call of ctsql's stands in a program: the variables that it sees there.
+
+Nothing of it is read unless the program asks for it; see :meth:`ctsql.Connection.execute`. An error
+about an unknown name looks as well, to say how the variable of that name is read.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.names import did_you_mean
+
+if TYPE_CHECKING:
+    from ctsql.runtime.rows.python_variables import PythonVariables
+
+_INLINE = {"<listcomp>", "<setcomp>", "<dictcomp>"}
+"""Frames of their own until Python 3.12, though they read as a part of the function around them."""
+
+
+class CallerVariables:
+    """The variables that a call may read, and those that it could.
+
+    Args:
+        given: variables by name, which the call names itself.
+        frame: where the call stands. namespace: the variables there, where it is no frame.
+    """
+
+    def __init__(
+        self,
+        given: Mapping[str, Any],
+        frame: FrameType | None = None,
+        namespace: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.given = given
+        self._frame = frame
+        self._namespace = namespace
+        self._asked: dict[bool, PythonVariables] = {}
+
+    def readable(self, *, all_of_caller: bool) -> "PythonVariables":
+        """What statements may read: what is given, and the caller's where that is asked for."""
+        from ctsql.runtime.rows.python_variables import PythonVariables
+
+        if all_of_caller not in self._asked:
+            of_caller = self._scopes() if all_of_caller else ()
+            self._asked[all_of_caller] = PythonVariables((self.given, *of_caller))
+        return self._asked[all_of_caller]
+
+    def _scopes(self) -> tuple[Mapping[str, Any], ...]:
+        """The local variables of the caller, then the global ones of its module."""
+        if self._namespace is not None:
+            return (self._namespace,)
+        frame = self._frame
+        found: list[Mapping[str, Any]] = []
+        while frame is not None and frame.f_code.co_name in _INLINE:
+            found.append(frame.f_locals)
+            frame = frame.f_back
+        if frame is not None:
+            found += [frame.f_locals, frame.f_globals]
+        return tuple(found)
+
+    @contextmanager
+    def hints(self, *, all_of_caller: bool, is_definition: bool) -> Iterator[None]:
+        """Have the error about an unknown name say what the variable of that name needs."""
+        try:
+            yield
+        except CtsqlError as problem:
+            name = _unqualified(problem)
+            if name is None:
+                raise
+            hint = self._hint(name, all_of_caller=all_of_caller, is_definition=is_definition)
+            problem.hint = hint or problem.hint
+            raise
+
+    def _hint(self, name: str, *, all_of_caller: bool, is_definition: bool) -> str:
+        variables = self.readable(all_of_caller=True)
+        if variables.has(name):
+            if is_definition:
+                return (
+                    f"A definition cannot read the Python variable {name}. Make a table of its "
+                    f'rows: con.execute("CREATE TABLE t AS SELECT * FROM {name}", '
+                    f'variables={{"{name}": {name}}})'
+                )
+            return f"To read the Python variable {name}: SET python_variables = true"
+        if not all_of_caller:
+            return ""
+        value = next((scope[name] for scope in self._scopes() if name in scope), None)
+        if value is not None:
+            return f"The Python variable {name} is a {type(value).__name__}, which holds no rows."
+        return did_you_mean(name, variables.names())
+
+
+NOWHERE = CallerVariables({})
+
+
+def caller_variables(given: Mapping[str, Any] | None) -> CallerVariables:
+    """The variables of the program that has called ctsql."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _is_own(frame):
+        frame = frame.f_back
+    return CallerVariables(given or {}, frame)
+
+
+def _is_own(frame: FrameType) -> bool:
+    name = str(frame.f_globals.get("__name__", ""))
+    return name == "ctsql" or name.startswith("ctsql.")
+
+
+def _unqualified(problem: CtsqlError) -> str | None:
+    """The name as typed where a statement reads a relation that is not there, without a schema."""
+    reads = problem.condition == "UNKNOWN_RELATION" and problem.given.get("kind") == "relation"
+    if not reads or problem.span is None:
+        return None
+    text = problem.span.text
+    inner = text[1:-1] if text[:1] == text[-1:] in ('"', "`") else text
+    return inner if inner.isidentifier() else None

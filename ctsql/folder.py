@@ -1,0 +1,46 @@
+"""The .sql files of a folder, as texts."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.spans import Source
+from ctsql.variables import substitute
+
+
+def sql_files(folder: Path, variables: Mapping[str, str] | None = None) -> list[Source]:
+    """The .sql files of a folder and of the folders in it, in order of name.
+
+    Hidden files and folders are left out. Each is called by its path, beginning with the folder's.
+    Variables are replaced as in scripts.
+
+    Raises:
+        INVALID_USAGE: there is no such folder, no file in it, or a file is no UTF-8 text.
+        OSError: a file cannot be read.
+    """
+    if not folder.is_dir():
+        raise error("INVALID_USAGE", message=f"there is no folder {folder}", detail="")
+    found = [
+        path
+        for path in sorted(folder.rglob("*.sql"), key=lambda p: p.relative_to(folder).parts)
+        if path.is_file() and not any(p.startswith(".") for p in path.relative_to(folder).parts)
+    ]
+    if not found:
+        raise error(
+            "INVALID_USAGE",
+            message=f"there is no .sql file in {folder}",
+            detail="With no definition at all, nothing would be left of a warehouse.",
+        )
+    return [Source(substitute(s.text, variables or {}), s.name) for s in map(_read, found)]
+
+
+def _read(path: Path) -> Source:
+    try:
+        return Source(path.read_bytes().decode("utf-8-sig"), str(path))
+    except UnicodeDecodeError as problem:
+        raise error(
+            "INVALID_USAGE",
+            message=f"{path} is not UTF-8 text",
+            detail=f"Byte {problem.start} is none.",
+            cause=problem,
+        ) from problem

@@ -1,0 +1,141 @@
+"""``ctsql run --metrics``: a page with the service's metrics, for Prometheus.
+
+The page has a thread for each request, which no tick waits for. On a local disk the lags are read
+without Spark; elsewhere by an engine of the page's own, with a session cloned from the service's.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
+
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.runtime.delta.local_log import NeedsSpark
+from ctsql.runtime.log_reader import LocalLogReader
+from ctsql.runtime.monitoring.metrics import Counts, JvmMemory, Lags, ServiceMetrics
+from ctsql.runtime.monitoring.objects import LagRow
+from ctsql.runtime.monitoring.pulse import Pulse
+from ctsql.runtime.monitoring.system_tables import system_rows
+
+if TYPE_CHECKING:
+    from ctsql.api import Connection
+    from ctsql.runtime.engine import Engine
+    from ctsql.runtime.service.events import Event
+
+HOST = "127.0.0.1"
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """``[host:]port``; a host of IPv6 is in brackets.
+
+    >>> parse_address("9464"), parse_address("0.0.0.0:80"), parse_address("[::1]:80")
+    (('127.0.0.1', 9464), ('0.0.0.0', 80), ('::1', 80))
+
+    Raises ValueError if it is none.
+    """
+    host, colon, port = text.rpartition(":")
+    if not port.isdecimal() or int(port) > 65_535 or (colon and not host):
+        raise ValueError(f"{text!r} is no [host:]port")
+    return host.removeprefix("[").removesuffix("]") or HOST, int(port)
+
+
+class Metrics:
+    """The metrics of what a connection runs."""
+
+    def __init__(self, connection: "Connection") -> None:
+        self.pulse = Pulse()
+        self._counts = Counts()
+        self._connection = connection
+        self._reader: LocalLogReader | None = None
+        self._engine: Engine | None = None
+
+    def note(self, event: "Event") -> None:
+        """Count an event of the service."""
+        if event.refresh is not None:
+            self._counts.add_refresh(event.refresh, event.seconds)
+        elif event.condition is not None:
+            self._counts.add_failure(event.name, event.condition)
+
+    @contextmanager
+    def served(self, host: str, port: int) -> Iterator[str]:
+        """Serve them inside; gives the page's address.
+
+        Args:
+            port: 0 for any that is free.
+
+        Raises:
+            INVALID_USAGE: the address cannot be listened at.
+        """
+        registry = CollectorRegistry()
+        registry.register(ServiceMetrics(self._counts, self.pulse, Lags(self._lags), self._memory))
+        ProcessCollector(registry=registry)
+        try:
+            server, thread = start_http_server(port, host, registry)
+        except OSError as problem:
+            raise error(
+                "INVALID_USAGE",
+                message=f"no metrics can be served at {host}:{port}",
+                detail=f"{problem.strerror or problem}.",
+            ) from problem
+        shown = f"[{host}]" if ":" in host else host
+        try:
+            yield f"http://{shown}:{server.server_port}/metrics"
+        finally:
+            server.shutdown()
+            server.server_close()
+            thread.join()
+
+    def _lags(self) -> Sequence[LagRow]:
+        """The lag of each object; one thread at a time asks."""
+        try:
+            if self._reader is None:
+                self._reader = LocalLogReader(self._connection.warehouse, read_only=True)
+            rows: list[LagRow] = system_rows(self._reader, "lag")
+            return rows
+        except NeedsSpark:
+            return self._lags_by_spark()
+
+    def _lags_by_spark(self) -> Sequence[LagRow]:
+        """The same by an engine of the page's own; nothing before Spark has started."""
+        from ctsql.runtime.spark.errors import translate_spark_errors
+        from ctsql.runtime.spark.session import active
+
+        service = self._connection._engine
+        if service is None:
+            return ()
+        with translate_spark_errors():
+            if self._engine is None:
+                self._engine = service.for_thread()
+            with active(self._engine.session):
+                found: list[LagRow] = system_rows(self._engine, "lag")
+                return found
+
+    def _memory(self) -> Sequence[JvmMemory]:
+        """The memory of the JVM; nothing before Spark has started, or when it is gone."""
+        from ctsql.runtime.spark.errors import translate_spark_errors
+
+        service = self._connection._engine
+        if service is None:
+            return ()
+        try:
+            with translate_spark_errors():
+                return _jvm_memory(service.session._jvm)
+        except CtsqlError:
+            return ()
+
+
+def _jvm_memory(jvm: Any) -> list[JvmMemory]:
+    bean = jvm.java.lang.management.ManagementFactory.getMemoryMXBean()
+    found = []
+    for area, usage in (
+        ("heap", bean.getHeapMemoryUsage()),
+        ("nonheap", bean.getNonHeapMemoryUsage()),
+    ):
+        most = int(usage.getMax())
+        found.append(
+            JvmMemory(
+                area, int(usage.getUsed()), int(usage.getCommitted()), most if most >= 0 else None
+            )
+        )
+    return found

@@ -1,0 +1,225 @@
+"""Compares the rows that are there with those that are expected.
+
+Expected values become values of the columns' types, by Spark, each by itself; one that is rounded
+for that is an error: 1.5 is not what an INT holds. Rows are multisets: order does not matter
+unless the caller says so, copies do. Two rows are equal as in everything that is written
+(docs/decisions/0007-row-equality.md): NULL equals NULL, NaN equals NaN, numbers are exact.
+
+Few rows are compared in the driver, any number by Spark; of those that differ the first are kept.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
+
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.names import backtick_all
+from ctsql.catalog.reserved_columns import DIFF
+from ctsql.catalog.spans import Span
+from ctsql.conversions import Row
+from ctsql.planner.lowering.char_types import declared_type
+from ctsql.planner.lowering.type_names import type_name
+from ctsql.result import Result
+from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.rows.multiset import copied, net
+from ctsql.runtime.rows.multiset_local import cancel, keys
+from ctsql.runtime.rows.row_set import LocalRows, SparkRows
+from ctsql.runtime.rows.types import fits_arrow
+from ctsql.runtime.spark.errors import translate_spark_errors
+
+_CHAR = re.compile(r"char\((\d+)\)", re.IGNORECASE)
+ROWS_SHOWN = 20
+"""Of the rows that are missing, and of those that are not expected."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """What differs. Both empty: the rows are the expected ones, in another order.
+
+    Attributes:
+        types: of the columns, as Spark names them.
+        missing: expected and not there. surplus: there and not expected. The first of each.
+        missing_count, surplus_count: how many there are in all.
+    """
+
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    missing: tuple[Row, ...]
+    surplus: tuple[Row, ...]
+    missing_count: int
+    surplus_count: int
+
+    @property
+    def is_order(self) -> bool:
+        """Whether only the order differs."""
+        return not (self.missing_count or self.surplus_count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Typed:
+    """How expected values become those of columns.
+
+    Attributes:
+        types: of the columns, as SQL has them. copied: those of numbers that may lose something.
+    """
+
+    schema: T.StructType
+    types: tuple[str, ...]
+    copied: tuple[int, ...]
+
+    @staticmethod
+    def of(schema: T.StructType) -> "Typed":
+        """Of the columns that are compared."""
+        exact = (T.IntegralType, T.DecimalType)
+        return Typed(
+            schema=schema,
+            types=tuple(type_name(f.dataType) for f in schema.fields),
+            copied=tuple(i for i, f in enumerate(schema.fields) if isinstance(f.dataType, exact)),
+        )
+
+    def check_count(self, count: int, span: Span) -> None:
+        """Raise COLUMN_COUNT_MISMATCH unless there are as many values as columns."""
+        if count != len(self.schema):
+            raise error(
+                "COLUMN_COUNT_MISMATCH",
+                span=span,
+                message=f"{len(self.schema)} column(s) are compared, with {count} value(s)",
+                detail=f"The columns are: {', '.join(self.schema.names)}.",
+                hint="To compare some of them: EXPECT x (a, b) VALUES (...)",
+            )
+
+    def of_values(self, expected: DataFrame) -> DataFrame:
+        """Rows whose values were cast, with the texts of some behind them."""
+        plain = expected.toDF(*(f"e{i}" for i in range(len(expected.columns))))
+        told = {c: F.col(f"e{len(self.schema) + n}") for n, c in enumerate(self.copied)}
+        made = [
+            _exact(F.col(f"e{i}"), told.get(i), field) for i, field in enumerate(self.schema.fields)
+        ]
+        return plain.select(*made)
+
+    def of_query(self, expected: DataFrame, span: Span) -> DataFrame:
+        """The rows of a query, with its columns, in order, cast to these.
+
+        Raises:
+            COLUMN_COUNT_MISMATCH: there are more or fewer. TYPE_MISMATCH: a type is none of these.
+        """
+        self.check_count(len(expected.columns), span)
+        plain = expected.toDF(*(f"e{i}" for i in range(len(expected.columns))))
+        made = []
+        for i, field in enumerate(self.schema.fields):
+            value = F.col(f"e{i}")
+            told = value.cast("string") if i in self.copied else None
+            made.append(_exact(value.cast(field.dataType), told, field))
+        try:
+            with translate_spark_errors():
+                return plain.select(*made)
+        except CtsqlError as problem:
+            problem.span = problem.span or span
+            raise
+
+
+def _exact(value: SparkColumn, told: SparkColumn | None, field: T.StructField) -> SparkColumn:
+    """A value; an error if the text of what was typed is another number."""
+    if told is not None:
+        message = F.concat(told, F.lit(f" is no {field.dataType.simpleString()}"))
+        same = told.try_cast("double").eqNullSafe(value.cast("double"))
+        value = F.when(same, value).otherwise(F.raise_error(message).cast(field.dataType))
+    length = _CHAR.fullmatch(declared_type(field))
+    if length is not None:  # it is read as it is stored, with blanks behind it
+        width = int(length[1])
+        value = F.when(F.length(value) < width, F.rpad(value, width, " ")).otherwise(value)
+    return value.alias(field.name)
+
+
+def compare(
+    there: DataFrame,
+    expected: DataFrame | None,
+    *,
+    is_ordered: bool = False,
+    span: Span | None = None,
+) -> Difference | None:
+    """The difference of rows; None where there is none.
+
+    Args:
+        expected: with the same types, in order; None for no rows.
+
+    Raises what computing the rows raises; of the expected ones with ``span``, where it has none.
+    """
+    schema = there.schema
+    # Names are those of the result; two columns may have the same.
+    names = [f"c{i}" for i in range(len(schema))]
+    left = there.toDF(*names)
+    right = left.limit(0) if expected is None else expected.toDF(*names)
+    if all(fits_arrow(f.dataType) for f in schema.fields):
+        mine = SparkRows(left).collect()
+        try:
+            wanted = SparkRows(right).collect()
+        except CtsqlError as problem:
+            problem.span = problem.span or span
+            raise
+        if not isinstance(mine, Declined) and not isinstance(wanted, Declined):
+            return _of_few(schema, mine, wanted, is_ordered=is_ordered)
+    if is_ordered:
+        raise error(
+            "NOT_SUPPORTED",
+            what="the order of that many rows, or of rows with such values",
+            hint="Leave ORDER BY out.",
+        )
+    return _of_any(schema, left, right, names)
+
+
+def _of_few(
+    schema: T.StructType, there: LocalRows, expected: LocalRows, *, is_ordered: bool
+) -> Difference | None:
+    mine, wanted = keys(there.arrow), keys(expected.arrow)
+    missing, surplus = cancel(wanted, mine)
+    if not missing and not surplus and (not is_ordered or mine == wanted):
+        return None
+    return Difference(
+        columns=tuple(schema.names),
+        types=_types(schema),
+        missing=_rows(expected.take(missing[:ROWS_SHOWN]).plain_frame),
+        surplus=_rows(there.take(surplus[:ROWS_SHOWN]).plain_frame),
+        missing_count=len(missing),
+        surplus_count=len(surplus),
+    )
+
+
+def _of_any(
+    schema: T.StructType, there: DataFrame, expected: DataFrame, names: Sequence[str]
+) -> Difference | None:
+    listed = backtick_all(names)
+    signed = there.select(*listed, F.lit(1).alias(DIFF)).unionAll(
+        expected.select(*listed, F.lit(-1).alias(DIFF))
+    )
+    changed = net(signed, list(names)).persist()
+    try:
+        with translate_spark_errors():
+            counts = changed.select(
+                F.coalesce(F.sum(F.when(F.col(DIFF) < 0, -F.col(DIFF))), F.lit(0)),
+                F.coalesce(F.sum(F.when(F.col(DIFF) > 0, F.col(DIFF))), F.lit(0)),
+            ).collect()[0]
+            if not any(counts):
+                return None
+            gone = changed.withColumn(DIFF, -F.col(DIFF)).where(F.col(DIFF) > 0)
+            come = changed.where(F.col(DIFF) > 0)
+            return Difference(
+                columns=tuple(schema.names),
+                types=_types(schema),
+                missing=_rows(copied(gone, list(names)).limit(ROWS_SHOWN)),
+                surplus=_rows(copied(come, list(names)).limit(ROWS_SHOWN)),
+                missing_count=int(counts[0]),
+                surplus_count=int(counts[1]),
+            )
+    finally:
+        changed.unpersist()
+
+
+def _types(schema: T.StructType) -> tuple[str, ...]:
+    return tuple(f.dataType.simpleString() for f in schema.fields)
+
+
+def _rows(frame: DataFrame) -> tuple[Row, ...]:
+    return tuple(Result.of_dataframe(frame, convert=translate_spark_errors).fetchall())

@@ -1,0 +1,151 @@
+"""Pytest's plugin: the TEST statements of .sql files are test items.
+
+Installing ctsql is enough: ``pytest FOLDER`` collects them, ``-k`` chooses among them, and reports
+are those of all tests. The objects come from the folder of the file, and the folders in it; the
+setting ``ctsql_folder`` of pytest's configuration names another one for all files.
+
+Nothing but pytest is imported until a file with a TEST is found.
+"""
+
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from ctsql.testing.collecting import Case, Suite
+    from ctsql.testing.running import Outcome
+    from ctsql.testing.warehouses import Warehouses
+
+_TEST = re.compile(r"^\s*(?:.*;)?\s*TEST\s+['\"]", re.IGNORECASE | re.MULTILINE)
+
+
+@dataclass
+class _Run:
+    """What the tests of one run of pytest share: suites by folder, and Spark."""
+
+    suites: dict[Path, "Suite"] = field(default_factory=dict)
+    warehouses: dict[Path, "Warehouses"] = field(default_factory=dict)
+    stack: ExitStack = field(default_factory=ExitStack)
+
+    def suite(self, folder: Path) -> "Suite":
+        """The tests and definitions of a folder."""
+        from ctsql.folder import sql_files
+        from ctsql.testing.collecting import collect
+
+        if folder not in self.suites:
+            self.suites[folder] = collect(sql_files(folder))
+        return self.suites[folder]
+
+    def run(self, case: "Case", folder: Path) -> "Outcome":
+        """Run a test of a folder."""
+        from ctsql.api import connect
+        from ctsql.testing.running import run_case
+        from ctsql.testing.warehouses import Warehouses
+
+        suite = self.suite(folder)
+        if folder not in self.warehouses:
+            made = tempfile.TemporaryDirectory(prefix="ctsql-test-", ignore_cleanup_errors=True)
+            root = Path(self.stack.enter_context(made)).resolve()
+            connection = self.stack.enter_context(connect(str(root / "none")))
+            self.warehouses[folder] = Warehouses(connection, suite.folder, root)
+        return run_case(case, suite.folder, self.warehouses[folder])
+
+
+_RUN = pytest.StashKey[_Run]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the setting."""
+    parser.addini(
+        "ctsql_folder", "the folder of .sql files that TEST statements are about", default=""
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin a run."""
+    config.stash[_RUN] = _Run()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove the warehouses of the tests."""
+    run = config.stash.get(_RUN, None)
+    if run is not None:
+        run.stack.close()
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "SqlFile | None":
+    """Collect a .sql file in which a TEST stands."""
+    if file_path.suffix != ".sql":
+        return None
+    if not _TEST.search(file_path.read_text(encoding="utf-8-sig", errors="replace")):
+        return None
+    made: SqlFile = SqlFile.from_parent(parent, path=file_path)
+    return made
+
+
+class SqlFile(pytest.File):
+    """A file with TEST statements."""
+
+    @property
+    def folder(self) -> Path:
+        """Where its objects come from."""
+        given: str = self.config.getini("ctsql_folder")
+        return (self.config.rootpath / given).resolve() if given else self.path.parent.resolve()
+
+    def collect(self) -> "Iterator[SqlTest]":
+        """Return the tests of the file."""
+        suite = self.config.stash[_RUN].suite(self.folder)
+        for case in suite.cases:
+            if Path(case.span.source.name).resolve() == self.path.resolve():
+                yield SqlTest.from_parent(self, name=case.name, case=case)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Show an error in the files as the command line does."""
+        from ctsql.catalog.errors import CtsqlError
+        from ctsql.errortext import error_text
+
+        if isinstance(excinfo.value, CtsqlError):
+            return error_text(excinfo.value).plain
+        return super().repr_failure(excinfo)
+
+
+class _TestFailed(Exception):
+    """A test did not pass; what came of it says why."""
+
+    def __init__(self, outcome: "Outcome") -> None:
+        super().__init__(outcome.failures[0].message)
+        self.outcome = outcome
+
+
+class SqlTest(pytest.Item):
+    """One TEST statement."""
+
+    def __init__(self, *, case: "Case", **given: Any) -> None:
+        super().__init__(**given)
+        self.case = case
+
+    def runtest(self) -> None:
+        """Run the test."""
+        assert isinstance(self.parent, SqlFile)  # which made it
+        outcome = self.config.stash[_RUN].run(self.case, self.parent.folder)
+        if not outcome.passed:
+            raise _TestFailed(outcome)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Show what failed as ``ctsql test`` does."""
+        from ctsql.testing.reporting import failure_lines
+
+        if isinstance(excinfo.value, _TestFailed):
+            failures = excinfo.value.outcome.failures
+            return "\n".join(line for f in failures for line in failure_lines(f))
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Say where it is."""
+        return self.path, self.case.span.line - 1, self.name

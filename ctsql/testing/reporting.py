@@ -1,0 +1,138 @@
+"""What came of tests, as lines and as JUnit's XML. Pure."""
+
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Sequence
+
+from rich.cells import cell_len
+
+from ctsql.errortext import error_text, printable
+from ctsql.show import NULL, one_line
+from ctsql.testing.comparing import ROWS_SHOWN, Difference
+from ctsql.testing.running import Failure, Outcome
+from ctsql.values import is_number, text_of
+
+RED, GREEN, DIM, PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
+
+
+def outcome_lines(outcome: Outcome, *, has_styles: bool = False) -> Iterator[str]:
+    """A line for a test, and what failed below it."""
+    case = outcome.case
+    place = f"{case.span.source.name}:{case.span.line}"
+    word, style = ("ok  ", GREEN) if outcome.passed else ("FAIL", RED)
+    if has_styles:
+        word = f"{style}{word}{PLAIN}"
+    yield f"{word} {outcome.seconds:6.2f} s  {place}  {printable(case.name)}"
+    for failure in outcome.failures:
+        yield from (f"  {line}".rstrip() for line in failure_lines(failure, has_styles=has_styles))
+
+
+def failure_lines(failure: Failure, *, has_styles: bool = False) -> Iterator[str]:
+    """What failed, where, and the rows or the error behind it."""
+    yield f"{failure.span.place()}: {printable(failure.message)}"
+    if failure.difference is not None:
+        yield from (f"  {line}" for line in difference_lines(failure.difference, has_styles))
+    if failure.problem is not None:
+        yield from (f"  {line}" for line in error_text(failure.problem).plain.splitlines())
+
+
+def difference_lines(difference: Difference, has_styles: bool = False) -> Iterator[str]:
+    """The rows that are missing with -, those that are not expected with +, in columns."""
+    if difference.is_order:
+        yield "(the same rows)"
+        return
+    kinds = difference.types
+    heads = [one_line(name) for name in difference.columns]
+    signed = [("-", row) for row in difference.missing] + [("+", row) for row in difference.surplus]
+    cells = [(sign, _cells(row, kinds)) for sign, row in signed]
+    widths = [
+        max([cell_len(head), *(cell_len(row[i]) for _, row in cells)])
+        for i, head in enumerate(heads)
+    ]
+    right = [is_number(kind) for kind in kinds]
+    yield f"  {_line(heads, widths, right)}"
+    for sign, row in cells:
+        line = f"{sign} {_line(row, widths, right)}"
+        yield f"{RED if sign == '-' else GREEN}{line}{PLAIN}" if has_styles else line
+    yield _legend(difference)
+
+
+def _legend(difference: Difference) -> str:
+    parts = []
+    for sign, count, what in (
+        ("-", difference.missing_count, "expected and not there"),
+        ("+", difference.surplus_count, "there and not expected"),
+    ):
+        if count:
+            more = f", the first {ROWS_SHOWN} are shown" if count > ROWS_SHOWN else ""
+            parts.append(f"{sign} {what}: {count} row{'' if count == 1 else 's'}{more}")
+    return f"({'; '.join(parts)})"
+
+
+def _cells(row: Sequence[object], kinds: Sequence[str]) -> list[str]:
+    return [_cell(value, kind) for value, kind in zip(row, kinds, strict=True)]
+
+
+def _cell(value: object, kind: str) -> str:
+    """A value as a table shows it; a text in quotes, by which it differs from NULL and from blanks.
+
+    >>> _cell(None, "string"), _cell("NULL", "string"), _cell("it's ", "string"), _cell(1, "int")
+    ('NULL', "'NULL'", "'it''s '", '1')
+    """
+    if value is None:
+        return NULL
+    text = one_line(text_of(value, kind))
+    return (
+        f"""'{text.replace("'", "''")}'""" if isinstance(value, str) and kind != "variant" else text
+    )
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    made = []
+    for text, width, is_right in zip(cells, widths, right, strict=True):
+        blanks = " " * (width - cell_len(text))
+        made.append(f"{blanks}{text}" if is_right else f"{text}{blanks}")
+    return " | ".join(made).rstrip()
+
+
+def summary(outcomes: Sequence[Outcome], seconds: float, *, left_out: int = 0) -> str:
+    """The last line: how many passed and failed."""
+    failed = sum(not o.passed for o in outcomes)
+    parts = [f"{len(outcomes) - failed} passed"]
+    if failed:
+        parts.append(f"{failed} failed")
+    if left_out:
+        parts.append(f"{left_out} left out")
+    return f"{', '.join(parts)} in {seconds:.1f} s"
+
+
+def junit(outcomes: Sequence[Outcome], seconds: float) -> str:
+    """The XML that CI systems read: a suite of test cases."""
+    failed = sum(not o.passed for o in outcomes)
+    suite = ET.Element(
+        "testsuite",
+        name="ctsql",
+        tests=str(len(outcomes)),
+        failures=str(failed),
+        errors="0",
+        skipped="0",
+        time=f"{seconds:.3f}",
+    )
+    for outcome in outcomes:
+        case = outcome.case
+        made = ET.SubElement(
+            suite,
+            "testcase",
+            classname=printable(case.span.source.name),
+            name=printable(case.name),
+            file=printable(case.span.source.name),
+            line=str(case.span.line),
+            time=f"{outcome.seconds:.3f}",
+        )
+        if not outcome.passed:
+            first = printable(outcome.failures[0].message)
+            lines = (line for f in outcome.failures for line in failure_lines(f))
+            ET.SubElement(made, "failure", message=first).text = printable("\n".join(lines))
+    ET.indent(suite)
+    root = ET.Element("testsuites")
+    root.append(suite)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"

@@ -1,0 +1,338 @@
+"""Runs one test: its steps, each a commit at its T, then its expectations, each as of a T.
+
+Nothing is brought up between the steps: what an object holds as of a T does not depend on when
+somebody looks, so all expectations look at the end.
+"""
+
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from pyspark.sql import DataFrame, types as T
+
+from ctsql.api import Connection, move_to
+from ctsql.catalog import times
+from ctsql.catalog.errors import CtsqlError, Error, StatementError
+from ctsql.catalog.spans import Span
+from ctsql.planner.folder import Folder
+from ctsql.planner.lowering import Context, lower_query
+from ctsql.planner.syntax import ast as st
+from ctsql.planner.testing import STEP_MS, TestPlan, at_time, plan_test, typed_values
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.log import clock
+from ctsql.runtime.statements.dml import write_source
+from ctsql.runtime.statements.name_resolution import Namespace
+from ctsql.runtime.statements.transaction import OpenTransaction
+from ctsql.runtime.warehouse.sources import StoredSources
+from ctsql.testing.collecting import Case
+from ctsql.testing.comparing import Difference, Typed, compare
+from ctsql.testing.warehouses import Warehouses, forget_tables
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """One thing that is not as it should be, at a place in the test.
+
+    Attributes:
+        message: one line. difference: of rows. problem: the error behind it, if one is.
+    """
+
+    span: Span
+    message: str
+    difference: Difference | None = None
+    problem: Error | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of a test; it passed if nothing failed."""
+
+    case: Case
+    failures: tuple[Failure, ...]
+    seconds: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether all is as expected."""
+        return not self.failures
+
+
+def run_case(case: Case, folder: Folder, warehouses: Warehouses) -> Outcome:
+    """Run a test. What stops it is a failure of it, too; only a cancelled run raises."""
+    begun = time.monotonic()
+    failures: list[Failure] = []
+    try:
+        if case.test is None:
+            assert case.problem is not None  # there is one or the other
+            raise case.problem
+        plan = plan_test(case.test, case.schema, folder)
+        failures = list(_run(plan, warehouses))
+    except CtsqlError as problem:
+        if problem.condition == "STATEMENT_CANCELLED":
+            raise
+        span = problem.span or _name_span(case)
+        failures.append(Failure(span=span, message="the test cannot be run", problem=problem))
+    return Outcome(case=case, failures=tuple(failures), seconds=time.monotonic() - begun)
+
+
+def _name_span(case: Case) -> Span:
+    return case.test.name_span if case.test is not None else case.span
+
+
+def _run(plan: TestPlan, warehouses: Warehouses) -> Iterator[Failure]:
+    template = warehouses.template(plan)
+    path = warehouses.copy(template)
+    connection = warehouses.connection
+    move_to(connection, str(path))
+    try:
+        with connection._running(f"test {plan.test.name}") as engine:
+            try:
+                running = Running(connection, engine, plan, before=template.time)
+                running.write()
+                yield from running.unexpected()
+                if not running.stopped:
+                    yield from running.check()
+            finally:
+                forget_tables(engine)
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@dataclass(slots=True)
+class Running:
+    """A test in its warehouse.
+
+    Attributes:
+        before: the T at which nothing has happened yet.
+        times: the T of each step.
+        refused: the errors of steps that could not be committed, by number from 1.
+    """
+
+    connection: Connection
+    engine: Engine
+    plan: TestPlan
+    before: int
+    times: list[int] = field(default_factory=list)
+    refused: dict[int, CtsqlError] = field(default_factory=dict)
+    stopped: bool = False
+
+    # ---- steps
+
+    def write(self) -> None:
+        """Do the steps; one that fails without being expected to ends them."""
+        if not self.plan.step_times:
+            with clock.standing(self._last):
+                self.engine.mint_fresh()
+        for number, step in enumerate(self.plan.test.steps, start=1):
+            at = self.plan.step_times[number - 1]
+            # What is bound on the way (a refresh that is due, an intent) has a T before it.
+            with clock.standing(at - 1):
+                try:
+                    self._write(step, at)
+                except CtsqlError as problem:
+                    if problem.condition == "STATEMENT_CANCELLED":
+                        raise
+                    self.refused[number] = problem
+                    if not self._may_be_refused(number):
+                        self.stopped = True
+                        return
+            with clock.standing(at):
+                newest = self.engine.mint()
+                # Where nothing was written, time passes all the same.
+                self.times.append(newest if newest >= at else self.engine.mint_fresh())
+
+    def _write(self, step: st.TestStep, at: int) -> None:
+        engine, schema = self.engine, self.plan.schema
+        changes = [replace(change, text=at_time(change.text, at)) for change in step.changes]
+        if len(changes) == 1:
+            write_source(engine, changes[0], schema, (), within=None)
+        elif changes:
+            transaction = OpenTransaction(engine, engine.mint())
+            try:
+                for change in changes:
+                    write_source(engine, change, schema, (), within=transaction)
+            except BaseException:
+                transaction.rollback()
+                raise
+            transaction.commit()
+
+    def _may_be_refused(self, number: int) -> bool:
+        return any(
+            isinstance(e, st.ExpectError) and e.subject is None and e.after in (None, number)
+            for e in self.plan.test.expectations
+        )
+
+    def unexpected(self) -> Iterator[Failure]:
+        """The step that ended the test."""
+        if self.stopped:
+            number, problem = next(reversed(self.refused.items()))
+            step = self.plan.test.steps[number - 1]
+            message = f"step {number} is refused"
+            yield Failure(span=problem.span or step.span, message=message, problem=problem)
+
+    # ---- expectations
+
+    @property
+    def _last(self) -> int:
+        """The T of the last step."""
+        return self.times[-1] if self.times else self.plan.made_at + STEP_MS
+
+    def _time(self, after: int | None) -> int:
+        """The T as of which an expectation looks."""
+        if after is None:
+            return self._last
+        return self.times[after - 1] if after else self.before
+
+    def check(self) -> Iterator[Failure]:
+        """What is not as expected."""
+        with clock.standing(self._last):
+            for expected in self.plan.test.expectations:
+                match expected:
+                    case st.ExpectRows():
+                        found = self._check_rows(expected)
+                    case st.ExpectNoChange():
+                        found = self._check_no_change(expected)
+                    case st.ExpectError():
+                        found = self._check_error(expected)
+                    case _:
+                        raise TypeError(f"no expectation: {type(expected).__name__}")
+                if found is not None:
+                    yield found
+
+    def _read(self, query: st.SqlText, at: int) -> DataFrame:
+        names = Namespace(self.engine, self.plan.schema)
+        select = st.Select(span=query.span, query=at_time(query, at))
+        return self.engine.read(names.binder().bind_select(select), as_of=at)
+
+    def _expected(self, expected: st.ExpectRows, schema: T.StructType, at: int) -> DataFrame | None:
+        rows = expected.rows
+        if rows is None:
+            return None
+        typed = Typed.of(schema)
+        if rows.relations:
+            return typed.of_query(self._read(rows, at), rows.span)
+        text = at_time(rows, at)
+        for row in expected.cells:
+            place = Span(row[0].source, row[0].start, row[-1].stop)
+            typed.check_count(len(row), place)
+        if expected.cells:
+            text = typed_values(text, expected.cells, typed.types, typed.copied)
+        names = Namespace(self.engine, self.plan.schema)
+        query = names.binder().bind_select(st.Select(span=rows.span, query=text))
+        sources = StoredSources(self.engine.warehouse, as_now=True)
+        found = lower_query(query, Context(self.engine.session, sources, at))
+        return typed.of_values(found) if expected.cells else typed.of_query(found, rows.span)
+
+    def _check_rows(self, expected: st.ExpectRows) -> Failure | None:
+        at = self._time(expected.after)
+        place = expected.span if expected.rows is None else expected.rows.span
+        what = expected.query.span.text
+        try:
+            there = self._read(expected.query, at)
+            rows = self._expected(expected, there.schema, at)
+            difference = compare(there, rows, is_ordered=expected.is_ordered, span=place)
+        except CtsqlError as problem:
+            return self._not_read(expected, what, problem)
+        if difference is None:
+            return None
+        message = f"{what} has other rows{self._told(expected.after)}"
+        if difference.is_order:
+            message = f"{what} has its rows in another order{self._told(expected.after)}"
+        elif expected.rows is None:
+            message = f"{what} has rows{self._told(expected.after)}"
+        return Failure(span=expected.span, message=message, difference=difference)
+
+    def _check_no_change(self, expected: st.ExpectNoChange) -> Failure | None:
+        number = len(self.plan.step_times) if expected.after is None else expected.after
+        query = _all_of(expected.subject)
+        what = expected.subject.span.text
+        try:
+            before = self._read(query, self._time(number - 1))
+            there = self._read(query, self._time(number))
+            difference = compare(there, before)
+        except CtsqlError as problem:
+            return self._not_read(expected, what, problem)
+        if difference is None:
+            return None
+        message = f"step {number} changes {what}"
+        return Failure(span=expected.span, message=message, difference=difference)
+
+    def _not_read(self, expected: st.Expectation, what: str, problem: CtsqlError) -> Failure:
+        if problem.condition == "STATEMENT_CANCELLED":
+            raise problem
+        inside = isinstance(problem, StatementError) and problem.span is not None
+        span = problem.span if inside and problem.span is not None else expected.span
+        message = f"{what} cannot be compared{self._told(expected.after)}"
+        return Failure(span=span, message=message, problem=problem)
+
+    def _told(self, after: int | None) -> str:
+        if after == 0:
+            return " before the first step"
+        number = len(self.plan.step_times) if after is None else after
+        if not number:
+            return ""
+        return f" after step {number}, at {times.to_iso(self._time(after))}"
+
+    # ---- errors
+
+    def _check_error(self, expected: st.ExpectError) -> Failure | None:
+        found = self._errors_in(expected) if expected.subject else self._refusals(expected.after)
+        if any(_is_as_expected(problem, expected) for problem in found):
+            return None
+        wanted = expected.condition
+        if expected.like is not None:
+            wanted += f" like '{expected.like}'"
+        if found:
+            message = f"{wanted} was expected, and this came{self._told(expected.after)}"
+            return Failure(span=expected.span, message=message, problem=found[0])
+        if expected.subject is not None:
+            what = expected.subject.span.text
+            message = f"{wanted} was expected, and {what} can be read{self._told(expected.after)}"
+        else:
+            step = "no step" if expected.after is None else f"step {expected.after}"
+            is_one = expected.after is not None
+            message = f"{wanted} was expected, and {step} is {'not ' if is_one else ''}refused"
+            message += "; of an object: EXPECT ERROR ... IN x"
+        return Failure(span=expected.span, message=message)
+
+    def _refusals(self, after: int | None) -> list[CtsqlError]:
+        return [p for number, p in self.refused.items() if after in (None, number)]
+
+    def _errors_in(self, expected: st.ExpectError) -> list[CtsqlError]:
+        assert expected.subject is not None  # the caller looked
+        try:
+            compare(self._read(_all_of(expected.subject), self._time(expected.after)), None)
+        except CtsqlError as problem:
+            return [problem]
+        return []
+
+
+def _all_of(ref: st.RelationRef) -> st.SqlText:
+    start = Span(ref.span.source, ref.span.start, ref.span.start)
+    edit = st.Edit(span=start, text="SELECT * FROM ")
+    return st.SqlText(span=ref.span, relations=(ref,), edits=(edit,))
+
+
+def _is_as_expected(problem: CtsqlError, expected: st.ExpectError) -> bool:
+    """Whether an error, or one that it comes from, is the expected one."""
+    found: BaseException | None = problem
+    while found is not None:
+        if isinstance(found, CtsqlError) and found.condition == expected.condition:
+            text = "\n".join(filter(None, (found.message, found.detail)))
+            return expected.like is None or _is_like(text, expected.like)
+        found = found.__cause__
+    return False
+
+
+def _is_like(text: str, pattern: str) -> bool:
+    r"""As LIKE: % is any text, _ any character, a backslash takes their meaning away.
+
+    >>> _is_like("division by zero", "%by zero"), _is_like("a_b", r"a\_b"), _is_like("axb", r"a\_b")
+    (True, True, False)
+    """
+    parts = re.findall(r"\\.|.", pattern, re.DOTALL)
+    wild = {"%": ".*", "_": "."}
+    made = "".join(wild.get(p) or re.escape(p[-1] if len(p) > 1 else p) for p in parts)
+    return re.fullmatch(made, text, re.DOTALL) is not None

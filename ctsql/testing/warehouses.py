@@ -1,0 +1,139 @@
+"""A warehouse for each test, with the objects that it needs and no rows.
+
+To make objects takes longer than to test them, so those of tests that need the same are made once:
+their warehouse is a template that is never written again, and each test gets a copy of its files.
+What logs say of where tables are is changed to the copy's place; the two are equally long.
+"""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ctsql.api import Connection, move_to
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.names import Name, fold, quote
+from ctsql.catalog.spans import Source
+from ctsql.planner.folder import Definition, Folder
+from ctsql.planner.syntax import parse
+from ctsql.planner.testing import StandIn, TestPlan, made_for_columns
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.log import clock
+
+_LOG_FILES = (".json", ".crc")
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A warehouse that is copied: its place, and the T through which it is complete."""
+
+    path: Path
+    time: int
+
+
+@dataclass(slots=True)
+class Warehouses:
+    """The warehouses of one run, below a folder that goes with it."""
+
+    connection: Connection
+    folder: Folder
+    root: Path
+    _templates: dict[object, Template | CtsqlError] = field(default_factory=dict)
+    _columns: dict[Name, str] = field(default_factory=dict)
+    _number: int = 0
+
+    def template(self, plan: TestPlan) -> Template:
+        """The warehouse with what a test needs; raises what making it raises, each time."""
+        tables = tuple((stand_in, self._columns_of(stand_in)) for stand_in in plan.stand_ins)
+        key = (
+            plan.made_at,
+            tuple(plan.schemas),
+            tuple((stand_in.name, columns) for stand_in, columns in tables),
+            tuple(made.name for made in plan.definitions),
+        )
+        found = self._templates.get(key)
+        if found is None:
+            try:
+                found = self._make(plan.schemas, tables, plan.definitions, plan.made_at)
+            except CtsqlError as problem:
+                found = problem
+            self._templates[key] = found
+        if isinstance(found, CtsqlError):
+            raise found
+        return found
+
+    def copy(self, template: Template) -> Path:
+        """A copy of a template, for one test."""
+        self._number += 1
+        made = self.root / f"c{self._number:07}"
+        copy_warehouse(template.path, made)
+        return made
+
+    def _make(
+        self,
+        schemas: Sequence[str],
+        tables: Sequence[tuple[StandIn, str]],
+        definitions: Sequence[Definition],
+        at: int,
+    ) -> Template:
+        self._number += 1
+        path = self.root / f"t{self._number:07}"
+        connection = self.connection
+        move_to(connection, str(path))
+        with clock.standing(at), connection._running("the objects of a test") as engine:
+            for schema in schemas:
+                self._run(engine, f"CREATE SCHEMA IF NOT EXISTS {quote(schema)}")
+            for stand_in, columns in tables:
+                self._run(engine, f"CREATE TABLE {stand_in.name.qualified()} ({columns})")
+            for made in definitions:
+                connection.search_schema = made.schema
+                connection._run(engine, made.statement, ())
+            newest = engine.mint()  # so that the rows of a test are changes
+            forget_tables(engine)
+        return Template(path, newest)
+
+    def _run(self, engine: Engine, text: str) -> None:
+        self.connection._run(engine, parse(Source(text, "<test>").whole()), ())
+
+    def _columns_of(self, stand_in: StandIn) -> str:
+        """The column list of a table: as declared, or as the object has them that it stands for."""
+        if stand_in.columns:
+            return ", ".join(
+                f"{quote(c.name)} {c.type}{'' if c.nullable else ' NOT NULL'}"
+                for c in stand_in.columns
+            )
+        found = self._columns.get(stand_in.name)
+        if found is None:
+            span = stand_in.ref.span
+            definitions = made_for_columns(stand_in.name, self.folder, span)
+            schemas = {fold(s): s for d in definitions for s in (d.schema, d.name.schema)}
+            self._make(list(schemas.values()), (), definitions, 0)
+            with self.connection._running("columns") as engine:
+                item = engine.refresh_catalog().get(stand_in.name, span=span)
+                columns = engine.relations.columns_now(item)
+            found = ", ".join(f"{quote(c.name)} {c.type}" for c in columns)
+            self._columns[stand_in.name] = found
+        return found
+
+
+def forget_tables(engine: Engine) -> None:
+    """Drop what is cached about the tables of a warehouse that is not opened again."""
+    for location in list(engine.gateway._tables):
+        engine.gateway.forget(location)
+
+
+def copy_warehouse(source: Path, target: Path) -> None:
+    """Copy the files of a warehouse on this disk that nobody has open, to a path as long."""
+    before, after = str(source).encode(), str(target).encode()
+    for path in source.rglob("*"):
+        made = target / path.relative_to(source)
+        if path.is_dir():
+            made.mkdir(parents=True, exist_ok=True)
+            continue
+        made.parent.mkdir(parents=True, exist_ok=True)
+        if path.name.startswith("."):
+            continue  # checksums of what is changed here, and locks
+        if path.suffix in _LOG_FILES:
+            made.write_bytes(path.read_bytes().replace(before, after))
+        else:
+            shutil.copyfile(path, made)

@@ -1,0 +1,289 @@
+"""A folder of SQL as the state that its objects are to have: definitions, whatever their order.
+
+The files are read in order of name and may be cut in any way. The order among the definitions
+follows from what they name: each comes after all that it reads. `USE schema` holds to the end of
+its file. IF NOT EXISTS and OR REPLACE say nothing here.
+
+Names that the folder does not define are left to who binds the definitions: they may be objects of
+a warehouse.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from graphlib import CycleError, TopologicalSorter
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.items import ObjectKind
+from ctsql.catalog.names import DEFAULT_SCHEMA, Name, fold
+from ctsql.catalog.spans import Source, Span
+from ctsql.planner.binding import qualify
+from ctsql.planner.syntax import ast as st, parse, split
+
+Defining = (
+    st.CreateTable
+    | st.CreateView
+    | st.CreateMaterializedView
+    | st.CreateContinualTask
+    | st.CreateFlow
+)
+"""The statements that make an object with rows or a query."""
+
+TAKEN = (
+    "CREATE TABLE, VIEW, MATERIALIZED VIEW, CONTINUAL TASK, FLOW and SCHEMA, COMMENT ON, and USE"
+)
+_ROWS = {"INSERT", "UPDATE", "DELETE", "MERGE", "COPY"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """An object of a folder.
+
+    Attributes:
+        statement: what makes it. schema: where its unqualified names are looked up.
+        names: what it makes, its own name first; a task's outputs and a flow's target follow.
+        reads: the relations it names, but for itself, in order of text.
+        comments: the folder's COMMENT ON about it and its columns.
+    """
+
+    statement: Defining
+    schema: str
+    names: tuple[Name, ...]
+    reads: tuple[Name, ...]
+    comments: tuple[st.CommentOn, ...] = ()
+
+    @property
+    def name(self) -> Name:
+        """Its own name."""
+        return self.names[0]
+
+    @property
+    def span(self) -> Span:
+        """The place of its name."""
+        made = self.statement
+        return made.name.span if isinstance(made, st.CreateFlow) else made.target.span
+
+    @property
+    def keyword(self) -> str:
+        """What it is, as a statement spells it: ``CONTINUAL TASK``."""
+        if isinstance(self.statement, st.CreateFlow):
+            return "FLOW"
+        return self.kind.keyword
+
+    @property
+    def kind(self) -> ObjectKind:
+        """The kind of the object that has its own name; a flow's is a task."""
+        match self.statement:
+            case st.CreateTable():
+                return ObjectKind.TABLE
+            case st.CreateView():
+                return ObjectKind.VIEW
+            case st.CreateMaterializedView():
+                return ObjectKind.MATERIALIZED_VIEW
+            case _:
+                return ObjectKind.CONTINUAL_TASK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Other:
+    """A statement that is no definition and that the caller asked for, with its schema."""
+
+    statement: st.Statement
+    schema: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folder:
+    """What a folder says.
+
+    Attributes:
+        definitions: each after what it reads. schemas: those that are created.
+        others: statements of the kinds that the caller takes besides, in order of text.
+    """
+
+    definitions: tuple[Definition, ...] = ()
+    schemas: tuple[st.CreateSchema, ...] = ()
+    others: tuple[Other, ...] = ()
+
+    def find(self, name: Name) -> Definition | None:
+        """The definition that makes an object of this name."""
+        return next((d for d in self.definitions if name in d.names), None)
+
+    def closure(self, names: Iterable[Name]) -> list[Definition]:
+        """The definitions that make these objects, and all they read; each after what it reads."""
+        waiting, wanted = list(names), set[Name]()
+        while waiting:
+            found = self.find(waiting.pop())
+            if found is not None and found.name not in wanted:
+                wanted.add(found.name)
+                waiting += found.reads
+        return [d for d in self.definitions if d.name in wanted]
+
+
+def read_folder(sources: Sequence[Source], *, also: Sequence[type[st.Statement]] = ()) -> Folder:
+    """Read the texts of a folder's files.
+
+    Args:
+        also: statements that are taken besides definitions.
+
+    Raises:
+        NOT_A_DEFINITION: a statement that makes no object. DEFINED_TWICE: two make the same.
+        RECURSIVE_DEFINITION: objects read each other in a circle.
+        UNKNOWN_RELATION: COMMENT ON names an object that the folder does not define.
+        And what parsing raises.
+    """
+    found = _Found(also=tuple(also))
+    for source in sources:
+        found.read(source)
+    for comment, schema in found.comments:
+        _attach(found, comment, schema)
+    definitions = _in_order(list(found.definitions.values()))
+    return Folder(
+        definitions=tuple(definitions),
+        schemas=tuple(found.schemas.values()),
+        others=tuple(found.others),
+    )
+
+
+@dataclass(slots=True)
+class _Found:
+    also: tuple[type[st.Statement], ...]
+    definitions: dict[Name, Definition] = field(default_factory=dict)
+    owners: dict[Name, Name] = field(default_factory=dict)
+    schemas: dict[str, st.CreateSchema] = field(default_factory=dict)
+    comments: list[tuple[st.CommentOn, str]] = field(default_factory=list)
+    others: list[Other] = field(default_factory=list)
+
+    def read(self, source: Source) -> None:
+        schema = DEFAULT_SCHEMA
+        for span in split(source):
+            match statement := parse(span):
+                case _ if isinstance(statement, self.also):
+                    self.others.append(Other(statement=statement, schema=schema))
+                case st.UseSchema():
+                    schema = statement.name
+                case st.CreateSchema():
+                    self._add_schema(statement)
+                case st.CommentOn():
+                    self.comments.append((statement, schema))
+                case (
+                    st.CreateTable()
+                    | st.CreateView()
+                    | st.CreateMaterializedView()
+                    | st.CreateContinualTask()
+                    | st.CreateFlow()
+                ):
+                    self._add(define(statement, schema))
+                case _:
+                    _refuse(statement)
+
+    def _add_schema(self, statement: st.CreateSchema) -> None:
+        first = self.schemas.setdefault(fold(statement.name), statement)
+        if first is not statement:
+            raise error(
+                "DEFINED_TWICE",
+                span=statement.name_span,
+                kind="schema",
+                name=statement.name,
+                place=first.name_span.place(),
+            )
+
+    def _add(self, made: Definition) -> None:
+        for name in made.names:
+            owner = self.owners.setdefault(name, made.name)
+            first = self.definitions.get(owner)
+            if first is not None:
+                raise error(
+                    "DEFINED_TWICE",
+                    span=made.span,
+                    kind=made.keyword.lower(),
+                    name=str(name),
+                    place=first.span.place(),
+                )
+        self.definitions[made.name] = made
+
+
+def define(statement: Defining, schema: str) -> Definition:
+    """The definition of one statement, with its names qualified by a schema."""
+    if isinstance(statement, st.CreateFlow):
+        refs = [statement.name, statement.target]
+    elif isinstance(statement, st.CreateContinualTask):
+        refs = [statement.target, *(o.target for o in statement.outputs)]
+    else:
+        refs = [statement.target]
+    names = tuple(qualify(ref, schema) for ref in refs)
+    own = names if isinstance(statement, st.CreateContinualTask) else ()
+    reads = (qualify(ref, schema) for ref in _relations(statement) if ref.file is None)
+    return Definition(
+        statement=statement,
+        schema=schema,
+        names=names,
+        reads=tuple(dict.fromkeys(name for name in reads if name not in own)),
+    )
+
+
+def _relations(statement: Defining) -> Iterator[st.RelationRef]:
+    match statement:
+        case st.CreateTable():
+            yield from statement.text.relations
+        case st.CreateView() | st.CreateMaterializedView():
+            yield from statement.query.relations
+        case st.CreateFlow():
+            yield statement.source
+        case st.CreateContinualTask():
+            yield from (made.ref for made in statement.inputs)
+            texts = [made.rows for made in statement.inputs if made.rows is not None]
+            texts += [text for part in statement.body for text in st.texts_of(part)]
+            called = {fold(made.alias) for made in statement.inputs if made.alias}
+            for ref in (ref for text in texts for ref in text.relations):
+                if len(ref.parts) > 1 or fold(ref.parts[0]) not in called:
+                    yield ref
+
+
+def _attach(found: _Found, comment: st.CommentOn, schema: str) -> None:
+    name = qualify(comment.target, schema)
+    owner = found.owners.get(name)
+    if owner is None:
+        raise error(
+            "UNKNOWN_RELATION",
+            span=comment.target.span,
+            kind=comment.kind.value if comment.kind else "relation",
+            name=str(name),
+            hint="COMMENT ON in a folder is for objects that the folder defines.",
+        )
+    made = found.definitions[owner]
+    found.definitions[owner] = replace(made, comments=(*made.comments, comment))
+
+
+def _refuse(statement: st.Statement) -> None:
+    """Raise NOT_A_DEFINITION."""
+    words = statement.span.text.split()
+    verb = words[0].upper()
+    hint = "Keep it in another folder, and run it as a script: ctsql FILE"
+    if verb in _ROWS:
+        hint = "Rows are no definition. " + hint
+    elif verb in ("DROP", "UNDROP"):
+        hint = "Leave the definition out instead, and type: ctsql apply --prune"
+    elif verb == "ALTER":
+        hint = "Change the CREATE statement instead."
+    what = verb if verb in _ROWS else " ".join(words[:2]).upper().rstrip(";")
+    raise error("NOT_A_DEFINITION", span=statement.span, what=what, taken=TAKEN, hint=hint)
+
+
+def _in_order(definitions: Sequence[Definition]) -> list[Definition]:
+    """Definitions, each after what it reads, else in order of text; RECURSIVE_DEFINITION."""
+    makers = {name: made for made in definitions for name in made.names}
+    graph = {made.name: [makers[n].name for n in made.reads if n in makers] for made in definitions}
+    try:
+        order = list(TopologicalSorter(graph).static_order())
+    except CycleError as problem:
+        circle: list[Name] = problem.args[1]
+        steps = [makers[name] for name in reversed(circle)]
+        first = steps[0]
+        told = [f'"{s.name}" ({s.span.place()})' for s in steps]
+        raise error(
+            "RECURSIVE_DEFINITION",
+            span=first.span,
+            name=str(first.name),
+            detail=f"{' reads '.join(told)}.",
+        ) from None
+    return [makers[name] for name in order]

@@ -1,0 +1,232 @@
+"""Reads streaming tables and the flows that append to them, as Databricks spells them.
+
+    CREATE [OR REFRESH] STREAMING TABLE [IF NOT EXISTS] x [(columns)]
+        [COMMENT 'text'] [SCHEDULE [REFRESH] EVERY n HOUR] [AS query]
+    CREATE [OR REPLACE] FLOW [IF NOT EXISTS] f AS INSERT INTO [ONCE] x [BY NAME] query
+
+``STREAM(t)`` and ``STREAM t`` in the query are inputs: of them the rows that come are read, and at
+the creation of a flow those that are there. All else is read whole, as of T.
+
+Source: Databricks' references of CREATE STREAMING TABLE, CREATE FLOW and STREAM.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+
+from ctsql.catalog.names import fold
+from ctsql.catalog.spans import Source, Span
+from ctsql.planner.syntax import ast as st
+from ctsql.planner.syntax.statements.body import QUERY_WORDS, read_body
+from ctsql.planner.syntax.statements.columns import read_columns
+from ctsql.planner.syntax.statements.dialects import read_every, refuse_clause
+from ctsql.planner.syntax.statements.static_reads import read_whole
+from ctsql.planner.syntax.tokens import tokenizer as tk
+from ctsql.planner.syntax.tokens.rewrite import splice
+from ctsql.planner.syntax.tokens.token_reader import (
+    Cursor,
+    invalid,
+    not_supported,
+    syntax_error,
+)
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, closing, span_of, tokenise, word_set
+
+_BEFORE = ("FROM", "JOIN", ",", "(")
+_NO_NAME = word_set("""
+    AS ON WHERE JOIN INNER LEFT RIGHT FULL CROSS NATURAL GROUP ORDER HAVING LIMIT UNION EXCEPT
+    INTERSECT MINUS QUALIFY WINDOW USING SEMI ANTI LATERAL PIVOT UNPIVOT SORT DISTRIBUTE CLUSTER
+    TABLESAMPLE SELECT
+""")
+_FROM_FILES = "Type: CREATE TABLE t (column type, ...) FROM FILES 'folder/*.csv', then STREAM t"
+_FILES = {
+    "READ_FILES": _FROM_FILES,
+    "CLOUD_FILES": _FROM_FILES,
+    "READ_KAFKA": "Type: CREATE TABLE t (column type, ...) FROM KAFKA (...), then STREAM t",
+}
+NO_STREAM_HINT = (
+    "Type FROM STREAM t for the rows that come; CREATE MATERIALIZED VIEW for a query that is kept "
+    "up to date; INSERT INTO ONCE for what is there now."
+)
+
+
+def read_streaming_table(cursor: Cursor, *, or_refresh: bool) -> st.CreateStreamingTable:
+    """Read what follows CREATE [OR REFRESH] STREAMING TABLE.
+
+    Raises SYNTAX_ERROR, NOT_SUPPORTED, INVALID_OPTION, INVALID_STATEMENT.
+    """
+    if_not_exists = cursor.if_not_exists()
+    target = cursor.relation("the name of the streaming table")
+    columns: tuple[st.ColumnDef, ...] = ()
+    listed = ""
+    if cursor.at("(") and cursor.upper(1) not in QUERY_WORDS:
+        begin = cursor.here.start
+        inside = cursor.group()
+        refuse_expectations(inside)
+        columns = read_columns(inside, target.span, typed=True, defaults=True)
+        listed = Span(cursor.source, begin, cursor.tokens[cursor.position - 1].stop).text
+    made = st.CreateStreamingTable(
+        span=cursor.span,
+        target=target,
+        columns=columns,
+        listed=listed,
+        or_refresh=or_refresh,
+        if_not_exists=if_not_exists,
+    )
+    made = _read_clauses(cursor, made)
+    if cursor.current is None:
+        if made.every is not None:
+            message = "SCHEDULE goes with AS: a table that flows append to follows each of them"
+            raise invalid(cursor.span, message, "", "Leave the clause out.")
+        return made
+    if cursor.at("FLOW"):
+        hint = f"Type: CREATE FLOW f AS INSERT INTO {target.span.text} ..., as a second statement"
+        raise not_supported(cursor.here, "FLOW in CREATE STREAMING TABLE", hint=hint)
+    cursor.expect("AS")
+    appending = read_appending(cursor.rest, cursor.here, target)
+    return dataclasses.replace(made, appending=appending)
+
+
+def _read_clauses(cursor: Cursor, made: st.CreateStreamingTable) -> st.CreateStreamingTable:
+    while cursor.current is not None and not cursor.at("AS") and not cursor.at("FLOW"):
+        here = cursor.here
+        refuse_clause(cursor.current, "streaming table")
+        if cursor.at("COMMENT") and made.comment is None:
+            cursor.take()
+            comment = cursor.string("the comment in quotes").text
+            made = dataclasses.replace(made, comment=comment)
+        elif cursor.at("SCHEDULE") and made.every is None:
+            cursor.take()
+            cursor.accept("REFRESH")
+            if cursor.at("CRON"):
+                why = "A streaming table runs after so much time, not at times of the day."
+                hint = "Type: SCHEDULE EVERY 1 HOUR"
+                raise not_supported(cursor.here, "SCHEDULE CRON", why=why, hint=hint)
+            made = dataclasses.replace(made, every=read_every(cursor, here))
+        else:
+            cursor.fail("COMMENT, SCHEDULE or AS", known=("COMMENT", "SCHEDULE", "AS"))
+    return made
+
+
+def refuse_expectations(columns: Tokens) -> None:
+    """Raise NOT_SUPPORTED for CONSTRAINT name EXPECT (condition) ON VIOLATION ..."""
+    for group in tk.cut_at_commas(columns, are_columns=True):
+        for index, token in enumerate(group):
+            if token.upper == "EXPECT" and tk.upper_at(group, index + 1) == "(":
+                condition = span_of(group[index + 1 : closing(group, index + 1) + 1]).text
+                hint = f"To leave such rows out, add to the query: WHERE {condition}. To fail: "
+                hint += f"WHERE assert_true{condition} IS NULL"
+                what, why = "CONSTRAINT ... EXPECT", "Nothing counts violations."
+                raise not_supported(token.span, what, why=why, hint=hint)
+
+
+def read_append_flow(
+    cursor: Cursor, name: st.RelationRef, *, or_replace: bool, if_not_exists: bool
+) -> st.CreateAppendFlow:
+    """Read from INSERT on: INSERT INTO [ONCE] target [BY NAME] query.
+
+    Raises SYNTAX_ERROR, NOT_SUPPORTED, INVALID_STATEMENT.
+    """
+    cursor.expect("INSERT")
+    once = cursor.accept("ONCE")
+    cursor.expect("INTO")
+    if not once and cursor.at("ONCE") and tk.upper_at(cursor.tokens, cursor.position + 1) not in (
+        ".", "BY", *QUERY_WORDS,
+    ):  # fmt: skip
+        once = cursor.accept("ONCE")
+    target = cursor.relation("the streaming table")
+    by_name = cursor.accept("BY", "NAME")
+    appending = read_appending(cursor.rest, cursor.here, target, by_name=by_name, once=once)
+    return st.CreateAppendFlow(
+        span=cursor.span,
+        name=name,
+        target=target,
+        appending=appending,
+        once=once,
+        if_not_exists=if_not_exists,
+        or_replace=or_replace,
+    )
+
+
+def read_appending(
+    tokens: Tokens,
+    place: Span,
+    target: st.RelationRef,
+    *,
+    by_name: bool = False,
+    once: bool = False,
+) -> st.Appending:
+    """The query of a flow; errors in it are shown in the INSERT that it is compiled to.
+
+    Raises SYNTAX_ERROR, NOT_SUPPORTED; INVALID_STATEMENT where STREAM is missing, or too much.
+    """
+    if not tokens or tokens[0].upper not in QUERY_WORDS:
+        raise syntax_error(place, "found no query, expected SELECT ... FROM STREAM t")
+    marked = splice(span_of(tokens), _marks(tokens)).text
+    words = f"INSERT INTO {target.span.text}{' BY NAME' if by_name else ''} "
+    source = Source(f"({words}{marked})", f"{target.span.source.name} (compiled)")
+    (statement, *more) = read_body(tokenise(source.whole()), source.whole(), target.span.text)
+    assert isinstance(statement, st.InsertStatement)  # it begins with INSERT
+    if more:
+        raise syntax_error(more[0].span, "found a second statement, expected one query")
+    streams = [r for r in statement.query.relations if r.change is st.ChangeKind.INSERTS]
+    if once and streams:
+        message = "ONCE reads what is there now, and no stream"
+        raise invalid(span_of(tokens), message, "", "Leave STREAM out, or ONCE.")
+    if not once and not streams:
+        message = "the query of a streaming table reads no STREAM"
+        raise invalid(span_of(tokens), message, "Nothing says when it is to run.", NO_STREAM_HINT)
+    whole = list(read_whole(statement))
+    inserts = splice(statement.span, [*whole, *_renamed(streams, "{}")]).text
+    fills = splice(statement.span, [*whole, *_renamed(streams, "contents({})")]).text
+    bare = (dataclasses.replace(r, change=None, span=r.name_span, inner=None) for r in streams)
+    sources = {tuple(fold(p) for p in r.parts): r for r in bare}
+    return st.Appending(
+        query=statement.query, inserts=inserts, fills=fills, sources=tuple(sources.values())
+    )
+
+
+def _renamed(streams: list[st.RelationRef], form: str) -> Iterator[st.Edit]:
+    for ref in streams:
+        alias = "" if ref.aliased or form == "{}" else f" AS `{ref.parts[-1]}`"
+        yield st.Edit(span=ref.span, text=form.format(ref.name_span.text) + alias)
+
+
+def _marks(tokens: Tokens) -> Iterator[st.Edit]:
+    """``STREAM(t)`` and ``STREAM t`` as ``inserts(t)``.
+
+    Raises NOT_SUPPORTED for what else may stand there in Databricks.
+    """
+    for index, token in enumerate(tokens):
+        before = tk.upper_at(tokens, index - 1)
+        if token.upper == "WATERMARK":
+            why = "State is a table here; what is late is not left out."
+            raise not_supported(token.span, "WATERMARK", why=why, hint="Leave the clause out.")
+        if token.kind is not Kind.WORD or token.upper != "STREAM" or before not in _BEFORE:
+            continue
+        following = tokens[index + 1] if index + 1 < len(tokens) else None
+        if following is None or not (following.upper == "(" or following.is_name):
+            continue
+        if following.upper == "(":
+            stop = closing(tokens, index + 1)
+            inside = tokens[index + 2 : stop]
+        elif following.kind is Kind.WORD and following.upper in _NO_NAME:
+            continue  # a table that is called stream
+        else:
+            chain = tk.name_chain(tokens, index + 1)
+            stop = index + 2 * len(chain) - 1
+            inside = tokens[index + 1 : stop + 1]
+            if tk.upper_at(tokens, stop + 1) == "(":
+                inside = tokens[index + 1 : stop + 2]
+        if not inside or any(t.upper == "(" for t in inside):
+            raise _no_name(token.span, inside)
+        if tk.upper_at(tokens, stop + 1) == "WITH":
+            hint = "Leave the clause out: a task sees the net change of each commit."
+            raise not_supported(tokens[stop + 1].span, "STREAM ... WITH (...)", hint=hint)
+        span = Span(token.source, token.start, tokens[stop].stop)
+        yield st.Edit(span=span, text=f"inserts({span_of(inside).text})")
+
+
+def _no_name(place: Span, inside: Tokens) -> Exception:
+    called = inside[0].upper if inside else ""
+    hint = _FILES.get(called, "Type: STREAM t; make a table or a view of anything else.")
+    what = f"STREAM of {called.lower()}()" if called in _FILES else "STREAM of anything but a name"
+    return not_supported(place, what, hint=hint)

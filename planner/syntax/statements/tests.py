@@ -1,0 +1,326 @@
+"""Reads TEST statements.
+
+    TEST 'name'
+        [GIVEN [AT time] change [AND change ...]] ...
+        [THEN  [AT time] change [AND change ...]] ...
+        EXPECT ... [EXPECT ...]
+
+    change:  t [(columns)] VALUES (...), ... | t [(columns)] AS (query) | INSERT, UPDATE, DELETE
+             or MERGE on t
+    EXPECT:  x [(columns)] [AFTER n] VALUES (...), ... | x [(columns)] [AFTER n] AS (query)
+             (query) [AFTER n] VALUES ... | AS (query)
+             NO ROWS IN x [AFTER n] | NO CHANGE IN x [AFTER n]
+             ERROR condition [LIKE 'pattern'] [IN x] [AFTER n]
+
+A change is SQL of the user's, so its end is found by the word that begins the next part, outside of
+parentheses: THEN that belongs to no WHEN, EXPECT, GIVEN, and AND in front of another change.
+"""
+
+from ctsql.catalog.names import did_you_mean
+from ctsql.catalog.spans import Span
+from ctsql.planner.syntax import ast as st
+from ctsql.planner.syntax.statements.body import QUERY_WORDS
+from ctsql.planner.syntax.statements.columns import read_columns
+from ctsql.planner.syntax.statements.queries import DML_VERBS, read_dml, read_instant
+from ctsql.planner.syntax.tokens import tokenizer as tk
+from ctsql.planner.syntax.tokens.sqltext import analyse
+from ctsql.planner.syntax.tokens.token_reader import Cursor, bad_option, syntax_error
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, span_of
+
+_AT_HINT = "Type: AT TIMESTAMP '2026-01-31 12:00:00', in UTC, or AT milliseconds since 1970."
+_PARTS = ("GIVEN", "THEN", "EXPECT")
+_NOT_NAMES = ("VALUES", "AS", "AFTER", "IN", "AND", *_PARTS)
+# Words behind which EXPECT or GIVEN is a column's name.
+_WANT_OPERAND = ("SET", "WHERE", "AND", "OR", "NOT", "ON", "BY", "WHEN", "THEN", "ELSE", "BETWEEN")
+_EXPECT_HINT = (
+    "Type one of: EXPECT x [AFTER n] VALUES (...), EXPECT NO ROWS IN x, EXPECT NO CHANGE IN x, "
+    "EXPECT ERROR condition [IN x]"
+)
+
+
+def read_test(cursor: Cursor) -> st.Test:
+    """Read what follows the word TEST.
+
+    Raises SYNTAX_ERROR, and what the parts of SQL in it raise.
+    """
+    name = cursor.string("the test's name in quotes", hint="Type: TEST 'name' GIVEN ... EXPECT ...")
+    steps: list[st.TestStep] = []
+    while cursor.at("GIVEN") or cursor.at("THEN"):
+        if cursor.at("GIVEN") and any(s.span.text[:4].upper() == "THEN" for s in steps):
+            raise syntax_error(cursor.here, "GIVEN stands in front of THEN", hint="Type THEN here.")
+        steps.append(_step(cursor))
+    expectations: list[st.Expectation] = []
+    while cursor.at("EXPECT"):
+        expectations.append(_expectation(cursor, steps))
+    if not expectations:
+        known = _PARTS if not steps else ("AND", "THEN", "EXPECT")
+        cursor.fail("EXPECT" if steps else "GIVEN or EXPECT", known=known, hint=_hint(cursor))
+    if cursor.current is not None:
+        hint = "Changes stand in front of the first EXPECT; EXPECT x AFTER n looks back."
+        is_step = cursor.upper() in ("GIVEN", "THEN")
+        cursor.fail("EXPECT or the end of the statement", hint=hint if is_step else "")
+    return st.Test(
+        span=cursor.span,
+        name=name.text,
+        name_span=name.span,
+        steps=tuple(steps),
+        expectations=tuple(expectations),
+    )
+
+
+def _hint(cursor: Cursor) -> str:
+    return "" if cursor.current is None else did_you_mean(cursor.upper(), _PARTS)
+
+
+# ---- steps
+
+
+def _step(cursor: Cursor) -> st.TestStep:
+    begin = cursor.take().start
+    at = None
+    if cursor.at("AT") and (cursor.upper(1) == "TIMESTAMP" or _is_time(cursor)):
+        cursor.take()
+        at = read_instant(cursor, _AT_HINT)
+    changes: list[st.Dml] = []
+    columns: list[tuple[st.ColumnDef, ...]] = []
+    is_empty = at is not None and (cursor.current is None or cursor.upper() in _PARTS)
+    while not is_empty:
+        change, listed = _change(cursor)
+        changes.append(change)
+        columns.append(listed)
+        if not cursor.accept("AND"):
+            break
+    stop = cursor.tokens[cursor.position - 1].stop
+    return st.TestStep(
+        span=Span(cursor.source, begin, stop), at=at, changes=tuple(changes), columns=tuple(columns)
+    )
+
+
+def _is_time(cursor: Cursor) -> bool:
+    behind = cursor.rest[1:2]
+    return bool(behind) and behind[0].kind in (Kind.STRING, Kind.NUMBER)
+
+
+def _change(cursor: Cursor) -> tuple[st.Dml, tuple[st.ColumnDef, ...]]:
+    """One change, and its columns if they are declared with types."""
+    if cursor.upper() in DML_VERBS and not _is_table(cursor):
+        return read_dml(cursor.until(_end_of_part(cursor), "a change")), ()
+    begin = cursor.here
+    target = cursor.relation("a table, or INSERT, UPDATE, DELETE or MERGE", aliased=False)
+    edits = [st.Edit(span=Span(begin.source, begin.start, begin.start), text="INSERT INTO ")]
+    typed: tuple[st.ColumnDef, ...] = ()
+    if cursor.at("(") and cursor.upper(1) not in QUERY_WORDS:
+        place = cursor.here
+        listed = cursor.group()
+        is_typed = any(len(group) > 1 for group in tk.cut_at_commas(listed, are_columns=True))
+        columns = read_columns(listed, place, typed=is_typed)
+        if is_typed:
+            typed = columns
+            names = ", ".join(c.span.text for c in columns)
+            edits.append(st.Edit(span=span_of(listed), text=names))
+    query = _rows(cursor, edits)
+    span = Span(begin.source, begin.start, query.span.stop)
+    text = st.SqlText(
+        span=span,
+        relations=query.relations,
+        clocks=query.clocks,
+        nondeterministic=query.nondeterministic,
+        edits=(*edits, *query.edits),
+        parameters=query.parameters,
+    )
+    return st.Dml(span=span, verb="INSERT", target=target, text=text), typed
+
+
+def _is_table(cursor: Cursor) -> bool:
+    """Whether a word that begins a statement is the name of a table here."""
+    return cursor.upper(1) in ("VALUES", "AS", "(", ".")
+
+
+def _rows(cursor: Cursor, edits: list[st.Edit]) -> st.SqlText:
+    """Read VALUES (...), ... or AS (query); the word AS is cut from what Spark runs."""
+    if cursor.at("VALUES"):
+        tokens = cursor.until(_end_of_part(cursor), "rows")
+        return analyse(span_of(tokens), form="query", tokens=tokens)
+    if not cursor.at("AS"):
+        cursor.fail("VALUES or AS (query)", known=("VALUES", "AS"))
+    edits.append(st.Edit(span=cursor.take().span, text=""))
+    return _query(cursor)[0]
+
+
+def _query(cursor: Cursor) -> tuple[st.SqlText, Tokens]:
+    """Read a query in parentheses; the tokens are those between them."""
+    begin = cursor.position
+    inside = cursor.group("a query")
+    tokens = cursor.tokens[begin : cursor.position]
+    return analyse(span_of(tokens), form="query", tokens=tokens), inside
+
+
+def _end_of_part(cursor: Cursor) -> int:
+    """The number of tokens up to the next part of the test."""
+    rest = cursor.rest
+    waiting = 0  # words WHEN whose THEN has not come yet
+    for index, token in tk.at_depth_0(rest):
+        if index == 0:
+            continue
+        if token.upper == "WHEN":
+            waiting += 1
+        elif token.upper == "THEN" and waiting:
+            waiting -= 1
+        elif token.upper == "THEN" or _begins_part(rest, index):
+            return index
+    return len(rest)
+
+
+def _begins_part(rest: Tokens, index: int) -> bool:
+    word = tk.upper_at(rest, index)
+    before = rest[index - 1]
+    is_operand = before.kind is Kind.SYMBOL and before.upper not in (")", "]", "*")
+    if is_operand or before.upper in _WANT_OPERAND:
+        return False
+    if word in ("EXPECT", "GIVEN"):
+        behind = rest[index + 1 : index + 2]
+        return not behind or behind[0].is_name or behind[0].upper == "("
+    return word == "AND" and index + 1 < len(rest) and _begins_change(rest, index + 1)
+
+
+def _begins_change(rest: Tokens, index: int) -> bool:
+    """Whether a change begins there, and no condition."""
+    if tk.upper_at(rest, index) in DML_VERBS and rest[index + 1 : index + 2]:
+        return rest[index + 1].is_name
+    if not rest[index].is_name:
+        return False
+    behind = index + 2 * len(tk.name_chain(rest, index)) - 1
+    if tk.upper_at(rest, behind) == "(":
+        behind = tk.closing(rest, behind) + 1
+    return tk.upper_at(rest, behind) == "VALUES" or tk.words_are(rest, behind, "AS", "(")
+
+
+# ---- expectations
+
+
+def _expectation(cursor: Cursor, steps: list[st.TestStep]) -> st.Expectation:
+    begin = cursor.take().start
+    if cursor.at("NO") and cursor.upper(1) in ("ROWS", "ROW", "CHANGE", "CHANGES"):
+        return _nothing(cursor, begin, steps)
+    if cursor.at("ERROR") and _is_word(cursor, 1):
+        return _error(cursor, begin, steps)
+    named: st.RelationRef | None = None
+    is_ordered = False
+    if cursor.at("("):
+        query, inside = _query(cursor)
+        is_ordered = any(tk.words_are(inside, i, "ORDER", "BY") for i, _ in tk.at_depth_0(inside))
+    else:
+        if not cursor.is_at_name or cursor.upper() in _NOT_NAMES:
+            cursor.fail("what is to be looked at", hint=_EXPECT_HINT)
+        named = cursor.relation("what is to be looked at", aliased=False)
+        query = _all_of(named, _columns(cursor))
+    after, after_span = _after(cursor, steps)
+    begins_rows = cursor.position
+    rows = _rows(cursor, [])
+    return st.ExpectRows(
+        span=Span(cursor.source, begin, rows.span.stop),
+        after=after,
+        after_span=after_span,
+        query=query,
+        named=named,
+        rows=rows,
+        cells=_cells(cursor.tokens[begins_rows : cursor.position]),
+        is_ordered=is_ordered,
+    )
+
+
+def _cells(tokens: Tokens) -> tuple[tuple[Span, ...], ...]:
+    """The values of VALUES (a, b), (c, d); none where something else is there, an alias say."""
+    if tokens[0].upper != "VALUES":
+        return ()
+    found = []
+    for row in tk.cut_at_commas(tokens[1:]):
+        inside = tk.in_parentheses(row) if row else None
+        if inside is None:
+            return ()
+        cells = tk.cut_at_commas(inside)
+        if not all(cells):
+            return ()
+        found.append(tuple(span_of(cell) for cell in cells))
+    return tuple(found)
+
+
+def _columns(cursor: Cursor) -> tuple[st.ColumnDef, ...]:
+    if not cursor.at("("):
+        return ()
+    place = cursor.here
+    return read_columns(cursor.group(), place, typed=False)
+
+
+def _all_of(named: st.RelationRef, columns: tuple[st.ColumnDef, ...]) -> st.SqlText:
+    """The query of a relation's rows, made of its name: ``SELECT a, b FROM x``."""
+    listed = ", ".join(c.span.text for c in columns) or "*"
+    start = Span(named.span.source, named.span.start, named.span.start)
+    return st.SqlText(
+        span=named.span,
+        relations=(named,),
+        edits=(st.Edit(span=start, text=f"SELECT {listed} FROM "),),
+    )
+
+
+def _nothing(cursor: Cursor, begin: int, steps: list[st.TestStep]) -> st.Expectation:
+    cursor.expect("NO")
+    is_rows = cursor.take().upper.startswith("ROW")
+    cursor.expect("IN", hint=f"Type: EXPECT NO {'ROWS' if is_rows else 'CHANGE'} IN x")
+    subject = cursor.relation("what is to be looked at", aliased=False)
+    after, after_span = _after(cursor, steps, least=0 if is_rows else 1)
+    span = Span(cursor.source, begin, cursor.tokens[cursor.position - 1].stop)
+    if is_rows:
+        return st.ExpectRows(
+            span=span,
+            after=after,
+            after_span=after_span,
+            query=_all_of(subject, ()),
+            named=subject,
+        )
+    if not steps:
+        raise syntax_error(span, "there is no step that could change anything")
+    return st.ExpectNoChange(span=span, after=after, after_span=after_span, subject=subject)
+
+
+def _error(cursor: Cursor, begin: int, steps: list[st.TestStep]) -> st.ExpectError:
+    cursor.expect("ERROR")
+    condition = cursor.take()
+    like = cursor.string("a pattern in quotes").text if cursor.accept("LIKE") else None
+    subject = None
+    if cursor.accept("IN"):
+        subject = cursor.relation("what is to be looked at", aliased=False)
+    after, after_span = _after(cursor, steps, least=0 if subject else 1)
+    if subject is None and not steps:
+        raise syntax_error(condition.span, "there is no step that could be refused")
+    return st.ExpectError(
+        span=Span(cursor.source, begin, cursor.tokens[cursor.position - 1].stop),
+        after=after,
+        after_span=after_span,
+        condition=condition.text.upper(),
+        condition_span=condition.span,
+        like=like,
+        subject=subject,
+    )
+
+
+def _is_word(cursor: Cursor, ahead: int) -> bool:
+    behind = cursor.rest[ahead : ahead + 1]
+    return bool(behind) and behind[0].kind is Kind.WORD and behind[0].upper not in _NOT_NAMES
+
+
+def _after(
+    cursor: Cursor, steps: list[st.TestStep], *, least: int = 0
+) -> tuple[int | None, Span | None]:
+    """Read AFTER n, if it is there; 0 is in front of the first step."""
+    if not cursor.accept("AFTER"):
+        return None, None
+    token: Token | None = cursor.current
+    if token is None or token.kind is not Kind.NUMBER or not token.text.isdigit():
+        cursor.fail("the number of a step", hint="GIVEN and THEN are counted from 1.")
+    cursor.take()
+    number = int(token.text)
+    if not least <= number <= len(steps):
+        detail = f"The test has {len(steps)} step(s): each GIVEN and each THEN is one."
+        raise bad_option(token.span, "AFTER", detail)
+    return number, token.span

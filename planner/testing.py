@@ -1,0 +1,293 @@
+"""What a TEST needs of its folder, and when its steps happen. Pure.
+
+Only what a test looks at is made: the definitions of what it names, and all that they read. What it
+gives rows to, and is no table of the folder, is made as a table that stands for it, so that nothing
+below it is needed. Nothing outside of the folder is touched: a table that is attached or that files
+or messages come into is a table like any other here.
+
+The clock stands still: each step is at one T, which is its AT, or a second after the step before.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ctsql.catalog import times
+from ctsql.catalog.conditions import CONDITIONS
+from ctsql.catalog.errors import error
+from ctsql.catalog.names import Name, did_you_mean
+from ctsql.catalog.spans import Span
+from ctsql.planner.binding import qualify
+from ctsql.planner.folder import Definition, Folder
+from ctsql.planner.syntax import ast as st, splice
+from ctsql.planner.syntax.tokens.token_reader import bad_option, invalid
+
+START_MS = times.parse_time("2026-01-01 00:00:00")
+"""The T of a first step that says none."""
+STEP_MS = 1_000
+"""What is between two steps that say none; the objects are made so long before the first."""
+FIRST_MS = 60_000
+"""The first time that may be said, so that there is room for what is made before it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandIn:
+    """A table that a test gives rows to, in place of what the folder says of its name.
+
+    Attributes:
+        ref: the place where it is first given rows.
+        columns: those that the test declares; none where it has those of the folder's object.
+    """
+
+    name: Name
+    ref: st.RelationRef
+    columns: tuple[st.ColumnDef, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestPlan:
+    """What is made for a test, in order: schemas, tables in place of others, definitions.
+
+    Attributes:
+        schema: where the test's unqualified names are looked up.
+        step_times: the T of each step.
+    """
+
+    __test__ = False  # for pytest, which takes its name for a test's
+
+    test: st.Test
+    schema: str
+    stand_ins: tuple[StandIn, ...]
+    definitions: tuple[Definition, ...]
+    step_times: tuple[int, ...]
+
+    @property
+    def made_at(self) -> int:
+        """When the objects are made."""
+        return (self.step_times[0] if self.step_times else START_MS) - STEP_MS
+
+    @property
+    def schemas(self) -> list[str]:
+        """The schemas of what is made, and of what is made of it."""
+        names = [n for d in self.definitions for n in d.names] + [s.name for s in self.stand_ins]
+        found = [*(n.schema for n in names), *(d.schema for d in self.definitions), self.schema]
+        return list(dict.fromkeys(found))
+
+
+def plan_test(test: st.Test, schema: str, folder: Folder) -> TestPlan:
+    """Plan a test of a folder.
+
+    Raises:
+        UNKNOWN_RELATION: nothing makes a relation that it needs, and it says no columns of it.
+        INVALID_STATEMENT: a table has its columns in the folder; a part of a task would be made
+            twice. INVALID_OPTION: its times do not go on; there is no such condition.
+    """
+    _check_conditions(test)
+    stand_ins = _stand_ins(test, schema, folder)
+    wanted = [qualify(ref, schema) for ref in _relations(test) if ref.file is None]
+    definitions = _needed(wanted, stand_ins, folder)
+    _check_known(test, schema, folder, stand_ins, definitions)
+    return TestPlan(
+        test=test,
+        schema=schema,
+        stand_ins=tuple(stand_ins.values()),
+        definitions=tuple(_without_feed(d) for d in definitions),
+        step_times=tuple(_times(test.steps)),
+    )
+
+
+def _check_conditions(test: st.Test) -> None:
+    for expected in test.expectations:
+        if isinstance(expected, st.ExpectError) and expected.condition not in CONDITIONS:
+            hint = did_you_mean(expected.condition, CONDITIONS)
+            span, name = expected.condition_span, expected.condition
+            raise bad_option(span, "ERROR", "There is no such condition.", value=name, hint=hint)
+
+
+def _times(steps: Sequence[st.TestStep]) -> Iterator[int]:
+    newest = START_MS - STEP_MS
+    for number, step in enumerate(steps):
+        at = newest + STEP_MS
+        if step.at is not None:
+            at = times.parse_time(step.at.value, span=step.at.span, option="AT")
+            if number == 0 and at < FIRST_MS:
+                detail = "A test begins a minute after 1970-01-01 00:00:00 UTC, or later."
+                raise bad_option(step.at.span, "AT", detail)
+            if number > 0 and at <= newest:
+                detail = f"The step before it is at {times.to_iso(newest)}; time only goes on."
+                raise bad_option(step.at.span, "AT", detail)
+        newest = at
+        yield at
+
+
+def _stand_ins(test: st.Test, schema: str, folder: Folder) -> dict[Name, StandIn]:
+    found: dict[Name, StandIn] = {}
+    for step in test.steps:
+        for change, columns in zip(step.changes, step.columns, strict=True):
+            ref = change.target
+            name = qualify(ref, schema)
+            made = folder.find(name)
+            if made is not None and _is_plain(made):
+                if columns:
+                    message = f'the columns of table "{name}" are known'
+                    detail = f"It is made at {made.span.place()}."
+                    raise invalid(ref.span, message, detail, "Leave their types out.")
+            elif columns and name in found and not _same(columns, found[name].columns):
+                message = f'the columns of "{name}" are given twice'
+                raise invalid(ref.span, message, "", "Leave their types out here.")
+            elif columns or made is not None:
+                found.setdefault(name, StandIn(name=name, ref=ref, columns=columns))
+    return found
+
+
+def _same(left: Sequence[st.ColumnDef], right: Sequence[st.ColumnDef]) -> bool:
+    return [(c.name, c.type) for c in left] == [(c.name, c.type) for c in right]
+
+
+def _is_plain(made: Definition) -> bool:
+    """Whether it is a table whose definition has its columns."""
+    return isinstance(made.statement, st.CreateTable) and made.statement.location is None
+
+
+def _relations(test: st.Test) -> Iterator[st.RelationRef]:
+    for change in (change for step in test.steps for change in step.changes):
+        yield change.target
+        yield from change.text.relations
+    for expected in test.expectations:
+        match expected:
+            case st.ExpectRows():
+                yield from expected.query.relations
+                if expected.rows is not None:
+                    yield from expected.rows.relations
+            case st.ExpectNoChange():
+                yield expected.subject
+            case st.ExpectError(subject=st.RelationRef() as subject):
+                yield subject
+            case _:
+                pass
+
+
+def _needed(
+    wanted: Iterable[Name], stand_ins: dict[Name, StandIn], folder: Folder
+) -> list[Definition]:
+    """The definitions that make what is wanted, each after what it reads."""
+    waiting, needed = list(wanted), set[Name]()
+    while waiting:
+        name = waiting.pop()
+        made = None if name in stand_ins else folder.find(name)
+        if made is None or made.name in needed:
+            continue
+        needed.add(made.name)
+        waiting += made.reads
+        twice = next((n for n in made.names if n in stand_ins), None)
+        if twice is not None:
+            message = f'"{twice}" is given rows, and is made by "{made.name}", which is needed, too'
+            span = stand_ins[twice].ref.span
+            raise invalid(span, message, f'"{name}" is made by it as well.')
+    return [d for d in folder.definitions if d.name in needed]
+
+
+def _check_known(
+    test: st.Test,
+    schema: str,
+    folder: Folder,
+    stand_ins: dict[Name, StandIn],
+    definitions: Sequence[Definition],
+) -> None:
+    """Raise UNKNOWN_RELATION unless all that is read is made."""
+    known = {name for made in folder.definitions for name in made.names} | stand_ins.keys()
+    for ref in _relations(test):
+        name = qualify(ref, schema)
+        if ref.file is None and name not in known:
+            raise _unknown(ref.span, name, known)
+    for stand_in in stand_ins.values():
+        made = folder.find(stand_in.name)
+        if made is not None and not stand_in.columns:
+            _check_not_attached(made, stand_in.ref.span)
+    check_made(definitions, known, test.name_span)
+
+
+def check_made(definitions: Iterable[Definition], known: Iterable[Name], span: Span) -> None:
+    """Raise UNKNOWN_RELATION or INVALID_STATEMENT unless the definitions can be made of these."""
+    for made in definitions:
+        _check_not_attached(made, span)
+        for name in made.reads:
+            if name not in known:
+                raise error(
+                    "UNKNOWN_RELATION",
+                    span=made.span,
+                    kind="relation",
+                    name=str(name),
+                    hint=f'"{made.name}" reads it. {_how_to_give(name)}',
+                )
+
+
+def _check_not_attached(made: Definition, span: Span) -> None:
+    if isinstance(made.statement, st.CreateTable) and made.statement.location is not None:
+        message = f'the columns of "{made.name}" are not in the folder'
+        detail = f"It is attached at {made.span.place()}; a test touches no such table."
+        raise invalid(span, message, detail, _how_to_give(made.name))
+
+
+def made_for_columns(name: Name, folder: Folder, span: Span) -> list[Definition]:
+    """What must be made to know the columns of an object of the folder, in order; raises so."""
+    definitions = folder.closure([name])
+    check_made(definitions, {n for d in folder.definitions for n in d.names}, span)
+    return [_without_feed(d) for d in definitions]
+
+
+def _unknown(span: Span, name: Name, known: Iterable[Name]) -> Exception:
+    near = did_you_mean(name.name, [n.name for n in known])
+    return error(
+        "UNKNOWN_RELATION",
+        span=span,
+        kind="relation",
+        name=str(name),
+        hint=near or f"No file of the folder makes it. {_how_to_give(name)}",
+    )
+
+
+def _how_to_give(name: Name) -> str:
+    return f"To give it rows: GIVEN {name} (id INT, ...) VALUES (...)"
+
+
+def _without_feed(made: Definition) -> Definition:
+    """The definition without the files or messages that would come into its table."""
+    statement = made.statement
+    if isinstance(statement, st.CreateTable) and statement.feed is not None:
+        return replace(made, statement=replace(statement, feed=None))
+    return made
+
+
+def at_time(text: st.SqlText, time: int) -> st.SqlText:
+    """A piece of SQL in which now() and its like mean a T."""
+    if not text.clocks:
+        return text
+    edits = (st.Edit(span=call.span, text=call.kind.sql(time)) for call in text.clocks)
+    return replace(text, clocks=(), edits=(*text.edits, *edits))
+
+
+def typed_values(
+    rows: st.SqlText, cells: Sequence[Sequence[Span]], types: Sequence[str], copied: Sequence[int]
+) -> st.SqlText:
+    """VALUES in which each value is cast to its column's type, by itself.
+
+    So a text may stand for a time in one row and a time in another. Behind the values of a row come
+    those of some columns again, as texts, by which what was lost can be told.
+
+    Args:
+        cells: the values of each row, as many as there are ``types``. copied: the columns.
+    """
+    edits = list(rows.edits)
+    for row in cells:
+        for number, (cell, kind) in enumerate(zip(row, types, strict=True), start=1):
+            behind = f" AS {kind})"
+            if number == len(row):
+                behind += "".join(f", CAST({_text(row[i], rows)} AS STRING)" for i in copied)
+            edits.append(st.Edit(span=Span(cell.source, cell.start, cell.start), text="CAST("))
+            edits.append(st.Edit(span=Span(cell.source, cell.stop, cell.stop), text=behind))
+    return replace(rows, edits=tuple(edits))
+
+
+def _text(cell: Span, rows: st.SqlText) -> str:
+    inside = [e for e in rows.edits if cell.start <= e.span.start and e.span.stop <= cell.stop]
+    return splice(cell, inside).text

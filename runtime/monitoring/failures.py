@@ -1,0 +1,155 @@
+"""One row for each T that a task or a materialized view could not compute.
+
+A failure is open until a later commit moves the upper past it; that commit says whether its T was
+skipped. The newest commit that moves the upper or records a failure tells what is open, so nothing
+else is read for ``state = 'open'``. For all others the texts of commits are searched for the words
+that are in a failure's, and few are parsed.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.spans import Source, Span
+from ctsql.runtime.log.actions import Commit
+from ctsql.runtime.log.failures import Failure
+from ctsql.runtime.log.uppers import FAILURE
+from ctsql.runtime.log_reader import LogReader
+from ctsql.runtime.monitoring.history import MICROSECONDS, first_within
+from ctsql.runtime.monitoring.wanted import Wanted
+
+if TYPE_CHECKING:
+    from ctsql.runtime.delta.table import DeltaTable
+
+OPEN, PASSED, SKIPPED = "open", "passed", "skipped"
+_WORDS = (FAILURE, "skipped")
+"""One of these is in the text of every commit that has to do with a failure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureRow:
+    """A failure; the columns of ``system.failures``, in their order."""
+
+    object: str
+    kind: str
+    t: int
+    at: datetime
+    state: str
+    condition: str
+    message: str
+    detail: str | None
+    line: int | None
+    column: int | None
+    ended_at: datetime | None
+    what_to_do: str | None
+
+
+def failures(reader: LogReader, wanted: Wanted) -> Iterator[FailureRow]:
+    """The failures that are asked for, by the cached catalog."""
+    runs = sorted((i for i in reader.catalog if i.is_run and not i.problem), key=_by_name)
+    for item in runs:
+        if wanted.has(str(item.name)):
+            yield from _of_item(reader, item, wanted)
+
+
+def _of_item(reader: LogReader, item: Item, wanted: Wanted) -> Iterator[FailureRow]:
+    app, table = reader.relations.lead(item).app, reader.relations.table(item)
+    if wanted.states == frozenset({OPEN}):
+        versions = _newest_decisive(table, app)
+    else:
+        # Without upper bounds: what ended a failure may be behind them.
+        versions = range(table.version(), first_within(table, app, wanted.t, wanted.at) - 1, -1)
+    for version in versions:
+        if not table.has(version):
+            return
+        if not table.log_files.may_mention(version, _WORDS):
+            continue
+        commit = table.commit_at(version)
+        rows = [_row(item, commit, f, commit) for f in _left_out(commit)]
+        before = _decisive(table, app, version - 1, -1) if rows else None
+        recorded = None if before is None else _recorded(before)
+        # Its own record says more than the commit that skipped it.
+        rows = [r for r in rows if recorded is None or recorded.time != r.t]
+        own = _recorded(commit)
+        if own is not None:
+            rows.append(_row(item, commit, own, _decisive(table, app, version + 1, 1)))
+        yield from (row for row in rows if _is_wanted(row, wanted))
+
+
+def _newest_decisive(table: "DeltaTable", app: str) -> Sequence[int]:
+    """The version of the newest commit that moves the upper or records a failure."""
+    found = _decisive(table, app, table.version(), -1)
+    return () if found is None else (found.version,)
+
+
+def _decisive(table: "DeltaTable", app: str, version: int, step: int) -> Commit | None:
+    """The nearest commit from a version on that moves the upper or records a failure."""
+    while version >= 0 and table.has(version):
+        commit = table.commit_at(version)
+        if commit.transaction(app) is not None or _recorded(commit) is not None:
+            return commit
+        version += step
+    return None
+
+
+def _recorded(commit: Commit) -> Failure | None:
+    """The failure that a commit records."""
+    text = dict(commit.domains).get(FAILURE)
+    return None if text is None else Failure.from_json(text)
+
+
+def _left_out(commit: Commit) -> Iterator[Failure]:
+    """The failures that a commit skipped; what it says of them is less than their own record."""
+    reason = str(commit.metadata.get("reason", ""))
+    for time in commit.metadata.get("skipped", ()):
+        yield Failure(time=int(time), condition="TASK_FAILED", reason=reason)
+
+
+def _row(item: Item, commit: Commit, found: Failure, later: Commit | None) -> FailureRow:
+    place = None
+    if found.place is not None and found.place[1] <= len(item.definition):
+        place = Span(Source(item.definition, str(item.name)), *found.place)
+    row = FailureRow(
+        object=str(item.name),
+        kind=item.kind.value,
+        t=found.time,
+        at=_instant(commit),
+        state=OPEN,
+        condition=found.condition,
+        message=found.reason,
+        detail=found.detail or None,
+        line=None if place is None else place.line,
+        column=None if place is None else place.column,
+        ended_at=None,
+        what_to_do=_what_to_do(item, found),
+    )
+    if later is None:
+        return row
+    skipped = found.time in later.metadata.get("skipped", ())
+    return replace(
+        row, state=SKIPPED if skipped else PASSED, ended_at=_instant(later), what_to_do=None
+    )
+
+
+def _what_to_do(item: Item, found: Failure) -> str | None:
+    if item.kind is not ObjectKind.CONTINUAL_TASK:
+        return "Mend the rows that the query fails on; the view heals by itself."
+    return found.task_error(item).hint
+
+
+def _is_wanted(row: FailureRow, wanted: Wanted) -> bool:
+    return (
+        wanted.t.holds(row.t)
+        and wanted.at.holds(round(row.at.timestamp() * 1_000) * MICROSECONDS)
+        and (wanted.states is None or row.state in wanted.states)
+    )
+
+
+def _instant(commit: Commit) -> datetime:
+    return datetime.fromtimestamp(commit.time_ms / 1000, UTC)
+
+
+def _by_name(item: Item) -> tuple[str, str]:
+    return item.name.key

@@ -1,0 +1,69 @@
+"""The commits of an output's log, the newest first, without those that nobody asked for.
+
+Both the instants of commits and the uppers increase with the version, so the newest commit of a
+range is found by halving: of ten thousand commits fourteen are read. From there the log is read
+backwards, as far as is asked for, or to where it was cleaned up.
+"""
+
+from collections.abc import Callable, Iterator
+
+from ctsql.runtime.log.actions import Commit
+from ctsql.runtime.log.protocol import LogTable
+from ctsql.runtime.monitoring.wanted import Bounds
+
+MICROSECONDS = 1_000
+
+
+def commits_back(table: LogTable, app: str, t: Bounds, at: Bounds) -> Iterator[Commit]:
+    """The commits within bounds, the newest first; commits without an upper are among them.
+
+    Args:
+        app: the application id of the output. t: bounds of its upper less one.
+        at: bounds of the instant, in microseconds.
+    """
+    version = table.version()
+    if at.upper is not None:
+        version = _last_within(table, version, at.upper, lambda c: c.time_ms * MICROSECONDS)
+    if t.upper is not None:
+        version = _last_within(table, version, t.upper, lambda c: _reached(table, app, c))
+    while version >= 0 and table.has(version):
+        commit = table.commit_at(version)
+        upper = commit.transaction(app)
+        if at.lower is not None and commit.time_ms * MICROSECONDS < at.lower:
+            return
+        if t.lower is not None and upper is not None and upper - 1 < t.lower:
+            return
+        yield commit
+        version -= 1
+
+
+def first_within(table: LogTable, app: str, t: Bounds, at: Bounds) -> int:
+    """The first version that is not below the lower bounds; it may have been cleaned up."""
+    newest, first = table.version(), 0
+    if at.lower is not None:
+        first = 1 + _last_within(table, newest, at.lower - 1, lambda c: c.time_ms * MICROSECONDS)
+    if t.lower is not None:
+        below = _last_within(table, newest, t.lower - 1, lambda c: _reached(table, app, c))
+        first = max(first, 1 + below)
+    return first
+
+
+def _reached(table: LogTable, app: str, commit: Commit) -> int:
+    """The T to which a commit, or the last one before it that did, brought the output."""
+    while (upper := commit.transaction(app)) is None:
+        if not table.has(commit.version - 1):
+            return -1
+        commit = table.commit_at(commit.version - 1)
+    return upper - 1
+
+
+def _last_within(table: LogTable, newest: int, upper: int, key: Callable[[Commit], int]) -> int:
+    """The last version at or before one whose key is at most ``upper``; -1 if there is none."""
+    first, behind = 0, newest + 1  # the answer + 1 is in [first, behind]
+    while first < behind:
+        middle = (first + behind) // 2
+        if table.has(middle) and key(table.commit_at(middle)) > upper:
+            behind = middle
+        else:
+            first = middle + 1
+    return first - 1

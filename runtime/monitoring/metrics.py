@@ -1,0 +1,238 @@
+"""Metrics in Prometheus' format: what a service has done, what it does, and how far objects are.
+
+What was done is counted from the service's events, in its own thread: adding up some numbers. The
+rest is looked up when somebody asks, in the thread of who asks: the service's pulse, the JVM's
+memory, and the lag of each object, which a reader of its own takes from the logs. So a slow or
+hanging collector keeps no tick waiting, and a lag grows while a tick hangs.
+
+Names and units are those of Prometheus' conventions: base units, ``_total`` for counters.
+
+Source: Prometheus, "Metric and label naming", "Writing client libraries".
+"""
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.runtime.delta.local_log import NeedsSpark
+from ctsql.runtime.monitoring.objects import LagRow
+from ctsql.runtime.monitoring.pulse import Pulse
+from ctsql.runtime.monitoring.refreshes import Refresh
+from ctsql.runtime.monitoring.status import State
+
+SAMPLE_SECONDS = 5.0
+"""How long the lags that were looked up are given again: many collectors cost what one does."""
+
+
+@dataclass(frozen=True, slots=True)
+class JvmMemory:
+    """Bytes of one area of the JVM; ``most`` is None without a limit."""
+
+    area: str
+    used: int
+    committed: int
+    most: int | None
+
+
+@dataclass(slots=True)
+class _Done:
+    """What was counted of one object."""
+
+    strategies: "defaultdict[str, int]" = field(default_factory=lambda: defaultdict(int))
+    numbers: "defaultdict[str, int]" = field(default_factory=lambda: defaultdict(int))
+    phases: "defaultdict[str, float]" = field(default_factory=lambda: defaultdict(float))
+    failures: "defaultdict[str, int]" = field(default_factory=lambda: defaultdict(int))
+    delay_seconds: float | None = None
+
+
+_COUNTED = {
+    "rows_inserted": "Rows that commits inserted, as far as their statistics say.",
+    "rows_deleted": "Rows that commits deleted, as far as their statistics say.",
+    "rows_read": "Rows that Spark's jobs read.",
+    "bytes_read": "Bytes that Spark's jobs read.",
+    "bytes_written": "Bytes of new files with rows.",
+    "files_written": "New files with rows.",
+    "jobs": "Spark jobs.",
+}
+"""The numbers of a refresh that are added up, with what they are."""
+
+
+class Counts:
+    """What the service has done, by object; safe for several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._done: dict[str, _Done] = {}
+
+    def _of(self, name: str | None) -> _Done:
+        return self._done.setdefault(name or "", _Done())
+
+    def add_refresh(self, made: Refresh, seconds: float | None) -> None:
+        """Count a commit.
+
+        Args:
+            seconds: since the one before of the same output; what is in no phase is the phase
+                ``rest``: binding times, reading logs, and the commit itself.
+        """
+        with self._lock:
+            done = self._of(made.object)
+            done.strategies[made.strategy] += 1
+            for name in _COUNTED:
+                done.numbers[name] += getattr(made, name) or 0
+            for name, spent in made.phases.items():
+                done.phases[name] += spent
+            if seconds is not None:
+                done.phases["rest"] += max(seconds - sum(made.phases.values()), 0.0)
+            done.delay_seconds = made.delay_seconds
+
+    def add_failure(self, name: str | None, condition: str) -> None:
+        """Count a failure; None is the service itself."""
+        with self._lock:
+            self._of(name).failures[condition] += 1
+
+    def families(self) -> Iterator[Metric]:
+        """The counters."""
+        refreshes = CounterMetricFamily(
+            "ctsql_refreshes", "Commits of tasks and views.", labels=("object", "strategy")
+        )
+        phases = CounterMetricFamily(
+            "ctsql_phase_seconds", "Seconds by phase.", labels=("object", "phase")
+        )
+        failures = CounterMetricFamily(
+            "ctsql_failures",
+            'Failures; the object "" is the service itself.',
+            labels=("object", "condition"),
+        )
+        delays = GaugeMetricFamily(
+            "ctsql_delay_seconds", "From T to the last commit at T.", labels=("object",)
+        )
+        counters = {
+            name: CounterMetricFamily(f"ctsql_{name}", about, labels=("object",))
+            for name, about in _COUNTED.items()
+        }
+        with self._lock:
+            for name, done in self._done.items():
+                for strategy, count in done.strategies.items():
+                    refreshes.add_metric((name, strategy), count)
+                for phase, seconds in done.phases.items():
+                    phases.add_metric((name, phase), seconds)
+                for condition, count in done.failures.items():
+                    failures.add_metric((name, condition), count)
+                for counted, count in done.numbers.items():
+                    counters[counted].add_metric((name,), count)
+                if done.delay_seconds is not None:
+                    delays.add_metric((name,), done.delay_seconds)
+        yield from (refreshes, *counters.values(), phases, failures, delays)
+
+
+class Lags:
+    """The lag of each object, looked up at most every :data:`SAMPLE_SECONDS`."""
+
+    def __init__(self, look_up: Callable[[], Sequence[LagRow]]) -> None:
+        self._look_up = look_up
+        self._lock = threading.Lock()
+        self._rows: Sequence[LagRow] = ()
+        self._until = 0.0
+        self.failed = 0
+
+    def rows(self) -> Sequence[LagRow]:
+        """The rows; the last ones that there were, when they cannot be looked up now."""
+        with self._lock:
+            if time.monotonic() >= self._until:
+                try:
+                    self._rows = self._look_up()
+                except (CtsqlError, NeedsSpark):
+                    self.failed += 1  # the service says what it is; here it is counted
+                self._until = time.monotonic() + SAMPLE_SECONDS
+            return self._rows
+
+
+class ServiceMetrics(Collector):
+    """All metrics of one service."""
+
+    def __init__(
+        self,
+        counts: Counts,
+        pulse: Pulse,
+        lags: Lags,
+        memory: Callable[[], Sequence[JvmMemory]],
+    ) -> None:
+        self._counts, self._pulse, self._lags, self._memory = counts, pulse, lags, memory
+
+    def collect(self) -> Iterator[Metric]:
+        """What a collector is given."""
+        yield from self._counts.families()
+        yield from _of_pulse(self._pulse)
+        yield from _of_lags(self._lags)
+        yield from _of_memory(self._memory())
+
+
+def _of_pulse(pulse: Pulse) -> Iterator[Metric]:
+    now = time.monotonic()
+    looked, ticking = pulse.looked_at, pulse.ticking_since
+    yield CounterMetricFamily("ctsql_looks", "Looks at the logs.", value=pulse.looks)
+    ticks = CounterMetricFamily("ctsql_ticks", "Looks that found something to do.")
+    ticks.add_metric((), pulse.ticks)
+    yield ticks
+    yield CounterMetricFamily("ctsql_tick_seconds", "All ticks together.", value=pulse.tick_seconds)
+    yield GaugeMetricFamily(
+        "ctsql_running_tick_seconds",
+        "How long the tick that is running has taken; 0 between ticks.",
+        value=0.0 if ticking is None else now - ticking,
+    )
+    yield GaugeMetricFamily(
+        "ctsql_queue_objects", "Outputs that the tick has still to bring up.", value=pulse.queue
+    )
+    if looked is not None:
+        yield GaugeMetricFamily(
+            "ctsql_since_last_look_seconds", "Since the last look at the logs.", value=now - looked
+        )
+
+
+def _of_lags(lags: Lags) -> Iterator[Metric]:
+    labels = ("object", "kind")
+    behind = GaugeMetricFamily(
+        "ctsql_lag_seconds", "From what is complete to the newest change waited for.", labels=labels
+    )
+    waiting = GaugeMetricFamily(
+        "ctsql_lag_commits", "Commits that an object waits for.", labels=labels
+    )
+    through = GaugeMetricFamily(
+        "ctsql_complete_through_timestamp_seconds",
+        "The newest T at which all that an object holds is stored.",
+        labels=labels,
+    )
+    states = GaugeMetricFamily(
+        "ctsql_object_state", "1 for the state in which an object is.", labels=(*labels, "state")
+    )
+    for row in lags.rows():
+        named = (row.object, row.kind)
+        behind.add_metric(named, row.lag_seconds)
+        waiting.add_metric(named, row.lag_versions)
+        if row.complete_through is not None:
+            through.add_metric(named, row.complete_through / 1000)
+        for state in State:
+            states.add_metric((*named, state.value), float(row.state == state.value))
+    failed = CounterMetricFamily("ctsql_lag_lookup_failures", "Lags that could not be looked up.")
+    failed.add_metric((), lags.failed)
+    yield from (behind, waiting, through, states, failed)
+
+
+def _of_memory(areas: Sequence[JvmMemory]) -> Iterator[Metric]:
+    used = GaugeMetricFamily("ctsql_jvm_memory_used_bytes", "In use.", labels=("area",))
+    committed = GaugeMetricFamily(
+        "ctsql_jvm_memory_committed_bytes", "Taken from the system.", labels=("area",)
+    )
+    most = GaugeMetricFamily("ctsql_jvm_memory_max_bytes", "The limit.", labels=("area",))
+    for area in areas:
+        used.add_metric((area.area,), area.used)
+        committed.add_metric((area.area,), area.committed)
+        if area.most is not None:
+            most.add_metric((area.area,), area.most)
+    yield from (used, committed, most)

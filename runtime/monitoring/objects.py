@@ -1,0 +1,145 @@
+"""One row for each object, for what each reads, and for how far each task and view is."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.times import CLOSED
+from ctsql.planner.nodes import TaskWrite
+from ctsql.planner.syntax.tokens.named_columns import named_columns
+from ctsql.runtime.log.table_changes import due_changes
+from ctsql.runtime.log_reader import LogReader
+from ctsql.runtime.monitoring.status import Status, status_of
+from ctsql.runtime.monitoring.wanted import Wanted
+from ctsql.runtime.tasks.progress import complete_through
+
+INPUT, REFERENCE, OUTPUT = "input", "reference", "output"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectRow:
+    """An object; the columns of ``system.objects``, in their order."""
+
+    object: str
+    schema: str
+    name: str
+    kind: str
+    state: str | None
+    created_t: int | None
+    columns: tuple[str, ...]
+    comment: str | None
+    definition: str
+    location: str | None
+    object_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagRow:
+    """How far an output is; the columns of ``system.lag``, in their order."""
+
+    object: str
+    kind: str
+    state: str
+    upper: int | None
+    complete_through: int | None
+    lag_seconds: float
+    lag_versions: int
+    error_condition: str | None
+    error_t: int | None
+    error_message: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DependencyRow:
+    """What an object reads; the columns of ``system.dependencies``, in their order."""
+
+    object: str
+    kind: str
+    reads: str
+    reads_kind: str
+    role: str
+    columns: tuple[str, ...]
+
+
+def _wanted_items(reader: LogReader, wanted: Wanted) -> list[Item]:
+    items = (i for i in reader.catalog if wanted.has(str(i.name)))
+    return sorted(items, key=lambda i: i.name.key)
+
+
+def objects(reader: LogReader, wanted: Wanted) -> Iterator[ObjectRow]:
+    """The objects, by the cached catalog and timeline."""
+    for item in _wanted_items(reader, wanted):
+        run = item.is_run or bool(item.problem)
+        known = not item.problem and item.kind is ObjectKind.TABLE
+        columns = reader.relations.columns_now(item) if known else item.columns
+        yield ObjectRow(
+            object=str(item.name),
+            schema=item.name.schema,
+            name=item.name.name,
+            kind=item.kind.value,
+            state=status_of(reader, item).state.value if run else None,
+            created_t=item.created if item.is_run else None,
+            columns=tuple(c.name for c in columns),
+            comment=item.comment,
+            definition=item.definition,
+            location=item.location,
+            object_id=item.id,
+        )
+
+
+def lags(reader: LogReader, wanted: Wanted) -> Iterator[LagRow]:
+    """How far the tasks and views are, by the cached catalog and timeline."""
+    for item in _wanted_items(reader, wanted):
+        if item.is_run or item.problem:
+            yield lag_of(reader, status_of(reader, item))
+
+
+def lag_of(reader: LogReader, status: Status) -> LagRow:
+    """The row of a status."""
+    item, known = status.item, status.problem is None
+    condition, time, message = status.last_error or (None, None, None)
+    return LagRow(
+        object=str(item.name),
+        kind=item.kind.value,
+        state=status.state.value,
+        upper=None if status.upper in (0, CLOSED) else status.upper,
+        complete_through=complete_through(reader.warehouse, [item]) if known else None,
+        lag_seconds=status.lag.milliseconds / 1000,
+        lag_versions=status.lag.versions,
+        error_condition=condition,
+        error_t=time,
+        error_message=message,
+    )
+
+
+def dependencies(reader: LogReader, wanted: Wanted) -> Iterator[DependencyRow]:
+    """What the objects read, by the cached catalog and timeline."""
+    catalog = reader.catalog
+    for item in _wanted_items(reader, wanted):
+        inputs = _inputs(reader, item)
+        for reading in item.reads:
+            read = catalog.items.get(reading.object_id)
+            if read is None or read.id == item.id:
+                continue
+            role = INPUT if read.id in inputs else REFERENCE
+            yield DependencyRow(
+                object=str(item.name),
+                kind=item.kind.value,
+                reads=str(read.name),
+                reads_kind=read.kind.value,
+                role=OUTPUT if item.kind is ObjectKind.TASK_OUTPUT else role,
+                columns=named_columns(item.definition, reading.columns),
+            )
+
+
+def _inputs(reader: LogReader, item: Item) -> set[str]:
+    """The ids of what an object follows; all else that it reads is a reference."""
+    if item.kind is ObjectKind.MATERIALIZED_VIEW:
+        return {r.object_id for r in item.reads}
+    if item.kind is not ObjectKind.CONTINUAL_TASK or item.id not in reader.relations.readable(
+        [item.id]
+    ):
+        return set()
+    plan = reader.relations.bound(item).plan
+    assert isinstance(plan, TaskWrite)
+    return set(due_changes(plan))

@@ -1,0 +1,154 @@
+"""One row for each commit that brought a task or a materialized view to a T."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from heapq import merge
+from itertools import chain, islice
+from typing import Any
+
+from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.times import CLOSED
+from ctsql.runtime.log.actions import Commit, rows_changed
+from ctsql.runtime.log.phases import PHASES
+from ctsql.runtime.log.process import PROCESS
+from ctsql.runtime.log.uppers import SHARED_BY
+from ctsql.runtime.log_reader import LogReader
+from ctsql.runtime.monitoring.history import commits_back
+from ctsql.runtime.monitoring.wanted import Bounds, Wanted
+
+WORK = "work"
+"""Key in the metadata of a commit: :class:`ctsql.runtime.spark.job_metrics.Work` as values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refresh:
+    """A commit; the columns of ``system.refreshes``, in their order."""
+
+    object: str
+    output: str
+    kind: str
+    t: int | None
+    at: datetime
+    version: int
+    strategy: str
+    reason: str | None
+    detail: str | None
+    changed: tuple[str, ...]
+    rows_inserted: int | None
+    rows_deleted: int | None
+    files_written: int
+    bytes_written: int
+    rows_read: int | None
+    bytes_read: int | None
+    jobs: int | None
+    seconds: float | None
+    phases: Mapping[str, float]
+    delay_seconds: float | None
+    times: int
+    process: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class OutputOf:
+    """An output, and the task or view whose it is."""
+
+    item: Item
+    output: Item
+
+
+def outputs(reader: LogReader, wanted: Wanted) -> list[OutputOf]:
+    """The outputs of the tasks and views that are asked for, in order of name."""
+    catalog = reader.catalog
+    runs = sorted((i for i in catalog if i.is_run and not i.problem), key=lambda i: i.name.key)
+    asked = [i for i in runs if wanted.has(str(i.name))]
+    return [OutputOf(i, output) for i in asked for output in catalog.outputs_of(i) or [i]]
+
+
+def refreshes(reader: LogReader, wanted: Wanted) -> Iterator[Refresh]:
+    """The commits that are asked for, by the cached catalog; the newest first where few are."""
+    each = [_of_output(reader, one, wanted) for one in outputs(reader, wanted)]
+    if wanted.newest is None:
+        return chain.from_iterable(each)
+    by, count = wanted.newest.column, wanted.newest.count
+    if by == "at":
+        return islice(merge(*each, key=lambda r: r.at, reverse=True), count)
+    # The commit that closes an output is its last one, and has no T.
+    closing: list[Refresh] = []
+    timed = merge(*(_timed(one, closing) for one in each), key=lambda r: r.t or 0, reverse=True)
+    return islice(chain(timed, closing), count)
+
+
+def _timed(found: Iterator[Refresh], closing: list[Refresh]) -> Iterator[Refresh]:
+    for one in found:
+        if one.t is None:
+            closing.append(one)
+        else:
+            yield one
+
+
+def _of_output(reader: LogReader, one: OutputOf, wanted: Wanted) -> Iterator[Refresh]:
+    table = reader.relations.table(one.output)
+    for commit in commits_back(table, one.output.app, wanted.t, wanted.at):
+        made = refresh_of(one, commit)
+        if made is not None and _is_within(made.t, wanted.t):
+            yield made
+
+
+def _is_within(t: int | None, bounds: Bounds) -> bool:
+    return bounds == Bounds() if t is None else bounds.holds(t)
+
+
+def refresh_of(one: OutputOf, commit: Commit) -> Refresh | None:
+    """The row of a commit; None for one that moves no upper, as of a compaction."""
+    upper = commit.transaction(one.output.app)
+    if upper is None:
+        return None
+    said = commit.metadata
+    work: Mapping[str, Any] = said.get(WORK) or {}
+    t = None if upper == CLOSED else upper - 1
+    inserted, deleted = rows_changed(commit)
+    gone = {r.path for r in commit.removes}
+    written = [a for a in commit.adds if a.data_change and a.path not in gone]
+    return Refresh(
+        object=str(one.item.name),
+        output=str(one.output.name),
+        kind=one.item.kind.value,
+        t=t,
+        at=datetime.fromtimestamp(commit.time_ms / 1000, UTC),
+        version=commit.version,
+        strategy=_strategy(one.item, commit),
+        reason=said.get("why"),
+        detail=said.get("detail") or (said.get("reason") if "skipped" in said else None),
+        changed=tuple(said.get("changed", ())),
+        rows_inserted=inserted,
+        rows_deleted=deleted,
+        files_written=len(written),
+        bytes_written=sum(a.size for a in written),
+        rows_read=work.get("rows_read"),
+        bytes_read=work.get("bytes_read"),
+        jobs=work.get("jobs"),
+        seconds=None if "ms" not in work else work["ms"] / 1000,
+        phases={name: ms / 1000 for name, ms in (said.get(PHASES) or {}).items()},
+        delay_seconds=None if t is None else (commit.time_ms - t) / 1000,
+        times=max(len(said.get(SHARED_BY, ())), 1),
+        process=said.get(PROCESS),
+    )
+
+
+def _strategy(item: Item, commit: Commit) -> str:
+    """How a commit brought its output to T, in words."""
+    said = commit.metadata
+    if "strategy" in said:
+        return str(said["strategy"])
+    if said.get("failed"):
+        return "the query failed"
+    if said.get("finished"):
+        return "finished"
+    if "skipped" in said:
+        return "skipped"
+    if not commit.changes_data:
+        return "no rows"
+    if item.kind is ObjectKind.CONTINUAL_TASK:
+        return "several runs" if SHARED_BY in said else "run"
+    return "unknown"

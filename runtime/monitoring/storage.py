@@ -1,0 +1,70 @@
+"""One row for each Delta table in which an object's rows, or the groups beside a view, are."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.items import Item
+from ctsql.runtime.log.actions import sum_known
+from ctsql.runtime.log_reader import LogReader
+from ctsql.runtime.monitoring.wanted import Wanted
+from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
+
+if TYPE_CHECKING:
+    from ctsql.runtime.delta.table import DeltaTable
+
+ROWS, STATE_TABLE = "rows", "state table"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageRow:
+    """A table's live files; the columns of ``system.storage``, in their order."""
+
+    object: str
+    kind: str
+    part: str
+    version: int
+    files: int
+    bytes: int
+    rows: int | None
+    deleted_rows: int
+    location: str
+
+
+def storage(reader: LogReader, wanted: Wanted) -> Iterator[StorageRow]:
+    """The tables of the objects that are asked for; those that are not there are left out.
+
+    Raises:
+        NeedsSpark: a table has too many files for its log alone to list them.
+    """
+    from ctsql.runtime.views.state_table import state_table  # imports Spark
+
+    for item in sorted(reader.catalog, key=lambda i: i.name.key):
+        if item.location is None or item.problem or not wanted.has(str(item.name)):
+            continue
+        try:
+            yield _row(item, ROWS, reader.relations.table(item))
+            state = state_table(reader.warehouse, item)
+        except CtsqlError as problem:
+            if problem.condition not in UNREADABLE:
+                raise
+            continue
+        if state is not None:
+            yield _row(item, STATE_TABLE, state)
+
+
+def _row(item: Item, part: str, table: "DeltaTable") -> StorageRow:
+    version = table.version()
+    files = table.files(version).values()
+    return StorageRow(
+        object=str(item.name),
+        kind=item.kind.value,
+        part=part,
+        version=version,
+        files=len(files),
+        bytes=sum(f.size for f in files),
+        rows=sum_known(f.rows_count for f in files),
+        deleted_rows=sum(f.deleted_count for f in files),
+        location=table.location,
+    )

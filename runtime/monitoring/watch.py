@@ -1,0 +1,66 @@
+"""What a screen shows of each task and view: how far it is, what stops it, its last refreshes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from ctsql.runtime.log_reader import LogReader
+from ctsql.runtime.monitoring.failures import OPEN, failures
+from ctsql.runtime.monitoring.objects import LagRow, lags
+from ctsql.runtime.monitoring.refreshes import Refresh, refreshes
+from ctsql.runtime.monitoring.status import State
+from ctsql.runtime.monitoring.wanted import ALL, Wanted
+
+_ORDER = (
+    State.FAILED,
+    State.UNREADABLE,
+    State.BEHIND,
+    State.SUSPENDED,
+    State.UP_TO_DATE,
+    State.FINISHED,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """An object on the screen.
+
+    Attributes:
+        refreshes: those of the last ones that say what they took, oldest first.
+        what_to_do: what to type where it has failed.
+    """
+
+    lag: LagRow
+    refreshes: tuple[Refresh, ...]
+    what_to_do: str | None = None
+
+
+def watched(reader: LogReader, refreshes_max: int) -> list[Watched]:
+    """Every task and view, those that need somebody first.
+
+    Args:
+        refreshes_max: how many of each object are looked at.
+    """
+    with reader.as_stored():
+        reader.refresh_catalog()
+        reader.timeline.refresh()
+        rows = list(lags(reader, ALL))
+        opened = {f.object: f for f in failures(reader, Wanted(states=frozenset({OPEN})))}
+        readable = {r.object for r in rows if r.state != State.UNREADABLE.value}
+        found = []
+        for row in rows:
+            wanted = Wanted(objects=frozenset({row.object}))
+            last = refreshes(reader, wanted) if row.object in readable else iter(())
+            # Of an older version's commits none says what it took: do not look for one that does.
+            near = list(islice(last, refreshes_max))
+            failure = opened.get(row.object)
+            do = None if failure is None else failure.what_to_do
+            shown = tuple(r for r in reversed(near) if r.seconds is not None)
+            found.append(Watched(row, shown, do))
+    return in_order(found)
+
+
+def in_order(found: Sequence[Watched]) -> list[Watched]:
+    """Failed ones first, then those that are behind, the longest lag first; else by name."""
+    places = {state.value: n for n, state in enumerate(_ORDER)}
+    return sorted(found, key=lambda w: (places[w.lag.state], -w.lag.lag_seconds, w.lag.object))

@@ -1,0 +1,293 @@
+"""Puts another definition of a task in force, from a T on.
+
+The timeline binds the T from which a definition is in force, so all replicas run the same one at
+every T. Order of a change: bring the task up to now under the old definition; add the new one to
+the catalog; bind it to a new T. A crash before the last step changes nothing: a definition without
+a T never runs.
+
+If the old definition has failed at some T, the new one is in force from that T on.
+
+It may add columns at the end of the outputs: then the tables get them before the T is bound
+(:mod:`ctsql.runtime.warehouse.output_columns`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from ctsql.catalog.errors import CtsqlError, DataError, error
+from ctsql.catalog.items import Catalog, Flow, Item, ObjectKind, Revision, items_as_of
+from ctsql.catalog.schemas import Schema
+from ctsql.catalog.spans import Source, Span
+from ctsql.catalog.times import TIME_MAX
+from ctsql.planner.binding import Bound, bind_task, definition_span
+from ctsql.planner.syntax import ast as st, parse
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.statements.failed_task import retry_failed
+from ctsql.runtime.statements.name_resolution import Namespace, OnNames
+from ctsql.runtime.statements.show import current_definition
+from ctsql.runtime.tasks.progress import complete_through, failure_of
+from ctsql.runtime.tasks.sink import TaskSink
+from ctsql.runtime.warehouse.output_columns import ensure_columns
+from ctsql.runtime.warehouse.timeline import TaskState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """A definition to come: its text, its flows (None for those of now), and whether it runs once.
+
+    One that runs ``once`` is in force at one T, and runs there though no input has changed.
+    """
+
+    text: str
+    flows: tuple[Flow, ...] | None = None
+    once: bool = False
+
+
+class Overtaken(Exception):
+    """Another definition was put in force meanwhile than the one that texts were made from."""
+
+
+class Redefinition(OnNames):
+    """The base of the statements that give a task another definition."""
+
+    def item(self, ref: st.RelationRef) -> Item:
+        """The task of a name."""
+        return self.names.of_kind(ref, ObjectKind.CONTINUAL_TASK)
+
+    def definition(self, ref: st.RelationRef) -> tuple[Item, st.CreateContinualTask]:
+        """The task, and its newest definition with current names."""
+        item = self.item(ref)
+        self.engine.timeline.refresh()
+        self.engine.refresh_catalog()
+        item = self.engine.relations.item(item.id)
+        text = current_definition(self.engine, self.engine.relations.current(item))
+        return item, _parse(text, item)
+
+    def redefine(
+        self,
+        item: Item,
+        *definitions: Definition,
+        body: tuple[st.BodyStatement, ...] | None = None,
+        over: int | None = None,
+        gives_up: bool = False,
+        columns: tuple[Schema, ...] = (),
+    ) -> int:
+        """Put other definitions in force; returns the T from which the first one is.
+
+        Args:
+            definitions: the first is in force from the next T on, each further one from the T
+                after that of the one before it.
+            body: the body in the user's own statement, so that errors point there.
+            over: the number of the definition that must still be in force; None for any.
+            gives_up: what a flow has failed to take in is left out.
+            columns: of each output by them; empty where they stay as they are.
+
+        Raises:
+            Overtaken: another definition than ``over`` is in force; nothing is changed.
+            ALTERED_MEANWHILE: one with other columns has come into force.
+            NOT_SUPPORTED: a flow has failed to take in what was there, which would be lost.
+        """
+        engine = self.engine
+        flows = engine.relations.current(item).flows
+        outputs = self.outputs(item)
+        columns = columns or tuple(o.columns for o in outputs)
+        made: list[Revision] = []
+        for definition in definitions:
+            statement = _parse(definition.text, item)
+            typed = replace(statement, body=body) if body else statement
+            bound = self.bind(item, typed, columns)
+            self.check_cycle(item, bound, statement.target.span)
+            made.append(
+                Revision(
+                    number=len(made),
+                    definition=definition.text,
+                    reads=bound.reads,
+                    once=definition.once,
+                    flows=flows if definition.flows is None else definition.flows,
+                )
+            )
+        failed_at = self.bring_up(item)
+        if failed_at is not None and not gives_up:
+            self._check_filled(item, failed_at)
+        first = self._add(item, made, columns)
+        for output, wanted in zip(outputs, columns, strict=True):
+            if wanted != output.columns:
+                ensure_columns(engine.warehouse, output, wanted)
+        begin = 0
+
+        def put_in_force(state: TaskState, now: int) -> TaskState:
+            nonlocal begin
+            if over is not None and state.revision_at(TIME_MAX) != over:
+                raise Overtaken
+            self._check_only_added(item, state, columns)
+            begin = now if failed_at is None else failed_at
+            added = ((begin + place, first + place) for place in range(len(made)))
+            return replace(state, revisions=(*state.revisions, *added))
+
+        bind_task_state(engine, item, put_in_force)
+        engine.refresh_catalog()
+        item = engine.relations.item(item.id)
+        if failed_at is not None and not engine.relations.is_suspended(item):
+            retry_failed(engine, item)
+        self.forget(item)
+        return begin
+
+    def outputs(self, item: Item) -> list[Item]:
+        """The objects that hold a task's rows, in order."""
+        return self.engine.catalog.outputs_of(item) or [item]
+
+    def bind(
+        self, item: Item, statement: st.CreateContinualTask, columns: tuple[Schema, ...] = ()
+    ) -> Bound:
+        """Bind a new definition of a task, its names as where the task was made.
+
+        Args:
+            columns: of each output; empty for those that they have.
+        """
+        binder = Namespace(self.engine, item.search_schema).binder()
+        outputs = self.outputs(item)
+        if columns:
+            pairs = zip(outputs, columns, strict=True)
+            outputs = [replace(output, columns=wanted) for output, wanted in pairs]
+        own = item if item.outputs else outputs[0]
+        return bind_task(binder, statement, own, outputs if item.outputs else [])
+
+    def _check_only_added(self, item: Item, state: TaskState, columns: tuple[Schema, ...]) -> None:
+        """Raise if another definition has come into force, with columns that are not among these.
+
+        The catalog is read again where it does not have that definition yet.
+        """
+        number = state.revision_at(TIME_MAX)
+        newest = self.engine.catalog_store.load()
+        if item.id not in newest.items:
+            return  # it was dropped, and nothing of it runs
+        then, *outputs = items_as_of(newest, newest.items[item.id], number)
+        for output, wanted in zip(outputs or [then], columns, strict=True):
+            if wanted[: len(output.columns)] != output.columns:
+                raise error(
+                    "ALTERED_MEANWHILE",
+                    kind=item.kind.value,
+                    name=str(item.name),
+                    detail=f"It writes {shape_of(output)} now.",
+                )
+
+    def _check_filled(self, item: Item, failed_at: int) -> None:
+        """Refuse to go on from the T at which a flow takes in what is there."""
+        failed, _ = self.engine.relations.in_force(item, failed_at)
+        if failed.once:
+            flow = failed.flows[-1].name
+            raise cannot_replace(
+                definition_span(item),
+                "another definition for a streaming table that has failed at a new flow",
+                f'Flow "{flow}" has not taken in what was there.',
+                f"Type: DROP FLOW {flow}, or ALTER STREAMING TABLE {item.name} SKIP, which leaves "
+                "it out.",
+            )
+
+    def check_cycle(self, item: Item, bound: Bound, span: Span) -> None:
+        """Raise RECURSIVE_DEFINITION if the new body reads something that reads the task."""
+        for reading in bound.reads:
+            below = self.engine.catalog.closure([reading.object_id])
+            if any(i.id == item.id for i in below):
+                raise error(
+                    "RECURSIVE_DEFINITION",
+                    span=span,
+                    name=str(item.name),
+                    detail=f'The new body reads "{reading.name}", which reads the task.',
+                )
+
+    def bring_up(self, item: Item) -> int | None:
+        """Run the old definition up to now; returns the T at which it failed, if any."""
+        engine = self.engine
+        now = engine.mint()
+        if not engine.relations.is_suspended(item):
+            try:
+                engine.advance([item], now)
+            except DataError as problem:
+                if problem.condition not in ("TASK_FAILED", "VIEW_FAILED"):
+                    raise
+                # The remaining Ts run later, each under the definition in force at it.
+        failure = failure_of(engine.warehouse, item)
+        return None if failure is None else failure.time
+
+    def _add(self, item: Item, made: Sequence[Revision], columns: tuple[Schema, ...]) -> int:
+        """Add definitions to the catalog, in order; returns the first one's number.
+
+        Nobody sees them, or their columns, before one is in force.
+        """
+        first = 0
+
+        def add_revisions(current: Catalog) -> Catalog:
+            nonlocal first
+            now = current.items.get(item.id)
+            if now is None:
+                current.get(item.name, kind="continual task")
+            assert now is not None  # or get() has raised
+            first = now.revision + 1
+            *before, newest = [replace(r, number=first + r.number) for r in made]
+            outputs = current.outputs_of(now) or [now]
+            known, stored = now.revisions, tuple(o.columns for o in outputs)
+            if stored != columns:
+                known = tuple(replace(r, columns=r.columns or stored) for r in known)
+            pairs = zip(outputs, columns, strict=True)
+            grown = current.with_items(replace(o, columns=wanted) for o, wanted in pairs)
+            own = grown.items[item.id]
+            return grown.with_item(own.with_revisions(newest, (*known, *before)))
+
+        self.engine.catalog_store.change(add_revisions)
+        self.engine.refresh_catalog()
+        return first
+
+    def forget(self, item: Item) -> None:
+        """Drop the definitions that no later T runs with."""
+        engine = self.engine
+        engine.timeline.refresh()
+        through = complete_through(engine.warehouse, [item])
+        TaskSink(engine.warehouse, item).settle(through)
+        stored = engine.versions.stored_upper(item) - 1
+        spans = engine.timeline.task(item.id).spans(stored, max(stored + 1, engine.timeline.now))
+        needed = {number for _, _, number in spans}
+
+        def prune(current: Catalog) -> Catalog:
+            now = current.items.get(item.id)
+            if now is None:
+                return current
+            *earlier, newest = now.revisions
+            kept = [r for r in earlier if r.number >= min(needed)]
+            return current.with_item(now.with_revisions(newest, kept))
+
+        engine.catalog_store.change(prune)
+        engine.refresh_catalog()
+
+
+def shape_of(output: Item) -> str:
+    """An output with its columns, for messages."""
+    return f"{output.name} ({', '.join(c.ddl() for c in output.columns)})"
+
+
+def cannot_replace(span: Span, what: str, why: str, hint: str) -> CtsqlError:
+    """NOT_SUPPORTED, where a definition cannot become another; the caller raises it."""
+    return error("NOT_SUPPORTED", span=span, what=what, why=why, hint=hint)
+
+
+def _parse(text: str, item: Item) -> st.CreateContinualTask:
+    statement = parse(Source(text, f"definition of {item.name}").whole())
+    assert isinstance(statement, st.CreateContinualTask)  # the definition of a task
+    return statement
+
+
+def column_list(item: Item, old: st.CreateContinualTask) -> Sequence[st.Edit]:
+    """The edit that fixes columns which were inferred from the first INSERT."""
+    if old.columns or old.outputs:
+        return ()
+    place = Span(old.span.source, old.target.span.stop, old.target.span.stop)
+    return (st.Edit(span=place, text=f" ({', '.join(c.ddl() for c in item.columns)})"),)
+
+
+def bind_task_state(
+    engine: Engine, item: Item, change: Callable[[TaskState, int], TaskState]
+) -> int:
+    """Bind a change of a task's state to a new T; returns it."""
+    return engine.timeline.mint(
+        engine.relations.sources(), task=(item.id, change), tick_ms=engine.tick_ms
+    )

@@ -1,0 +1,99 @@
+"""Failures as rows: what is open, passed or skipped, by the commits of an output; no Spark."""
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ctsql.catalog.items import Item, ObjectKind, Reading
+from ctsql.catalog.names import Name
+from ctsql.runtime.log.failures import Failure
+from ctsql.runtime.monitoring.failures import failures
+from ctsql.runtime.monitoring.wanted import Bounds, Wanted
+from tests.unit.runtime.monitoring.test_history import Log, made
+
+TEXT = "CREATE CONTINUAL TASK m\n  ON INPUT t AS (INSERT INTO m SELECT 1 / 0 FROM t)"
+READS = (Reading(name=Name("default", "t"), object_id="t", columns=()),)
+PLACE = (TEXT.index("1 / 0"), TEXT.index("1 / 0") + 5)
+
+
+def _log(*texts: str) -> Log:
+    """Commits at 1000, 2000, ..: ``upper``, ``failed t``, ``skip t upper``, ``held t upper``."""
+    commits = []
+    for version, text in enumerate(texts):
+        kind, *numbers = text.split()
+        given = [int(n) for n in numbers]
+        at, record = 1_000 * (version + 1), []
+        said: dict[str, object] = {}
+        if kind in ("failed", "held"):
+            failure = Failure(time=given[0], condition="DATA_ERROR", reason=text, place=PLACE)
+            domain = {"domain": "ctsql.failure", "configuration": failure.to_json()}
+            record = [{"domainMetadata": {**domain, "removed": False}}]
+        if kind == "skip":
+            said = {"skipped": [given[0]], "reason": text}
+        upper = None if kind in ("failed", "compacted") else given[-1]
+        commits.append(made(version, at, upper, said, *record))
+    return Log(commits)
+
+
+def _rows(log: Log, wanted: Wanted, kind: ObjectKind) -> list[tuple[int, int, str, int | None]]:
+    item = Item(
+        id="m", kind=kind, name=Name("default", "m"), columns=(), definition=TEXT, reads=READS
+    )
+    relations: Any = SimpleNamespace(lead=lambda i: i, table=lambda _: log)
+    reader: Any = SimpleNamespace(catalog=[item], relations=relations)
+    found = []
+    for row in failures(reader, wanted):
+        ended = None if row.ended_at is None else round(row.ended_at.timestamp())
+        assert (row.what_to_do is None) == (row.state != "open")
+        found.append((row.t, round(row.at.timestamp()), row.state, ended))
+    return found
+
+
+ALL = Wanted()
+OPEN = Wanted(states=frozenset({"open"}))
+CASES = [
+    (("upper 5",), ALL, []),
+    (("upper 5", "failed 7"), ALL, [(7, 2, "open", None)]),
+    (("upper 5", "failed 7", "upper 8"), ALL, [(7, 2, "passed", 3)]),
+    (("upper 5", "failed 7", "skip 7 8"), ALL, [(7, 2, "skipped", 3)]),
+    (("upper 5", "skip 7 8", "upper 9"), ALL, [(7, 2, "skipped", 2)]),
+    (("skip 7 8",), ALL, [(7, 1, "skipped", 1)]),
+    (("skip 3 4", "failed 7", "skip 7 8"), ALL, [(7, 2, "skipped", 3), (3, 1, "skipped", 1)]),
+    (("failed 7", "failed 7"), ALL, [(7, 2, "open", None), (7, 1, "passed", 2)]),
+    (("held 7 8", "compacted"), ALL, [(7, 1, "open", None)]),
+    (("held 7 8", "held 9 10"), ALL, [(9, 2, "open", None), (7, 1, "passed", 2)]),
+    (("failed 3", "upper 8", "failed 9"), OPEN, [(9, 3, "open", None)]),
+    (("failed 3", "upper 8"), OPEN, []),
+    (("failed 3", "upper 8", "failed 9"), Wanted(t=Bounds(upper=4)), [(3, 1, "passed", 2)]),
+    (("failed 3", "upper 8", "failed 9"), Wanted(at=Bounds(2_500_000)), [(9, 3, "open", None)]),
+]
+
+
+@pytest.mark.parametrize("kind", [ObjectKind.CONTINUAL_TASK, ObjectKind.MATERIALIZED_VIEW])
+@pytest.mark.parametrize(("texts", "wanted", "expected"), CASES)
+def test_a_failure_is_open_until_the_upper_passes_it(
+    texts: tuple[str, ...], wanted: Wanted, expected: list[object], kind: ObjectKind
+) -> None:
+    """Each recorded failure is one row, the newest first, with what ended it."""
+    assert _rows(_log(*texts), wanted, kind) == expected
+
+
+def test_what_is_open_costs_one_commit() -> None:
+    log = _log("failed 3", *(f"upper {n}" for n in range(4, 500)), "failed 700")
+    assert _rows(log, OPEN, ObjectKind.CONTINUAL_TASK) == [(700, 498, "open", None)]
+    assert len(log.read) == 1
+
+
+def test_a_row_has_the_place_in_the_definition() -> None:
+    item = Item(
+        id="m", kind=ObjectKind.CONTINUAL_TASK, name=Name("default", "m"), columns=(),
+        definition=TEXT, reads=READS,
+    )  # fmt: skip
+    log = _log("failed 7")
+    relations: Any = SimpleNamespace(lead=lambda i: i, table=lambda _: log)
+    (row,) = failures(SimpleNamespace(catalog=[item], relations=relations), ALL)  # type: ignore[arg-type]
+    assert (row.line, row.condition, row.message) == (2, "DATA_ERROR", "failed 7")
+    assert TEXT.splitlines()[1][(row.column or 0) - 1 :].startswith("1 / 0")
+    assert json.loads(json.dumps(row.what_to_do)).count("RETRY") == 1
