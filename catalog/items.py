@@ -13,7 +13,7 @@ from typing import Any
 
 from ctsql.catalog.errors import CatalogError, CtsqlError, error
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, did_you_mean, fold
-from ctsql.catalog.schemas import Column
+from ctsql.catalog.schemas import Column, Schema
 from ctsql.catalog.spans import Span
 from ctsql.catalog.subscriptions import Subscription
 from ctsql.catalog.system_tables import (
@@ -80,6 +80,7 @@ class Revision:
     Attributes:
         once: it is in force at one T only, and runs there whether or not an input has changed.
         flows: see :class:`Item`.
+        columns: those of each output by it, in order; empty where they are as they are now.
     """
 
     number: int
@@ -87,6 +88,7 @@ class Revision:
     reads: tuple[Reading, ...]
     once: bool = False
     flows: tuple[Flow, ...] = ()
+    columns: tuple[Schema, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +132,8 @@ class Item:
 
     Attributes:
         id: never changes and is never used again.
+        columns: of an output of a task those of the newest definition, also where that is not in
+            force yet; :func:`items_as_of` has those of another one.
         definition: the statement that made it, as typed; empty for an attached table.
         search_schema: the schema in which unqualified names of the definition were looked up.
         location: the Delta table that holds its rows; None for a view.
@@ -152,6 +156,7 @@ class Item:
             as in a catalog of an older version.
         flows: of a streaming table the flows that append to it; none for other tasks.
         once: of a task at an earlier revision, see :class:`Revision`.
+        alterations: of a table what ALTER TABLE changed of its columns, as typed behind its name.
         problem: of an unreadable object what is wrong with its entry; else empty.
         is_outlined: whether its name, location and ``reads`` are known; false for an entry that is
             too damaged to read them.
@@ -178,6 +183,7 @@ class Item:
     flow: str = ""
     flows: tuple[Flow, ...] = ()
     once: bool = False
+    alterations: tuple[str, ...] = ()
     problem: str = ""
     is_outlined: bool = True
 
@@ -205,8 +211,10 @@ class Item:
         """The item with the definition of that number, or with the oldest one that is known."""
         known = sorted(self.revisions, key=lambda r: r.number)
         found = next((r for r in reversed(known) if r.number <= number), known[0])
+        is_output = bool(found.columns) and not self.outputs
         return replace(
             self,
+            columns=found.columns[0] if is_output else self.columns,
             definition=found.definition,
             reads=found.reads,
             revision=found.number,
@@ -299,6 +307,8 @@ class Item:
                 kept["kafka"] = asdict(self.feed)
         if self.flow:
             kept["flow"] = self.flow
+        if self.alterations:
+            kept["alterations"] = self.alterations
         if self.flows:
             kept["flows"] = _flows_json(self.flows)
         return json.dumps(
@@ -344,6 +354,7 @@ class Item:
                 table_id=raw.get("table_id"),
                 feed=_feed(raw),
                 flow=raw.get("flow", ""),
+                alterations=tuple(raw.get("alterations", ())),
                 flows=_flows(raw.get("flows", ())),
             )
         except (ValueError, KeyError, TypeError) as problem:
@@ -410,18 +421,29 @@ def _feed(raw: dict[str, Any]) -> FileSource | KafkaSource | None:
 
 
 def _revision_json(revision: Revision) -> list[Any]:
-    """Longer than three for a task with flows only, as older versions read three."""
+    """Longer than three for a task with flows or other columns, as older versions read three.
+
+    These refuse the entry, by its name, where they would run old Ts by what they do not know.
+    """
     made = [revision.number, revision.definition, _readings_json(revision.reads)]
-    if revision.once or revision.flows:
+    if revision.once or revision.flows or revision.columns:
         made += [revision.once, _flows_json(revision.flows)]
+    if revision.columns:
+        made.append([[c.to_json() for c in schema] for schema in revision.columns])
     return made
 
 
 def _revision(raw: list[Any]) -> Revision:
     number, definition, reads, *more = raw
-    once, flows = more or (False, ())
+    once, flows, *rest = more or (False, ())
+    columns = rest[0] if rest else ()
     return Revision(
-        number=number, definition=definition, reads=_readings(reads), once=once, flows=_flows(flows)
+        number=number,
+        definition=definition,
+        reads=_readings(reads),
+        once=once,
+        flows=_flows(flows),
+        columns=tuple(tuple(map(Column.from_json, schema)) for schema in columns),
     )
 
 
@@ -733,3 +755,14 @@ def written_by(catalog: Catalog, task: Item) -> list[Item]:
     """All that a task writes, the output that leads first."""
     own = [] if task.outputs else [task]
     return [*own, *beside(catalog, task)]
+
+
+def items_as_of(catalog: Catalog, task: Item, number: int) -> list[Item]:
+    """A task by one of its definitions, and its outputs with the columns of that."""
+    then = task.at_revision(number)
+    found = next((r for r in task.revisions if r.number == then.revision), None)
+    outputs = catalog.outputs_of(task)
+    if found is None or not found.columns or not outputs:
+        return [then, *outputs]
+    pairs = zip(outputs, found.columns, strict=True)
+    return [then, *(replace(output, columns=columns) for output, columns in pairs)]

@@ -1,5 +1,7 @@
 """Runs the statements about objects: CREATE, DROP, ALTER, COMMENT, REFRESH, SHOW, VERIFY."""
 
+from dataclasses import astuple
+
 from ctsql.catalog.items import ObjectKind
 from ctsql.planner.binding.advice import advise
 from ctsql.planner.explain import explain
@@ -9,6 +11,7 @@ from ctsql.result import Result
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.functions import describe_functions, function_names
 from ctsql.runtime.statements.alter import Alteration
+from ctsql.runtime.statements.alter_table import COLUMNS, TableAlteration
 from ctsql.runtime.statements.alter_task import TaskAlteration
 from ctsql.runtime.statements.alter_view import set_view_options
 from ctsql.runtime.statements.create import Creation
@@ -38,6 +41,14 @@ def manage(names: Namespace, statement: st.Statement) -> Result:
         case st.VerifyView():
             frame = Verification(names).verify(statement)
             return Result.of_dataframe(frame, status_verb="VERIFY", convert=translate_spark_errors)
+        case st.AlterTable(plan=True):
+            effects = TableAlteration(names).plan(statement)
+            return rows((COLUMNS, [astuple(e) for e in effects]))
+        case st.AlterTable():
+            status, notices = TableAlteration(names).alter(statement)
+            made = Result.of_status(status)
+            made.notices = notices
+            return made
         case st.Explain():
             return _explain(Explanation(names), statement)
         case _ if reads_logs(statement):

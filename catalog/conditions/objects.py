@@ -4,12 +4,20 @@ from ctsql.catalog.error_classes import CatalogError, Condition
 
 OBJECTS: tuple[Condition, ...] = (
     Condition(
+        "ALTERED_MEANWHILE",
+        "40001",
+        CatalogError,
+        message='{kind} "{name}" was altered by another process meanwhile',
+        detail="{detail}",
+        hint="Run the statement again.",
+    ),
+    Condition(
         "COLUMNS_IN_USE",
         "2BP01",
         CatalogError,
         message='{kind} "{name}" cannot get other columns because other objects read it',
         detail="{dependants}",
-        hint="Keep its columns, or make one under another name and change its readers one by one.",
+        hint="{hint}",
     ),
     Condition(
         "DEPENDENT_OBJECTS",

@@ -21,10 +21,10 @@ _SPELLINGS = {
 }  # fmt: skip
 
 
-def _spell(type_: str) -> str:
+def spelled(type_: str) -> str:
     """A type as Spark spells it: columns keep theirs as it was typed. Texts of a size are texts.
 
-    >>> _spell("NUMERIC(12, 2)"), _spell("Integer"), _spell("VARCHAR(3)"), _spell("decimal")
+    >>> spelled("NUMERIC(12, 2)"), spelled("Integer"), spelled("VARCHAR(3)"), spelled("decimal")
     ('decimal(12,2)', 'int', 'string', 'decimal(10,0)')
     """
     plain = plain_type(type_)
@@ -49,7 +49,7 @@ def may_store(given: str, stored: str) -> bool:
     >>> may_store("double", "int"), may_store("int", "string"), may_store("string", "int")
     (True, True, False)
     """
-    source, target = _head(_spell(given)), _head(_spell(stored))
+    source, target = _head(spelled(given)), _head(spelled(stored))
     if source == target or target == "string":
         return True
     if target in _PLAIN and (source in _PLAIN or source == "string"):
@@ -67,7 +67,7 @@ def is_exact(given: str, stored: str) -> bool:
     >>> is_exact("decimal(12,2)", "decimal(10,2)"), is_exact("decimal(12,4)", "decimal(10,2)")
     (True, False)
     """
-    given, stored = _spell(given), _spell(stored)
+    given, stored = spelled(given), spelled(stored)
     source, target = _head(given), _head(stored)
     if source == target == "decimal":
         return _places(given) <= _places(stored)
@@ -88,7 +88,7 @@ def as_stored(value: SparkColumn, column: Column, given: str = "") -> SparkColum
             there is no other one: Spark would tell its place instead of the user's.
     """
     plain = plain_type(column.type)
-    fitted = value if "<" not in given and given == _spell(plain) else value.cast(plain)
+    fitted = value if "<" not in given and given == spelled(plain) else value.cast(plain)
     if plain != column.type:
         fitted = _fit(fitted, T.DataType.fromDDL(column.type), column)
     return fitted.alias(column.name, metadata=metadata_of(column.type))

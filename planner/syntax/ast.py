@@ -491,6 +491,75 @@ class RenameObject(Statement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AddColumns:
+    """ADD COLUMNS (name type [COMMENT 'text'], ...)."""
+
+    columns: tuple[ColumnDef, ...]
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedColumn:
+    """A column that is there, with its place in the text."""
+
+    name: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropColumns:
+    """DROP COLUMNS (name, ...)."""
+
+    columns: tuple[NamedColumn, ...]
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenameColumn:
+    """RENAME COLUMN name TO new."""
+
+    column: NamedColumn
+    new: NamedColumn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetypeColumn:
+    """ALTER COLUMN name TYPE type, which must be a wider one."""
+
+    column: NamedColumn
+    type: str
+    type_span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetNotNull:
+    """ALTER COLUMN name SET NOT NULL, or DROP NOT NULL."""
+
+    column: NamedColumn
+    not_null: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetDefault:
+    """ALTER COLUMN name SET DEFAULT value; None is DROP DEFAULT."""
+
+    column: NamedColumn
+    value: SqlText | None
+
+
+ColumnChange = AddColumns | DropColumns | RenameColumn | RetypeColumn | SetNotNull | SetDefault
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterTable(Statement):
+    """ALTER TABLE name <change of its columns>; with ``plan`` it is only said what that means."""
+
+    target: RelationRef
+    change: ColumnChange
+    plan: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeTask(Statement):
     """ALTER CONTINUAL TASK name RETRY, or SKIP: go on from the T at which it failed."""
 

@@ -330,9 +330,8 @@ class _MemoryTransaction(Transaction):
 
     def stage(self, rows: RowSet | DataFrame) -> list[StagedFile]:
         with translate_spark_errors():
-            made = part(
-                declare_as(_check_not_null(row_set(rows).frame, self.table), self.table.schema)
-            )
+            whole = _with_all(row_set(rows).frame, self.table.schema)
+            made = part(declare_as(_check_not_null(whole, self.table), self.table.schema))
         if not made.rows_count:
             return []
         self.table.staged_rows[made.name] = made
@@ -412,6 +411,12 @@ def part(rows: DataFrame) -> Kept:
         )
     )
     return Kept(name, kept, kept.count())
+
+
+def _with_all(rows: DataFrame, schema: StructType) -> DataFrame:
+    """Rows with all columns of a table; those that an older definition does not know are NULL."""
+    added = [f for f in schema.fields if f.name not in rows.columns]
+    return rows.select("*", *(F.lit(None).cast(f.dataType).alias(f.name) for f in added))
 
 
 def _check_not_null(rows: DataFrame, table: MemoryTable) -> DataFrame:

@@ -27,6 +27,9 @@ PROMISES = {
     "files_planned": "the record of a table that files come into names them, the table does not "
     "hold them: whoever looks next loads them",
     "files_loaded": "they are in the table: nobody loads them again",
+    "table_prepared": "ALTER TABLE has turned on what Delta needs for it: no column is changed yet",
+    "columns_added": "the table of a task's output has columns of a definition that is not in "
+    "force: NULL in all rows, and none of the output's own yet",
     "catalog_table_made": "a folder exists that no object owns: nobody sees it",
     "catalog_committed": "the object exists, its first contents are written on first use; "
     "a definition that ALTER adds waits for a T and is seen by nobody",

@@ -23,8 +23,8 @@ from ctsql.catalog.schemas import decimal_size
 
 PHYSICAL = "delta.columnMapping.physicalName"
 MODE = "delta.columnMapping.mode"
-_COUNTING = (PHYSICAL, "delta.columnMapping.id", "delta.typeChanges", "__CHAR_VARCHAR_TYPE_STRING",
-             "__COLLATIONS")  # fmt: skip
+_OF_VALUES = ("delta.typeChanges", "__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS")
+_COUNTING = (PHYSICAL, "delta.columnMapping.id", *_OF_VALUES)
 """The keys of a column's metadata that decide how it is read."""
 _PARTS = {"array": ("elementType",), "map": ("keyType", "valueType")}
 _INTEGERS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
@@ -105,7 +105,7 @@ class Reshaped:
 
     Attributes:
         other: existing rows have other values. untold: the type cannot represent the old values.
-        eased: of a wider type, or stored otherwise, with the same values.
+        eased: of a wider type, with the same values. moved: stored otherwise, of the same type.
     """
 
     gone: tuple[str, ...] = ()
@@ -113,8 +113,14 @@ class Reshaped:
     other: tuple[str, ...] = ()
     untold: tuple[str, ...] = ()
     eased: tuple[str, ...] = ()
+    moved: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
+        return self.changes_types or bool(self.moved)
+
+    @property
+    def changes_types(self) -> bool:
+        """Whether there are other columns, other values or other types."""
         return bool(self.gone or self.come or self.other or self.untold or self.eased)
 
     @property
@@ -151,7 +157,9 @@ def _difference(old: TableColumn, new: TableColumn, *, renamed: bool) -> str:
     if renamed:
         return "come"
     was = (_comparable(old.field), old.is_partition)
-    return "" if was == (_comparable(new.field), new.is_partition) else "eased"
+    if was == (_comparable(new.field), new.is_partition):
+        return ""
+    return "moved" if _meaning(old.field) == _meaning(new.field) else "eased"
 
 
 def fits(old: Any, new: Any) -> bool:
@@ -216,6 +224,12 @@ def _find_nested(struct: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mappin
 
 def _physical(column: Mapping[str, Any]) -> str:
     return str((column.get("metadata") or {}).get(PHYSICAL, column["name"]))
+
+
+def _meaning(field: Mapping[str, Any]) -> Any:
+    """The type of a column, with what is beside it about its values."""
+    metadata = field.get("metadata") or {}
+    return field["type"], {k: metadata.get(k) for k in _OF_VALUES}
 
 
 def _comparable(part: Any) -> Any:

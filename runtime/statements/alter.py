@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Catalog, Item, ObjectKind, beside
+from ctsql.catalog.items import Catalog, Item, ObjectKind, beside, was_dropped
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, fold
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import qualify
@@ -166,22 +166,28 @@ class Alteration(OnNames):
             )
         else:
             item = self.names.of_kind(statement.target, statement.kind)
-        changed = replace(item, comment=statement.comment)
-        if statement.column is not None:
-            wanted = fold(statement.column)
-            if all(fold(c.name) != wanted for c in item.columns):
-                raise error(
-                    "UNKNOWN_COLUMN",
-                    span=statement.target.span,
-                    column=statement.column,
-                    detail=f"Columns here: {', '.join(c.name for c in item.columns)}.",
-                )
+        wanted = None if statement.column is None else fold(statement.column)
+        if wanted is not None and all(fold(c.name) != wanted for c in item.columns):
+            raise error(
+                "UNKNOWN_COLUMN",
+                span=statement.target.span,
+                column=statement.column,
+                detail=f"Columns here: {', '.join(c.name for c in item.columns)}.",
+            )
+
+        def comment_on(current: Catalog) -> Catalog:
+            now = current.items.get(item.id)
+            if now is None:
+                raise was_dropped(item.name, "meanwhile", item.kind.value)
+            if wanted is None:
+                return current.with_item(replace(now, comment=statement.comment))
             columns = tuple(
                 replace(c, comment=statement.comment) if fold(c.name) == wanted else c
-                for c in item.columns
+                for c in now.columns
             )
-            changed = replace(item, columns=columns)
-        self.engine.catalog_store.change(lambda c: c.with_item(changed))
+            return current.with_item(replace(now, columns=columns))
+
+        self.engine.catalog_store.change(comment_on)
         self.engine.refresh_catalog()
         return "COMMENT"
 

@@ -8,7 +8,7 @@ from pyspark.sql import types as T
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import did_you_mean, fold, quote
-from ctsql.catalog.schemas import Column, same_columns
+from ctsql.catalog.schemas import Column, Schema, same_columns
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.binding import bind_task, qualify
 from ctsql.planner.lowering.type_names import type_name
@@ -24,9 +24,12 @@ from ctsql.runtime.statements.redefinition import (
     bind_task_state,
     cannot_replace,
     column_list,
+    shape_of,
 )
+from ctsql.runtime.warehouse.output_columns import check_takes
 
 DONE = "ALTER CONTINUAL TASK"
+_ELSEWHERE = "Make a task under another name, let its readers read that one, then drop this one."
 
 
 class TaskAlteration(Redefinition):
@@ -63,16 +66,19 @@ class TaskAlteration(Redefinition):
         """CREATE OR REPLACE of a task that is there; False when the statement says the same.
 
         Raises:
-            NOT_SUPPORTED: it has other inputs, columns or outputs, or its names are looked up in
-                another schema; nothing is changed.
+            NOT_SUPPORTED: it has other inputs or outputs, columns that are not those which are
+                there with others behind them, or its names are looked up in another schema;
+                nothing is changed.
         """
         item, old = self.definition(statement.target)
         self._check_same_shape(item, old, statement)
-        if _words(item, statement) == _words(item, old):
+        columns = self._check_columns(item, statement)
+        grown = item if item.outputs else replace(item, columns=columns[0])
+        if _words(grown, statement) == _words(item, old):
             return False
         _check_no_flows(item, statement.target.span)
-        text = splice(statement.span, column_list(item, statement)).text
-        self.redefine(item, Definition(text=text), body=statement.body)
+        text = splice(statement.span, column_list(grown, statement)).text
+        self.redefine(item, Definition(text=text), body=statement.body, columns=columns)
         return True
 
     def says_the_same(self, statement: st.CreateContinualTask) -> bool:
@@ -129,36 +135,55 @@ class TaskAlteration(Redefinition):
             names = (qualify(i.ref, schema) for i in statement.inputs)
             return sorted(found.id for n in names if (found := catalog.find(n)) is not None)
 
-        elsewhere = (
-            "Make a task under another name, let its readers read that one, then drop this one."
-        )
         if ids(new) != ids(old):
             raise cannot_replace(
                 new.inputs[0].ref.span,
                 "another input for a continual task that is there",
                 f'What "{item.name}" holds came from '
                 f"{', '.join(i.ref.span.text for i in old.inputs)}.",
-                elsewhere,
+                _ELSEWHERE,
             )
-        stored = catalog.outputs_of(item)
-        same = [qualify(o.target, schema) for o in new.outputs] == [o.name for o in stored]
-        if same:
-            binder = Namespace(self.engine, schema).binder()
-            fresh = [replace(o, columns=()) for o in stored]
-            made = bind_task(binder, new, replace(item, columns=()), fresh)
-            written = [o.columns for o in made.task.outputs] or [made.columns]
-            pairs = zip(stored or [item], written, strict=True)
-            same = all(
-                same_columns(_spelled(output.columns), _spelled(columns))
-                for output, columns in pairs
-            )
-        if not same:
+        made = [qualify(o.target, schema) for o in new.outputs]
+        if made != [o.name for o in catalog.outputs_of(item)]:
             raise cannot_replace(
                 new.target.span,
-                "other columns for a continual task that is there",
-                f"It writes {', '.join(_shape(o) for o in stored or [item])}.",
-                elsewhere,
+                "other outputs for a continual task that is there",
+                f"It writes {', '.join(shape_of(o) for o in self.outputs(item))}.",
+                _ELSEWHERE,
             )
+
+    def _check_columns(self, item: Item, new: st.CreateContinualTask) -> tuple[Schema, ...]:
+        """The columns of each output by a new definition, which may add some at the end."""
+        stored = self.outputs(item)
+        fresh = [replace(o, columns=()) for o in stored if item.outputs]
+        binder = Namespace(self.engine, item.search_schema).binder()
+        made = bind_task(binder, new, replace(item, columns=()), fresh).task
+        found = []
+        for output, written in zip(stored, made.written, strict=True):
+            kept, added = (
+                written.columns[: len(output.columns)],
+                written.columns[len(output.columns) :],
+            )
+            if not same_columns(_spelled(output.columns), _spelled(kept)):
+                raise cannot_replace(
+                    new.target.span,
+                    "other columns for a continual task that is there",
+                    f"It writes {shape_of(output)}. Columns may be added at the end.",
+                    _ELSEWHERE,
+                )
+            refused = next((c for c in added if not c.nullable), None)
+            if refused is not None:
+                raise cannot_replace(
+                    new.target.span,
+                    f'a NOT NULL column "{refused.name}" for a continual task that is there',
+                    f'Rows that "{output.name}" holds have NULL in it.',
+                    "Leave out NOT NULL, or make a task under another name.",
+                )
+            columns = (*output.columns, *added)
+            if added:
+                check_takes(self.engine.warehouse, output, columns)
+            found.append(columns)
+        return tuple(found)
 
 
 def _check_no_flows(item: Item, span: Span) -> None:
@@ -184,10 +209,6 @@ def _words(item: Item, statement: st.CreateContinualTask) -> list[str]:
 def _spelled(columns: Sequence[Column]) -> list[Column]:
     """Columns with their types in Spark's spelling."""
     return [replace(c, type=type_name(T.DataType.fromDDL(c.type))) for c in columns]
-
-
-def _shape(output: Item) -> str:
-    return f"{output.name} ({', '.join(c.ddl() for c in output.columns)})"
 
 
 def _options_edit(old: st.CreateContinualTask, options: list[st.Option]) -> st.Edit:

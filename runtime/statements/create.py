@@ -26,7 +26,7 @@ from ctsql.catalog.items import (
 )
 from ctsql.catalog.names import Name, fold
 from ctsql.catalog.refreshes import At, RefreshPart
-from ctsql.catalog.schemas import Column, same_columns
+from ctsql.catalog.schemas import Column, Schema, find, same_columns
 from ctsql.catalog.spans import Source, Span
 from ctsql.catalog.system_tables import is_system
 from ctsql.planner.binding import Bound, bind_task, qualify, refresh_parts
@@ -57,7 +57,12 @@ from ctsql.runtime.statements.output_tables import create_table_text
 from ctsql.runtime.statements.refresh_view import check_not_finished, refresh_view
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_clock, check_strict
-from ctsql.runtime.warehouse.replaced_views import table_schema
+from ctsql.runtime.warehouse.output_columns import ensure_columns
+from ctsql.runtime.warehouse.replaced_views import (
+    awaits_columns,
+    only_adds,
+    table_schema,
+)
 from ctsql.runtime.warehouse.table_checks import identified
 from ctsql.runtime.warehouse.watched_topics import check_topic_columns
 
@@ -248,14 +253,20 @@ class Creation(OnNames):
                 name=str(old.name),
                 detail="The new query reads it, directly or through other views.",
             )
-        if catalog.readers(old.id) and not same_columns(old.columns, new.columns):
+        if same_columns(old.columns, new.columns):
+            return
+        if old.kind is ObjectKind.MATERIALIZED_VIEW and only_adds(old.columns, new.columns):
+            return
+        if catalog.readers(old.id):
             names = ", ".join(str(i.name) for i in catalog.readers(old.id))
             raise error(
                 "COLUMNS_IN_USE",
                 span=span,
                 kind=old.kind.value,
                 name=str(old.name),
-                dependants=f"The new columns differ, and it is read by {names}.",
+                dependants=f"{_difference(old.columns, new.columns)} It is read by {names}.",
+                hint="Keep its columns, or make one under another name and change its readers one "
+                "by one.",
             )
 
     def _check_no_input(self, old: Item, span: Span) -> None:
@@ -319,12 +330,15 @@ class Creation(OnNames):
         bound = self.names.binder().bind_materialized_view(statement, old)
         check_clock(self.engine.warehouse, bound.view)
         check_strict(self.engine.warehouse, bound.view)
+        self._check_replacement(
+            self.engine.catalog,
+            old,
+            replace(old, columns=bound.columns, reads=bound.reads),
+            statement.target.span,
+        )
         begins_anew = refresh_parts(statement) is not None
-        if not same_columns(old.columns, bound.columns):
+        if not self._give_columns(old, bound.columns):
             begins_anew = True
-            # Raises, before any change, if no table can have such columns.
-            new = replace(old, columns=bound.columns)
-            self.engine.relations.table(old).begin().set_columns(table_schema(new))
         created = self.engine.mint_fresh() if begins_anew else 0
 
         def replace_view(current: Catalog) -> Catalog:
@@ -348,6 +362,27 @@ class Creation(OnNames):
         self.engine.refresh_catalog()
         refresh_view(self.engine, old, full=True, replaced=True)
         return "CREATE MATERIALIZED VIEW"
+
+    def _give_columns(self, old: Item, columns: Schema) -> bool:
+        """Give a view's table columns at its end; False if it is to be written anew, under others.
+
+        What it holds stays, with NULL in them, and so does its history. A table that was never
+        written by the definition which is known has none.
+
+        Raises the error of columns that no table can have, before any change.
+        """
+        warehouse = self.engine.warehouse
+        if awaits_columns(warehouse, old):
+            return False
+        if same_columns(old.columns, columns) or only_adds(old.columns, columns):
+            if same_columns(warehouse.relations.stored_columns(old), columns):
+                return True
+            nullable = tuple(replace(c, nullable=True) for c in columns)
+            ensure_columns(warehouse, old, nullable, exactly=True)
+            return True
+        new = replace(old, columns=columns)
+        self.engine.relations.table(old).begin().set_columns(table_schema(new))
+        return False
 
     def _still_there(self, current: Catalog, old: Item, bound: Bound) -> Item:
         """The object in the newest catalog.
@@ -455,9 +490,9 @@ class Creation(OnNames):
                     with translate_spark_errors():
                         engine.session.sql(create_table_text(output, has_vectors=has_vectors))
             faults.point("catalog_table_made")
-            engine.relations.use(engine.catalog.with_items(made))
+            engine.relations.add(made)
             made = [identified(engine.relations, i) for i in made]
-            engine.relations.use(engine.catalog.with_items(made))
+            engine.relations.add(made)
             engine.advance([item], now)
             self._register(*made)
 
@@ -507,6 +542,15 @@ def _complete(beside: Sequence[Item], task: Item, bound: Bound) -> list[Item]:
         replace(o, columns=columns.get(o.id, o.columns), reads=(owner,), created=task.created)
         for o in beside
     ]
+
+
+def _difference(old: Schema, new: Schema) -> str:
+    """What keeps columns from being others with more behind them: one sentence or two."""
+    gone = [c.name for c in old if find(new, c.name) is None]
+    other = [c for c in old if (n := find(new, c.name)) is not None and n.type != c.type]
+    told = [f"Column {name} would be gone." for name in gone]
+    told += [f"Column {c.name} would no longer be {c.type.upper()}." for c in other]
+    return " ".join(told) or "Its columns would be in another order; new ones come at the end."
 
 
 def check_refresh_times(statement: st.CreateMaterializedView, now_ms: int) -> None:

@@ -35,11 +35,13 @@ def dump(engine: Engine) -> list[tuple[str, str]]:
 
 def _text(engine: Engine, item: Item) -> str:
     definition = current_definition(engine, item)
+    changes = [f"ALTER TABLE {item.name.qualified()} {text};" for text in item.alterations]
     if not definition:
         definition = f"CREATE TABLE {item.name.qualified()} LOCATION {literal(item.location)}"
+        changes = []  # the table is there, with its columns
     if item.flows:
         definition = streaming_text(definition, item)
-    lines = [f"USE {quote(item.search_schema)};", f"{definition};"]
+    lines = [f"USE {quote(item.search_schema)};", f"{definition};", *changes]
     for named in (item, *beside(engine.catalog, item)):
         lines += _comments(named, definition)
     if engine.relations.is_suspended(item):

@@ -6,13 +6,17 @@ the catalog; bind it to a new T. A crash before the last step changes nothing: a
 a T never runs.
 
 If the old definition has failed at some T, the new one is in force from that T on.
+
+It may add columns at the end of the outputs: then the tables get them before the T is bound
+(:mod:`ctsql.runtime.warehouse.output_columns`).
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.catalog.errors import CtsqlError, DataError, error
-from ctsql.catalog.items import Catalog, Flow, Item, ObjectKind, Revision
+from ctsql.catalog.items import Catalog, Flow, Item, ObjectKind, Revision, items_as_of
+from ctsql.catalog.schemas import Schema
 from ctsql.catalog.spans import Source, Span
 from ctsql.catalog.times import TIME_MAX
 from ctsql.planner.binding import Bound, bind_task, definition_span
@@ -31,6 +35,7 @@ from ctsql.runtime.statements.output_tables import create_table_text
 from ctsql.runtime.statements.show import current_definition
 from ctsql.runtime.tasks.progress import complete_through, failure_of
 from ctsql.runtime.tasks.sink import TaskSink
+from ctsql.runtime.warehouse.output_columns import ensure_columns
 from ctsql.runtime.warehouse.table_checks import identified
 from ctsql.runtime.warehouse.timeline import TaskState
 
@@ -74,6 +79,7 @@ class Redefinition(OnNames):
         body: tuple[st.BodyStatement, ...] | None = None,
         over: int | None = None,
         gives_up: bool = False,
+        columns: tuple[Schema, ...] = (),
     ) -> int:
         """Put other definitions in force; returns the T from which the first one is.
 
@@ -83,18 +89,23 @@ class Redefinition(OnNames):
             body: the body in the user's own statement, so that errors point there.
             over: the number of the definition that must still be in force; None for any.
             gives_up: what a flow has failed to take in is left out.
+            columns: of each output by them; empty where they stay as they are.
 
         Raises:
             Overtaken: another definition than ``over`` is in force; nothing is changed.
+            ALTERED_MEANWHILE: one with other columns has come into force.
             NOT_SUPPORTED: a flow has failed to take in what was there, which would be lost.
         """
         engine = self.engine
         flows = engine.relations.current(item).flows
+        outputs = self.outputs(item)
+        columns = columns or tuple(o.columns for o in outputs)
         made: list[Revision] = []
         needs_quarantine = False
         for definition in definitions:
             statement = _parse(definition.text, item)
-            bound = self.bind(item, replace(statement, body=body) if body else statement)
+            typed = replace(statement, body=body) if body else statement
+            bound = self.bind(item, typed, columns)
             self.check_cycle(item, bound, statement.target.span)
             needs_quarantine = needs_quarantine or bound.task.has_quarantine
             made.append(
@@ -111,13 +122,17 @@ class Redefinition(OnNames):
             self._check_filled(item, failed_at)
         if needs_quarantine:
             self._add_quarantine(item, statement.target.span)
-        first = self._add(item, made)
+        first = self._add(item, made, columns)
+        for output, wanted in zip(outputs, columns, strict=True):
+            if wanted != output.columns:
+                ensure_columns(engine.warehouse, output, wanted)
         begin = 0
 
         def put_in_force(state: TaskState, now: int) -> TaskState:
             nonlocal begin
             if over is not None and state.revision_at(TIME_MAX) != over:
                 raise Overtaken
+            self._check_only_added(item, state, columns)
             begin = now if failed_at is None else failed_at
             added = ((begin + place, first + place) for place in range(len(made)))
             return replace(state, revisions=(*state.revisions, *added))
@@ -130,11 +145,44 @@ class Redefinition(OnNames):
         self.forget(item)
         return begin
 
-    def bind(self, item: Item, statement: st.CreateContinualTask) -> Bound:
-        """Bind a new definition of a task, its names as where the task was made."""
-        engine = self.engine
-        binder = Namespace(engine, item.search_schema).binder()
-        return bind_task(binder, statement, item, engine.catalog.outputs_of(item))
+    def outputs(self, item: Item) -> list[Item]:
+        """The objects that hold a task's rows, in order."""
+        return self.engine.catalog.outputs_of(item) or [item]
+
+    def bind(
+        self, item: Item, statement: st.CreateContinualTask, columns: tuple[Schema, ...] = ()
+    ) -> Bound:
+        """Bind a new definition of a task, its names as where the task was made.
+
+        Args:
+            columns: of each output; empty for those that they have.
+        """
+        binder = Namespace(self.engine, item.search_schema).binder()
+        outputs = self.outputs(item)
+        if columns:
+            pairs = zip(outputs, columns, strict=True)
+            outputs = [replace(output, columns=wanted) for output, wanted in pairs]
+        own = item if item.outputs else outputs[0]
+        return bind_task(binder, statement, own, outputs if item.outputs else [])
+
+    def _check_only_added(self, item: Item, state: TaskState, columns: tuple[Schema, ...]) -> None:
+        """Raise if another definition has come into force, with columns that are not among these.
+
+        The catalog is read again where it does not have that definition yet.
+        """
+        number = state.revision_at(TIME_MAX)
+        newest = self.engine.catalog_store.load()
+        if item.id not in newest.items:
+            return  # it was dropped, and nothing of it runs
+        then, *outputs = items_as_of(newest, newest.items[item.id], number)
+        for output, wanted in zip(outputs or [then], columns, strict=True):
+            if wanted[: len(output.columns)] != output.columns:
+                raise error(
+                    "ALTERED_MEANWHILE",
+                    kind=item.kind.value,
+                    name=str(item.name),
+                    detail=f"It writes {shape_of(output)} now.",
+                )
 
     def _check_filled(self, item: Item, failed_at: int) -> None:
         """Refuse to go on from the T at which a flow takes in what is there."""
@@ -185,7 +233,7 @@ class Redefinition(OnNames):
         with translate_spark_errors():
             engine.session.sql(create_table_text(made, has_vectors=True))
         faults.point("catalog_table_made")
-        engine.relations.use(engine.catalog.with_item(made))
+        engine.relations.add([made])
         made = identified(engine.relations, made)
 
         def add(current: Catalog) -> Catalog:
@@ -200,8 +248,11 @@ class Redefinition(OnNames):
             engine.gateway.forget(made.location)
             engine.gateway.delete_tree(made.location)
 
-    def _add(self, item: Item, made: Sequence[Revision]) -> int:
-        """Add definitions to the catalog, in order; returns the first one's number."""
+    def _add(self, item: Item, made: Sequence[Revision], columns: tuple[Schema, ...]) -> int:
+        """Add definitions to the catalog, in order; returns the first one's number.
+
+        Nobody sees them, or their columns, before one is in force.
+        """
         first = 0
 
         def add_revisions(current: Catalog) -> Catalog:
@@ -212,7 +263,14 @@ class Redefinition(OnNames):
             assert now is not None  # or get() has raised
             first = now.revision + 1
             *before, newest = [replace(r, number=first + r.number) for r in made]
-            return current.with_item(now.with_revisions(newest, (*now.revisions, *before)))
+            outputs = current.outputs_of(now) or [now]
+            known, stored = now.revisions, tuple(o.columns for o in outputs)
+            if stored != columns:
+                known = tuple(replace(r, columns=r.columns or stored) for r in known)
+            pairs = zip(outputs, columns, strict=True)
+            grown = current.with_items(replace(o, columns=wanted) for o, wanted in pairs)
+            own = grown.items[item.id]
+            return grown.with_item(own.with_revisions(newest, (*known, *before)))
 
         self.engine.catalog_store.change(add_revisions)
         self.engine.refresh_catalog()
@@ -238,6 +296,11 @@ class Redefinition(OnNames):
 
         engine.catalog_store.change(prune)
         engine.refresh_catalog()
+
+
+def shape_of(output: Item) -> str:
+    """An output with its columns, for messages."""
+    return f"{output.name} ({', '.join(c.ddl() for c in output.columns)})"
 
 
 def cannot_replace(span: Span, what: str, why: str, hint: str) -> CtsqlError:

@@ -284,7 +284,9 @@ def show_create(engine: LogReader, statement: st.ShowCreate, search_schema: str)
         raise item.wrong_kind(statement.kind.value, hint, ref.span)
     engine.timeline.refresh()  # for the definition of a task that is in force
     item = engine.relations.current(engine.refresh_catalog().items[item.id])
-    return ["name", "create_statement"], [(str(item.name), current_definition(engine, item))]
+    changes = [f"ALTER TABLE {item.name} {text}" for text in item.alterations]
+    text = ";\n".join([current_definition(engine, item), *changes])
+    return ["name", "create_statement"], [(str(item.name), text)]
 
 
 def current_definition(engine: LogReader, item: Item) -> str:

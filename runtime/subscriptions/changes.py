@@ -22,6 +22,7 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick, backtick_all, fold
 from ctsql.catalog.reserved_columns import DIFF, NUMBER, TIME
+from ctsql.catalog.schemas import Column as CatalogColumn
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering.store_assignment import is_exact
 from ctsql.planner.lowering.type_names import type_name
@@ -39,13 +40,16 @@ class Changes:
     """The changes of one object.
 
     Attributes:
-        columns: the object's at the start; those added later are not included.
+        columns: those that are delivered: the object's when who follows it began, and none that
+            were added later.
     """
 
-    def __init__(self, warehouse: Warehouse, item: Item) -> None:
+    def __init__(
+        self, warehouse: Warehouse, item: Item, columns: Sequence[CatalogColumn] | None = None
+    ) -> None:
         self.warehouse = warehouse
         self.item = item
-        self.columns = warehouse.relations.columns_now(item)
+        self.columns = warehouse.relations.columns_now(item) if columns is None else columns
         self._names = [c.name for c in self.columns]
 
     # ---- times
@@ -123,6 +127,7 @@ class Changes:
         assert not isinstance(rows, Declined)  # ctsql named the files
         times = F.array(*(F.lit(m.time).cast("bigint") for m in movements))
         time = F.element_at(times, F.col(NUMBER) + 1).alias(TIME)
+        rows = self._with_added(rows, movements[-1])
         return rows.select(time, *backtick_all(self._names), F.lit(1).alias(DIFF))
 
     def _read_feed(self, movements: Sequence[Movement]) -> DataFrame:
@@ -130,6 +135,7 @@ class Changes:
         table = self.warehouse.relations.table(self.item)
         at = [(v, m.time) for m in movements for v in m.versions]
         rows = table.change_rows(movements[0].before + 1, movements[-1].version)
+        rows = self._with_added(rows, movements[-1])
         session = self.warehouse.gateway.session
         known = session.createDataFrame(at, f"_commit_version BIGINT, {TIME} BIGINT")
         return rows.join(F.broadcast(known), "_commit_version").select(
@@ -178,9 +184,15 @@ class Changes:
     def _change_rows(self, movement: Movement) -> DataFrame:
         warehouse, item = self.warehouse, self.item
         if warehouse.versions.change_of(item, movement, self._names) is Change.APPEND:
-            return self._with_diff(added_rows(warehouse.relations.table(item), movement), 1)
+            rows = added_rows(warehouse.relations.table(item), movement)
+            return self._with_diff(self._with_added(rows, movement), 1)
         rows = warehouse.versions.change_rows(item, movement, self._names)
+        rows = self._with_added(rows, movement)
         return rows.select(*self._columns_as_asked(rows), self._sign())
+
+    def _with_added(self, rows: DataFrame, movement: Movement) -> DataFrame:
+        """The rows of a movement, with the columns that were added after it."""
+        return self.warehouse.versions.as_now(self.item, rows, movement.version)
 
     def _sign(self) -> Column:
         is_insert = F.col("_change_type").isin("insert", "update_postimage")

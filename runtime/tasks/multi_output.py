@@ -109,6 +109,11 @@ class OutputBatches:
         yield self._lead
 
     @property
+    def versions_read(self) -> dict[str, int]:
+        """By id, of the outputs that do not hold T, the versions that their batches build on."""
+        return {p.object_id: p.batch.version_read for p in self.waiting}
+
+    @property
     def has_rows(self) -> bool:
         """Is there anything to write at T, or is any of it in already?"""
         return len(self._others) + 1 < len(self.read) or any(p.has_rows for p in self.waiting)

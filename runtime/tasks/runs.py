@@ -171,6 +171,10 @@ class RunInputs:
         counted = self.counted(object_id, movement)
         if counted == 0:
             return None
+        if movement.version != SNAPSHOT and warehouse.versions.only_loses_columns(
+            item, movement, self.columns[object_id]
+        ):
+            return None
         nothing = partial(self._nothing, object_id)
         is_small = counted is not None and counted <= DRIVER_ROWS_MAX
         if movement.version == SNAPSHOT:

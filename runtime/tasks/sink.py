@@ -73,6 +73,7 @@ from ctsql.runtime.tasks.run_batching import RUNS_MAX, RUNS_MIN, may_run_togethe
 from ctsql.runtime.tasks.runs import Run, RunInputs, due_runs
 from ctsql.runtime.tasks.sink_state import SinkState
 from ctsql.runtime.warehouse.advance_context import UNATTENDED, AdvanceContext
+from ctsql.runtime.warehouse.output_columns import begins_with, ensure_columns
 from ctsql.runtime.warehouse.sink_decisions import Wait, Write
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
@@ -165,6 +166,9 @@ class TaskSink:
         batch = self.output.open(upper) if is_due else None
         if not isinstance(batch, Batch):
             return None
+        if not self._fit(runs[0].time, {self.item.id: batch.version_read}):
+            batch.discard()
+            return self._write_together(run)
         last = runs[-1].time
         meter = self.warehouse.queries.meter()
         phases = Phases(meter.ms)
@@ -195,6 +199,9 @@ class TaskSink:
                 return self.output.upper, True  # a rival wrote it
             batches = OutputBatches.open(self.warehouse, self.item, time, self.context)
             if batches is None:
+                continue
+            if not self._fit(time, batches.versions_read):
+                batches.discard()
                 continue
             meter = self.warehouse.queries.meter()
             phases = Phases(meter.ms)
@@ -286,6 +293,26 @@ class TaskSink:
         finally:
             batches.discard()
         return None
+
+    def _fit(self, time: int, versions: Mapping[str, int]) -> bool:
+        """Whether outputs have, at the versions that batches build on, the columns in force at T.
+
+        Otherwise they are given them, and are to be opened again (G1 of
+        :mod:`ctsql.runtime.warehouse.output_columns`).
+        """
+        relations = self.warehouse.relations
+        then, plan = relations.in_force(self.item, time)
+        fits = True
+        for written in plan.written if then.revision else ():
+            item = relations.item(written.object_id)
+            version = versions.get(item.id)
+            if version is None:
+                continue
+            schema = relations.table(item).metadata_at(version).schema_text
+            if not begins_with(schema, written.columns):
+                ensure_columns(self.warehouse, item, written.columns)
+                fits = False
+        return fits
 
     def _failed(self, run: Run, problem: CtsqlError) -> int:
         """Go past a time that fails, or record why and raise it; gives the upper after it."""

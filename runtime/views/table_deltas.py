@@ -88,10 +88,10 @@ def find_move(
         if problem.condition != "HISTORY_LOST":
             raise
         return Fallback("HISTORY_LOST", f"{item.name}: {problem.detail}")
-    is_source = item.kind is ObjectKind.TABLE
-    if shape or (
-        not is_source and kind is not Change.NONE and any(c.changes_schema for c in commits)
-    ):
+    is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
+    if kind is Change.NONE and not shape.changes_types:
+        return None  # columns are stored otherwise, and no row has changed
+    if shape or (is_view and kind is not Change.NONE and any(c.changes_schema for c in commits)):
         return Fallback("SCHEMA_CHANGED", f"{item.name}")
     if kind is Change.NONE:
         return None

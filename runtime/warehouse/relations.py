@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.items import Catalog, Item, ObjectKind, items_as_of
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.times import TIME_MAX
 from ctsql.planner.binding import Bound, bind_stored
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 class Relations:
     """Tables, write handles and bound definitions by object; kept until the catalog changes.
 
+    Attributes:
+        catalog: as last looked at. A task's outputs have the columns of the definition in force,
+            which may be an older one than the newest.
+
     Also views' change plans, by object id, with what they were made for, and the write handles
     of their state tables, by location.
     """
@@ -33,6 +38,7 @@ class Relations:
         self.gateway = gateway
         self.timeline = timeline
         self.catalog: Catalog = Catalog.of(())
+        self._newest = self.catalog
         self._outputs: dict[str, Output] = {}
         self._bound: dict[tuple[str, int], Bound] = {}
         self._columns: dict[str, tuple[str, tuple[Column, ...]]] = {}
@@ -41,12 +47,32 @@ class Relations:
 
     def use(self, catalog: Catalog) -> None:
         """Go on with another catalog."""
+        self._newest = catalog
+        catalog = self._as_in_force(catalog)
         for object_id in set(self._outputs) - set(catalog.items):
             del self._outputs[object_id]
         changed = [i for i in catalog if self.catalog.items.get(i.id) != i]
         if changed or len(catalog.items) != len(self.catalog.items):
             self._bound.clear()
         self.catalog = catalog
+
+    def add(self, items: Iterable[Item]) -> None:
+        """Go on with objects that no catalog has yet."""
+        self.use(self._newest.with_items(items))
+
+    def _as_in_force(self, catalog: Catalog) -> Catalog:
+        """Give outputs of tasks the columns by which they are written now.
+
+        A definition is in the catalog before the timeline puts it in force; so both change at once.
+        """
+        grown = [i for i in catalog if any(r.columns for r in i.earlier)]
+        if grown and self.timeline.read_to < 0:
+            self.timeline.refresh()
+        for task in grown:
+            number = self.timeline.task(task.id).revision_at(TIME_MAX)
+            then, *outputs = items_as_of(catalog, task, number)
+            catalog = catalog.with_items([replace(task, columns=then.columns), *outputs])
+        return catalog
 
     def item(self, object_id: str) -> Item:
         """The object of an id; raises STORED_DATA_INVALID where the catalog cannot be read."""
@@ -91,7 +117,11 @@ class Relations:
     def _bound_as(self, item: Item) -> Bound:
         found = self._bound.get((item.id, item.revision))
         if found is None:
-            found = self._bound[item.id, item.revision] = bind_stored(item, self.catalog)
+            catalog = self.catalog
+            if item.outputs:
+                newest = self._newest.items.get(item.id, item)
+                catalog = catalog.with_items(items_as_of(self._newest, newest, item.revision)[1:])
+            found = self._bound[item.id, item.revision] = bind_stored(item, catalog)
         return found
 
     def readable(self, ids: Iterable[str] | None = None) -> set[str]:
@@ -129,7 +159,7 @@ class Relations:
 
     def _at_revision(self, item: Item, number: int) -> Item:
         """A task with one of its definitions, by the newest catalog that was looked at."""
-        newest = self.catalog.items.get(item.id, item)
+        newest = self._newest.items.get(item.id, item)
         if number > newest.revision:
             raise error(
                 "INTERNAL_ERROR",

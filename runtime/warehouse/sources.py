@@ -154,7 +154,9 @@ class StoredSources:
         if version is None:
             return None
         table = self.warehouse.relations.table(item)
-        return table.locate_rows(version) if table.files(version) else None
+        if not table.files(version):
+            return None
+        return self.warehouse.versions.with_added(item, table.locate_rows(version), version)
 
     def stored_with_keys(self, lookup: KeyLookup, at: int) -> Found | None:
         """What the output holds of the keys of a change, if they are few."""

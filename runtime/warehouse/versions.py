@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import fold
-from ctsql.catalog.schemas import Column
+from ctsql.catalog.schemas import Column, plain_type
 from ctsql.runtime.log import table_changes
 from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.failures import Failure, find_error_at
@@ -99,12 +99,24 @@ class Versions:
     def reshaped(
         self, item: Item, movement: Movement, columns: Collection[str] | None = None
     ) -> Reshaped:
-        """What a movement changes of all or some columns of a table; nothing of an output's."""
-        if item.kind is not ObjectKind.TABLE or movement.before < 0:
+        """What a movement changes of all or some columns of a table; nothing of a view's."""
+        is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
+        follows = item.kind is ObjectKind.TABLE or (not is_view and self._may_have_grown(item))
+        if not follows or movement.before < 0:
             return Reshaped()
         table = self._relations.table(item)
         old, new = table.metadata_at(movement.before), table.metadata_at(movement.version)
         return Reshaped() if old is new else compare_columns(old, new, columns)
+
+    def only_loses_columns(self, item: Item, movement: Movement, columns: Collection[str]) -> bool:
+        """Whether a movement drops some of the columns, and changes nothing of the others.
+
+        Then no row has changed in what is left, which the log says without reading one.
+        """
+        shape = self.reshaped(item, movement, columns)
+        if not shape.gone or shape.other or shape.untold:
+            return False
+        return table_changes.change_of(self._relations.table(item), movement) is Change.NONE
 
     def present(self, item: Item, movement: Movement, columns: Collection[str]) -> list[str]:
         """Some columns, as far as a table has them after a movement."""
@@ -208,11 +220,44 @@ class Versions:
         """The rows of an object's table at a version, none at None; raises VIEW_FAILED."""
         table = self._relations.table(item)
         if version is None:
-            return table.frame_of(())
+            return self.with_added(item, table.frame_of(()), table.version())
         held = self.held_error(item, version)
         if held is not None:
             raise held.view_error(item)
-        return table.frame(self.settled(table, version))
+        version = self.settled(table, version)
+        return self.with_added(item, table.frame(version), version)
+
+    def _may_have_grown(self, item: Item) -> bool:
+        """Whether its table may have got columns: its task or the view had other definitions."""
+        match item.kind:
+            case ObjectKind.CONTINUAL_TASK:
+                task = item.id
+            case ObjectKind.TASK_OUTPUT:
+                task = item.owner
+            case ObjectKind.MATERIALIZED_VIEW:
+                return item.revision > 0
+            case _:
+                return False
+        return bool(self._timeline.task(task).revisions)
+
+    def with_added(self, item: Item, rows: "DataFrame", version: int) -> "DataFrame":
+        """Rows of an output read by a version, with the columns that were added since: NULL.
+
+        A view whose columns became others is not read by a version from before.
+        """
+        if not self._may_have_grown(item):
+            return rows
+        there = list(self._relations.table(item).metadata_at(version).columns)
+        added = [c for c in item.columns if fold(c.name) not in there]
+        is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
+        if is_view and there != [fold(c.name) for c in item.columns[: len(there)]]:
+            return rows
+        if not added:
+            return rows
+        from pyspark.sql import functions as F  # imports Spark
+
+        nulls = (F.lit(None).cast(plain_type(c.type)).alias(c.name) for c in added)
+        return rows.select("*", *nulls)
 
     def nothing_at(self, item: Item, at: int) -> "DataFrame":
         """No rows, under the columns that an object has as of T."""
@@ -220,16 +265,20 @@ class Versions:
 
     def contents_as_now(self, item: Item, at: int) -> "DataFrame":
         """As :meth:`contents_at`, with the columns that a table has got since: NULL, or renamed."""
-        from ctsql.runtime.delta.reshaping import fill  # imports Spark
-
         rows, version = self.contents_at(item, at), self._settled_at(item, at)
-        if version is None:
-            return rows
+        return rows if version is None else self.as_now(item, rows, version)
+
+    def as_now(self, item: Item, rows: "DataFrame", version: int) -> "DataFrame":
+        """Rows read by a version, with the columns that the object has got since."""
+        if item.kind is not ObjectKind.TABLE:
+            return self.with_added(item, rows, version)
         table = self._relations.table(item)
         old, new = table.metadata_at(version), table.metadata
-        return (
-            rows if new.columns.keys() <= old.columns.keys() else fill(rows, old, new, table.schema)
-        )
+        if new.columns.keys() <= old.columns.keys():
+            return rows
+        from ctsql.runtime.delta.reshaping import fill  # imports Spark
+
+        return fill(rows, old, new, table.schema)
 
     def contents_at(self, item: Item, at: int) -> "DataFrame":
         """The rows of an object's table as of T, none before the first; raises VIEW_FAILED."""
@@ -237,9 +286,11 @@ class Versions:
         rows = self.contents(item, stored.version)
         if stored.shared is None:
             return rows
-        return rows.unionByName(
-            self._relations.table(item).added_rows([stored.shared], range(at + 1))
-        )
+        added = self._relations.table(item).added_rows([stored.shared], range(at + 1))
+        if not self._may_have_grown(item):
+            return rows.unionByName(added)
+        added = self.with_added(item, added, stored.shared)
+        return rows.unionByName(added, allowMissingColumns=True)
 
     def settled(self, table: "DeltaTable", version: int) -> int:
         """The newest version with the same rows: compaction may have replaced the files."""

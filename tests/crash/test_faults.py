@@ -22,6 +22,8 @@ STATE_COMMITTED = "state_committed"
 """Only a view with a state table comes there: tests/spark/views/test_state_tables.py."""
 OF_FILES = ("files_planned", "files_loaded")
 """Only a table that files come into comes there: test_watched_files_killed.py."""
+OF_COLUMNS = ("columns_added", "table_prepared")
+"""Only where columns are changed: test_task_columns, test_columns_added, test_alter_table."""
 EACH_TIME = ("output_committed", "timeline_committed")
 """The simulation is killed anywhere in every run; what is slow here is the process around it."""
 SET_UP = [
@@ -58,7 +60,7 @@ AGAIN = [
     [
         pytest.param(p, marks=[] if p in EACH_TIME else [pytest.mark.slow])
         for p in POINTS
-        if p not in (HALFWAY, STATE_COMMITTED, *OF_FILES)
+        if p not in (HALFWAY, STATE_COMMITTED, *OF_FILES, *OF_COLUMNS)
     ],
 )
 def test_killed_at(point: str, warehouse: Path, connect: Callable[[], Connection]) -> None:

@@ -96,7 +96,7 @@ def _column(
         elif cursor.accept("COMMENT"):
             comment = cursor.string("the comment in quotes").text
         elif defaults and cursor.accept("DEFAULT"):
-            default = _default(cursor)
+            default = read_default(cursor)
         elif cursor.upper() in (*_LATER, "DEFAULT"):
             raise not_yet(cursor.here, f"{cursor.upper()} in a column list")
         elif typed and cursor.accept("NULL"):
@@ -121,7 +121,14 @@ def _begins_constraint(cursor: Cursor) -> bool:
     return cursor.upper() in ("CONSTRAINT", "CHECK", "UNIQUE", "REFERENCES", "PRIMARY")
 
 
-def _default(cursor: Cursor) -> SqlText:
+def read_type(cursor: Cursor, name: Token) -> tuple[str, Span]:
+    """Read the type of a column, to the end; in Spark's spelling, with its place."""
+    start = cursor.position
+    text = _type(cursor, name)
+    return text, span_of(cursor.tokens[start : cursor.position])
+
+
+def read_default(cursor: Cursor) -> SqlText:
     """The value behind DEFAULT; it ends where NOT NULL, COMMENT or a constraint begins."""
     rest = cursor.rest
     ends = (i for i, _ in tk.at_depth_0(rest) if tk.words_are(rest, i, "NOT", "NULL"))

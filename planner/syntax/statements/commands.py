@@ -1,13 +1,15 @@
 """Reads the statements about objects and settings: DROP, ALTER, COMMENT, SHOW, SET and so on."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.refreshes import parse_interval
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
+from ctsql.planner.syntax.statements.alter_table import read_column_change
 from ctsql.planner.syntax.statements.alters import (
     read_alter_table,
     read_alter_task,
@@ -96,8 +98,12 @@ def _alter(cursor: Cursor) -> st.Statement:
     target = cursor.relation("the name of what to alter")
     if cursor.at("APPLY", "REPLACEMENT"):
         raise not_yet(cursor.here, "APPLY REPLACEMENT")
-    if cursor.at("RENAME", "COLUMN"):
-        raise not_yet(cursor.here, "ALTER ... RENAME COLUMN")
+    if kind is ObjectKind.TABLE:
+        change = read_column_change(cursor)
+        if change is not None:
+            return st.AlterTable(span=cursor.span, target=target, change=change)
+    elif cursor.upper() in ("ADD", "DROP", "ALTER") or cursor.at("RENAME", "COLUMN"):
+        raise _columns_of_output(cursor, kind, target)
     if kind is ObjectKind.CONTINUAL_TASK:
         changed = read_alter_task(cursor, target)
         if changed is not None:
@@ -117,6 +123,27 @@ def _alter(cursor: Cursor) -> st.Statement:
     new = cursor.relation("the new name")
     cursor.end()
     return st.RenameObject(span=cursor.span, kind=kind, target=target, new=new)
+
+
+def _columns_of_output(cursor: Cursor, kind: ObjectKind, target: st.RelationRef) -> CtsqlError:
+    """NOT_SUPPORTED; the caller raises it."""
+    return not_supported(
+        cursor.here,
+        f"ALTER {kind.keyword} ... {cursor.upper()} COLUMN",
+        why="Its definition says which columns it has.",
+        hint=f"Give it another one: CREATE OR REPLACE {kind.keyword} {target.span.text} ...",
+    )
+
+
+def _plan(cursor: Cursor) -> st.Statement:
+    start = cursor.position
+    cursor.expect("ALTER", "TABLE", hint="What is planned is ALTER TABLE.")
+    cursor.position = start + 1
+    made = _alter(cursor)
+    if not isinstance(made, st.AlterTable):
+        hint = "ADD, DROP, RENAME and ALTER COLUMN are planned."
+        raise not_supported(cursor.span, "PLAN of another change", hint=hint)
+    return replace(made, plan=True)
 
 
 def _comment(cursor: Cursor) -> st.Statement:
@@ -410,6 +437,7 @@ COMMANDS: dict[str, Callable[[Cursor], st.Statement]] = {
     "DESCRIBE": _describe,
     "DROP": _drop,
     "MAINTAIN": _maintain,
+    "PLAN": _plan,
     "REFRESH": _refresh,
     "RESET": _reset,
     "ROLLBACK": _transact,

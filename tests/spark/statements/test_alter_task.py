@@ -181,7 +181,9 @@ def test_or_replace_puts_another_definition_in_force(connect: Callable[[], Conne
         f"{made} ON INPUT g AS (INSERT INTO t SELECT k, 'new' AS s FROM g)",
         f"{made} ON INPUT f AS (INSERT INTO t SELECT k FROM f)",
         f"{made} (k BIGINT, s STRING) ON INPUT f AS (INSERT INTO t SELECT k, 'x' FROM f)",
-        f"{made} (k INT, s STRING, more INT) ON INPUT f AS (INSERT INTO t SELECT k, 'x', 1 FROM f)",
+        f"{made} (k INT, more INT, s STRING) ON INPUT f AS (INSERT INTO t SELECT k, 1, 'x' FROM f)",
+        f"{made} (k INT, s STRING, more INT NOT NULL) ON INPUT f AS"
+        " (INSERT INTO t SELECT k, 'x', 1 FROM f)",
         f"{made} OUTPUTS (a (k INT), b (k INT)) ON INPUT f AS (INSERT INTO a SELECT k FROM f)",
         "USE other; CREATE OR REPLACE CONTINUAL TASK default.t ON INPUT default.f AS"
         " (INSERT INTO default.t SELECT k, 'x' AS s FROM default.f)",

@@ -1,0 +1,329 @@
+"""ALTER TABLE: columns of a table of ctsql's own; PLAN ALTER TABLE says what that means.
+
+Spark's ALTER TABLE changes them, under the table's commit lock as any other commit. Before it every
+reader is asked: its definition is analysed by Spark over the columns as they would be. What it
+would then fail with is what it does fail with when a foreign writer changes the table
+(docs/decisions/0065-rows-by-their-own-version.md); here it is refused before.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.items import Catalog, Item, KafkaSource, ObjectKind, was_dropped
+from ctsql.catalog.names import backtick, fold
+from ctsql.catalog.schemas import Column, Schema, names, signature
+from ctsql.catalog.spans import Span
+from ctsql.planner.binding import Binder, bind_task
+from ctsql.planner.binding.definitions import definition_of
+from ctsql.planner.lowering.store_assignment import is_exact
+from ctsql.planner.syntax import ast as st
+from ctsql.runtime.delta.table import DeltaTable
+from ctsql.runtime.log import fault_points as faults
+from ctsql.runtime.log.protocol import Conflict
+from ctsql.runtime.spark.analyzer import SparkAnalyst
+from ctsql.runtime.spark.errors import conflict_errors, translate_spark_errors
+from ctsql.runtime.statements.altered_columns import (
+    Feature,
+    altered,
+    delta_text,
+    features,
+    not_null_schema,
+    without,
+)
+from ctsql.runtime.statements.dml import target_table
+from ctsql.runtime.statements.name_resolution import OnNames
+from ctsql.runtime.warehouse.multi_table_commit import alone
+from ctsql.runtime.warehouse.watched_topics import check_topic_columns
+
+GOES_ON, CHANGES, BREAKS = "goes on", "changes", "breaks"
+COLUMNS = ["object", "kind", "effect", "detail", "what to do"]
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a change means for an object: one of the words above, why, and what to do."""
+
+    name: str
+    kind: str
+    effect: str
+    detail: str
+    action: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Analysed:
+    """A definition over some columns: the columns of its rows, or what it fails with."""
+
+    columns: Schema = ()
+    problem: CtsqlError | None = None
+
+    @property
+    def rows(self) -> object:
+        """Equal where the rows are of the same columns, or it fails likewise."""
+        return self.problem and self.problem.message, signature(self.columns)
+
+
+class TableAlteration(OnNames):
+    """ALTER TABLE ... ADD, DROP, RENAME and ALTER COLUMN."""
+
+    def plan(self, statement: st.AlterTable) -> list[Effect]:
+        """What the change means for the table and for each reader; nothing is written."""
+        item = self._table(statement)
+        columns = self.engine.relations.columns_now(item)
+        after = altered(columns, statement.change)
+        table = self.engine.relations.table(item)
+        needed = features(statement.change, table.configuration())
+        told = " ".join(f"{f.notice[:1].upper()}{f.notice[1:]}" for f in needed)
+        shape = f"Its columns are then {', '.join(c.ddl() for c in after)}."
+        is_same = after == columns and not isinstance(statement.change, st.SetDefault)
+        own = Effect(
+            str(item.name),
+            item.kind.value,
+            GOES_ON if is_same else CHANGES,
+            "Its columns are so already." if is_same else f"{shape} {told}".strip(),
+        )
+        return [own, *self._effects(item, statement.change, columns, after)]
+
+    def alter(self, statement: st.AlterTable) -> tuple[str, list[str]]:
+        """Change the columns; returns the status line, and notices.
+
+        Raises:
+            COLUMNS_IN_USE: a task, a view or a named subscription would fail. ALTERED_MEANWHILE.
+        """
+        engine, change = self.engine, statement.change
+        item = self._table(statement)
+        columns = engine.relations.columns_now(item)
+        after = altered(columns, change)
+        if after == columns and not isinstance(change, st.SetDefault):
+            return "ALTER TABLE (unchanged)", []
+        known = engine.refresh_catalog()
+        self._check_readers(item, statement, columns, after)
+        table = engine.relations.table(item)
+        needed = features(change, table.configuration())
+        with alone(engine.timeline, item, engine.mint) as location, engine.leaving_intents():
+            if engine.refresh_catalog() is not known:
+                self._check_readers(item, statement, columns, after)
+            if engine.relations.columns_now(item) != columns:
+                raise _altered_meanwhile(item)
+            self._commit(item, location, change, needed)
+        faults.point("source_committed")
+        self._note(item, statement)
+        engine.mint()
+        return "ALTER TABLE", [f'table "{item.name}": {feature.notice}' for feature in needed]
+
+    def _note(self, item: Item, statement: st.AlterTable) -> None:
+        """Write the columns into the catalog, and the change, which makes them again in a dump."""
+        stored = self.engine.relations.columns_now(item)
+        source = statement.span.source
+        text = Span(source, statement.target.span.stop, statement.span.stop).text.strip(" ;\n")
+
+        def noted(current: Catalog) -> Catalog:
+            now = current.items.get(item.id)
+            if now is None:
+                raise was_dropped(item.name, "meanwhile", item.kind.value)
+            comments = {fold(c.name): c.comment for c in now.columns}
+            if isinstance(statement.change, st.RenameColumn):
+                old, new = statement.change.column.name, statement.change.new.name
+                comments[fold(new)] = comments.pop(fold(old), None)
+            columns = tuple(
+                replace(c, comment=comments.get(fold(c.name), c.comment)) for c in stored
+            )
+            alterations = (*now.alterations, text)
+            return current.with_item(replace(now, columns=columns, alterations=alterations))
+
+        self.engine.catalog_store.change(noted)
+        self.engine.refresh_catalog()
+
+    def _table(self, statement: st.AlterTable) -> Item:
+        return target_table(self.engine, statement.target, self.names.search_schema)
+
+    def _commit(
+        self, item: Item, location: str, change: st.ColumnChange, needed: Sequence[Feature]
+    ) -> None:
+        session, name = self.engine.session, f"delta.`{location}`"
+        table = self.engine.relations.table(item)
+        try:
+            with translate_spark_errors():
+                if needed:
+                    told = ", ".join(f"'{f.name}' = '{f.value}'" for f in needed)
+                    session.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({told})")
+                    faults.point("table_prepared")
+                if isinstance(change, st.SetNotNull) and change.not_null:
+                    _set_not_null(table, change)
+                else:
+                    columns = self.engine.relations.columns_now(item)
+                    session.sql(delta_text(name, change, columns))
+        except conflict_errors() as problem:
+            raise _altered_meanwhile(item) from problem
+        except Conflict as problem:
+            raise _altered_meanwhile(item) from problem
+
+    # ---- readers
+
+    def _check_readers(
+        self, item: Item, statement: st.AlterTable, columns: Schema, after: Schema
+    ) -> None:
+        effects = self._effects(item, statement.change, columns, after)
+        broken = [e for e in effects if e.effect == BREAKS]
+        if broken:
+            raise error(
+                "COLUMNS_IN_USE",
+                span=statement.span,
+                kind="table",
+                name=str(item.name),
+                dependants=" ".join(f"{e.kind.capitalize()} {e.name}: {e.detail}" for e in broken),
+                hint=broken[0].action,
+            )
+
+    def _effects(
+        self, item: Item, change: st.ColumnChange, columns: Schema, after: Schema
+    ) -> list[Effect]:
+        """What a change means for each object that reads the table, directly or by plain views."""
+        catalog = self.engine.catalog
+        found = [self._feed(item, after)] if item.feed is not None else []
+        if columns == after:
+            return found  # a default is for those who write
+        readers = _readers(catalog, item)
+        effects = {r.id: self._effect(r, item, change, columns, after) for r in readers}
+        found += effects.values()
+        for followed in (item, *(r for r in readers if r.kind is ObjectKind.VIEW)):
+            for subscription in catalog.subscribers(followed.id):
+                detail = "What it is given has the columns of its last connection until the next."
+                effect, action = GOES_ON, ""
+                known = effects.get(followed.id)
+                is_broken = known is not None and known.effect == BREAKS
+                loses = isinstance(change, st.DropColumns | st.RenameColumn) and known is None
+                if is_broken or loses:
+                    effect, detail = BREAKS, "It is given all columns, and would end there."
+                    action = f"Type first: DROP SUBSCRIPTION {subscription.name}"
+                found.append(Effect(subscription.name, "subscription", effect, detail, action))
+        return found
+
+    def _feed(self, item: Item, after: Schema) -> Effect:
+        if isinstance(item.feed, KafkaSource):
+            check_topic_columns(item.feed, after)
+            what, name = "messages", item.feed.topic
+        else:
+            assert item.feed is not None  # the caller looked
+            what, name = "files", item.feed.path
+        told = ", ".join(names(after))
+        return Effect(name, what, CHANGES, f"What comes from now on fills the columns {told}.")
+
+    def _effect(
+        self, reader: Item, table: Item, change: st.ColumnChange, columns: Schema, after: Schema
+    ) -> Effect:
+        name, kind = str(reader.name), reader.kind.value
+        before, then = (self._analyse(reader, table, c) for c in (columns, after))
+        if before.problem is not None:
+            told = f"It fails already: {before.problem.message}."
+            if then.problem is None:
+                return Effect(name, kind, CHANGES, f"{told} Then it does no longer.")
+            return Effect(name, kind, GOES_ON, told)
+        if then.problem is not None:
+            return Effect(name, kind, BREAKS, _sentence(then.problem), _replace_text(reader))
+        if isinstance(change, st.AddColumns):
+            detail = "It does not see the new column, SELECT * included."
+            return Effect(name, kind, GOES_ON, detail)
+        if self._analyse(reader, table, without(columns, change)).rows == before.rows:
+            return Effect(name, kind, GOES_ON, "It does not read the column.")
+        if len(then.columns) != len(before.columns):
+            detail = "Its SELECT * gives other columns then than it has."
+            return Effect(name, kind, BREAKS, detail, _replace_text(reader))
+        return _retyped(reader, change, then)
+
+    def _analyse(self, reader: Item, table: Item, columns: Schema) -> _Analysed:
+        """A reader's definition over a table of these columns."""
+        engine = self.engine
+        catalog, relations = engine.catalog, engine.relations
+
+        def columns_of(item: Item) -> tuple[Column, ...]:
+            return columns if item.id == table.id else relations.columns_now(item)
+
+        analyst = SparkAnalyst(engine.session, lambda i: columns_of(catalog.items[i]))
+        try:
+            current = relations.current(reader)
+            binder = Binder(
+                catalog, current.search_schema, analyst, reads=current.reads, columns_of=columns_of
+            )
+            match definition_of(current):
+                case st.CreateContinualTask() as task:
+                    bind_task(binder, task, current, catalog.outputs_of(current))
+                    return _Analysed(current.columns)
+                case st.CreateMaterializedView() as view:
+                    return _Analysed(binder.bind_materialized_view(view, current).columns)
+                case st.CreateView() as view:
+                    return _Analysed(binder.bind_view(view).columns)
+                case _:
+                    return _Analysed(current.columns)
+        except CtsqlError as problem:
+            return _Analysed(problem=problem)
+
+
+def _set_not_null(table: DeltaTable, change: st.SetNotNull) -> None:
+    """Delta has no statement for it: look at the rows of one version, and depend on them."""
+    column = change.column
+    txn = table.begin()
+    rows = table.frame(txn.version_read)
+    if not rows.where(rows[backtick(column.name)].isNull()).isEmpty():
+        raise error(
+            "NOT_SUPPORTED",
+            span=column.span,
+            what="NOT NULL for a column that holds NULL",
+            why="Rows that are there would not be allowed.",
+            hint=f"Type first: UPDATE ... SET {column.name} = ... WHERE {column.name} IS NULL",
+        )
+    txn.depend_on_all()
+    stored = table.metadata_at(txn.version_read).schema_text
+    txn.set_columns(not_null_schema(stored, column.name))
+    txn.commit(label="ctsql", epoch=0, metadata="{}")
+
+
+def _altered_meanwhile(item: Item) -> CtsqlError:
+    detail = "A writer of its folder committed at the same time."
+    return error("ALTERED_MEANWHILE", kind="table", name=str(item.name), detail=detail)
+
+
+def _readers(catalog: Catalog, table: Item) -> list[Item]:
+    """The tasks and views that read a table itself, or a plain view of it, nearest first."""
+    found: dict[str, Item] = {}
+    queue = [table.id]
+    while queue:
+        for reader in catalog.readers(queue.pop(0)):
+            if reader.kind is ObjectKind.TASK_OUTPUT or reader.id in found:
+                continue
+            found[reader.id] = reader
+            if reader.kind is ObjectKind.VIEW:
+                queue.append(reader.id)
+    return list(found.values())
+
+
+def _retyped(reader: Item, change: st.ColumnChange, then: _Analysed) -> Effect:
+    """A reader that reads a column whose type has become wider, or that may be NULL."""
+    name, kind = str(reader.name), reader.kind.value
+    pairs = zip(reader.columns, then.columns, strict=True)
+    others = [(old, new) for old, new in pairs if old.type != new.type]
+    if reader.kind is ObjectKind.CONTINUAL_TASK and isinstance(change, st.RetypeColumn):
+        detail = "It reads the column. Where it stores it in a narrower one, a value that is too "
+        return Effect(name, kind, CHANGES, f"{detail}large is an error.")
+    if reader.kind is not ObjectKind.MATERIALIZED_VIEW or not others:
+        return Effect(name, kind, GOES_ON, "It reads the column, and gives what it gave.")
+    told = ", ".join(f"{old.name} {new.type.upper()}" for old, new in others)
+    kept = ", ".join(f"{old.name} {old.type.upper()}" for old, _ in others)
+    if not all(is_exact(new.type, old.type) for old, new in others):
+        detail = f"Its query gives {told} then, and it stores {kept}."
+        return Effect(name, kind, BREAKS, detail, _replace_text(reader))
+    detail = f"Its query gives {told} then. It goes on to store {kept}: a value that is too large "
+    detail += "is an error, and it is recomputed at each change."
+    action = f"For the wider type: CREATE OR REPLACE {reader.kind.keyword} {reader.name} ..."
+    return Effect(name, kind, CHANGES, detail, action)
+
+
+def _replace_text(reader: Item) -> str:
+    keyword = reader.kind.keyword
+    made = f"CREATE OR REPLACE {keyword} {reader.name} ..."
+    return f"Type first: {made} without the column, or drop it."
+
+
+def _sentence(problem: CtsqlError) -> str:
+    return f"{problem.message[:1].upper()}{problem.message[1:]}."

@@ -1,0 +1,214 @@
+"""What ALTER TABLE makes of a table's columns, and the statements by which Delta does it. Pure.
+
+Delta turns on what it needs only when asked to: column mapping to drop and rename columns without
+rewriting files, type widening, defaults. Each is a property of the table that stays, and each keeps
+older readers or writers out, so the user is told.
+
+Source: the Delta protocol, "Column Mapping", "Type Widening", "Default Columns".
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ctsql.catalog import schemas
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.names import backtick, fold
+from ctsql.catalog.schemas import Column, Schema
+from ctsql.planner.lowering.store_assignment import spelled
+from ctsql.planner.syntax import ast as st
+from ctsql.planner.syntax.tokens.rewrite import splice
+from ctsql.runtime.log.table_metadata import MODE, fits
+
+WIDENING = "delta.enableTypeWidening"
+DEFAULTS = "delta.feature.allowColumnDefaults"
+_IN_LOGS = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
+"""Names of types in a log, where they are others than in SQL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A property that a change needs, and what it means for others."""
+
+    name: str
+    value: str
+    notice: str
+
+
+_MAPPING = Feature(
+    MODE,
+    "name",
+    "column mapping is turned on for it, for good: files keep the names that their columns had. "
+    "Who reads its folder must know that (Delta reader version 2), and this process no longer "
+    "reads or writes few rows of it without Spark.",
+)
+_WIDENING = Feature(
+    WIDENING,
+    "true",
+    "type widening is turned on for it: who reads its folder must know that (Delta table feature "
+    "typeWidening).",
+)
+_DEFAULTS = Feature(
+    DEFAULTS,
+    "supported",
+    "defaults are turned on for it: who writes its folder must know them (Delta table feature "
+    "allowColumnDefaults).",
+)
+
+
+def altered(columns: Schema, change: st.ColumnChange) -> Schema:
+    """The columns after a change; the same ones where it leaves them as they are.
+
+    Raises:
+        UNKNOWN_COLUMN, DUPLICATE_COLUMN: of what it names. NOT_SUPPORTED: the last column, or a
+            type that is not wider.
+    """
+    match change:
+        case st.AddColumns():
+            return _added(columns, change)
+        case st.DropColumns():
+            return _dropped(columns, change)
+        case st.RenameColumn(column=old, new=new):
+            column = _find(columns, old)
+            taken = schemas.find(columns, new.name)
+            if taken is not None and taken != column:
+                raise error("DUPLICATE_COLUMN", span=new.span, column=new.name)
+            return _with(columns, column, replace(column, name=new.name))
+        case st.RetypeColumn(column=named):
+            column = _find(columns, named)
+            if not _widens(column.type, change.type):
+                raise _not_wider(column, change)
+            return _with(columns, column, replace(column, type=_spelled(change.type)))
+        case st.SetNotNull(column=named, not_null=not_null):
+            column = _find(columns, named)
+            return _with(columns, column, replace(column, nullable=not not_null))
+        case st.SetDefault(column=named):
+            _find(columns, named)
+            return columns
+
+
+def without(columns: Schema, change: st.ColumnChange) -> Schema:
+    """The columns without those that a change names: what reads them cannot do so then."""
+    match change:
+        case st.AddColumns():
+            return columns
+        case st.DropColumns():
+            names = {fold(c.name) for c in change.columns}
+        case _:
+            names = {fold(change.column.name)}
+    return tuple(c for c in columns if fold(c.name) not in names)
+
+
+def features(change: st.ColumnChange, has: Mapping[str, str]) -> list[Feature]:
+    """What is to be turned on first, by the properties that a table has."""
+    match change:
+        case st.DropColumns() | st.RenameColumn():
+            return [] if has.get(MODE, "none") != "none" else [_MAPPING]
+        case st.RetypeColumn():
+            return [] if has.get(WIDENING) == "true" else [_WIDENING]
+        case st.SetDefault(value=value) if value is not None:
+            return [] if DEFAULTS in has else [_DEFAULTS]
+        case _:
+            return []
+
+
+def delta_text(table: str, change: st.ColumnChange, columns: Schema) -> str:
+    """The statement of Delta's; SET NOT NULL has none.
+
+    Args:
+        table: as Spark names it. columns: those that it has.
+    """
+    start = f"ALTER TABLE {table}"
+    match change:
+        case st.AddColumns():
+            new = [c for c in _added(columns, change) if schemas.find(columns, c.name) is None]
+            return f"{start} ADD COLUMNS ({', '.join(c.ddl() for c in new)})"
+        case st.DropColumns():
+            gone = [c.name for c in columns if c not in _dropped(columns, change)]
+            return f"{start} DROP COLUMNS ({', '.join(map(backtick, gone))})"
+        case st.RenameColumn(column=old, new=new_name):
+            return f"{start} RENAME COLUMN {_name(columns, old)} TO {backtick(new_name.name)}"
+        case st.RetypeColumn(column=column, type=wider):
+            return f"{start} ALTER COLUMN {_name(columns, column)} TYPE {wider}"
+        case st.SetNotNull(column=column):
+            assert not change.not_null  # Delta has no statement for it
+            return f"{start} ALTER COLUMN {_name(columns, column)} DROP NOT NULL"
+        case st.SetDefault(column=column, value=value):
+            what = "DROP DEFAULT"
+            if value is not None:
+                what = f"SET DEFAULT {splice(value.span, value.edits).text}"
+            return f"{start} ALTER COLUMN {_name(columns, column)} {what}"
+
+
+def not_null_schema(schema: str, name: str) -> str:
+    """The schema of a log in which a column is NOT NULL."""
+    made = json.loads(schema)
+    for field in made["fields"]:
+        if fold(field["name"]) == fold(name):
+            field["nullable"] = False
+    return json.dumps(made)
+
+
+def _added(columns: Schema, change: st.AddColumns) -> Schema:
+    found = list(columns)
+    for new in change.columns:
+        if schemas.find(columns, new.name) is not None:
+            if change.if_not_exists:
+                continue
+            raise error("DUPLICATE_COLUMN", span=new.span, column=new.name)
+        assert new.type is not None  # the grammar asks for one
+        found.append(Column(new.name, _spelled(new.type), True, new.comment))
+    return tuple(found)
+
+
+def _dropped(columns: Schema, change: st.DropColumns) -> Schema:
+    gone = set()
+    for named in change.columns:
+        if schemas.find(columns, named.name) is not None or not change.if_exists:
+            gone.add(_find(columns, named).name)
+    left = tuple(c for c in columns if c.name not in gone)
+    if not left:
+        raise error(
+            "NOT_SUPPORTED",
+            span=change.columns[0].span,
+            what="dropping all columns of a table",
+            why="A row has a column at least.",
+            hint="Drop the table, or add another column first.",
+        )
+    return left
+
+
+def _find(columns: Sequence[Column], named: st.NamedColumn) -> Column:
+    return schemas.get(columns, named.name, span=named.span)
+
+
+def _name(columns: Sequence[Column], named: st.NamedColumn) -> str:
+    return backtick(_find(columns, named).name)
+
+
+def _with(columns: Schema, old: Column, new: Column) -> Schema:
+    return tuple(new if c is old else c for c in columns)
+
+
+def _spelled(type_: str) -> str:
+    """As Spark spells it; what is nested, CHAR and VARCHAR stay as typed."""
+    is_plain = "<" not in type_ and schemas.plain_type(type_) == type_
+    return spelled(type_) if is_plain else type_
+
+
+def _widens(old: str, new: str) -> bool:
+    if any("<" in t or schemas.plain_type(t) != t for t in (old, new)):
+        return False
+    before, after = (_IN_LOGS.get(t, t) for t in (spelled(old), spelled(new)))
+    return fits(before, after)
+
+
+def _not_wider(column: Column, change: st.RetypeColumn) -> CtsqlError:
+    return error(
+        "NOT_SUPPORTED",
+        span=change.type_span,
+        what=f"{column.type.upper()} AS {change.type.upper()} for a column that is there",
+        why=f'"{column.name}" may get a wider type, in which all of its values are what they were:'
+        " an integer a longer one, a decimal more digits, FLOAT DOUBLE.",
+        hint="Add another column, UPDATE it by CAST, and drop this one.",
+    )

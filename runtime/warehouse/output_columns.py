@@ -1,0 +1,95 @@
+"""Columns that an output gets at its end.
+
+CREATE OR REPLACE CONTINUAL TASK may add columns. Order of the change:
+
+    catalog:  the new definition, with its columns; nobody runs it, and nobody sees the columns
+    table:    one commit without rows and without an upper adds them: rows that are there have NULL
+    timeline: the definition is in force from a T on; with that commit the columns are the output's
+
+G1: rows are staged only where the table begins with the columns of the definition that is in force
+    at their T; otherwise it gets them first. So it does not matter which of several processes that
+    change a task at once had the last word about the table.
+G2: columns of definitions in force are only added to. What a table has beyond them no row was
+    written with, so another process may take it away, or give it another type.
+A materialized view gets columns at its end likewise: table, then catalog; the next T writes the
+difference, as for another query with the same columns (:mod:`ctsql.runtime.statements.create`).
+
+G3: an older definition, which still runs at Ts from before, writes rows without the new columns.
+"""
+
+import json
+from functools import lru_cache
+from typing import Any
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.items import Item
+from ctsql.catalog.names import fold
+from ctsql.catalog.schemas import Schema
+from ctsql.planner.lowering import fields_of
+from ctsql.runtime.log import fault_points as faults
+from ctsql.runtime.log.write_handle import Committed, UpperMismatch, disturbance_error
+from ctsql.runtime.warehouse.warehouse import Warehouse
+
+TRIES_MAX = 20
+SCHEMAS_CACHED_MAX = 256
+
+
+@lru_cache(maxsize=SCHEMAS_CACHED_MAX)
+def begins_with(schema: str, columns: Schema) -> bool:
+    """Whether a table, whose schema is as the log writes it, begins with these columns."""
+    stored, wanted = _fields(schema), _fields(fields_of(list(columns)).json())
+    return len(stored) >= len(wanted) and all(map(_is_same, stored, wanted))
+
+
+def schema_with(schema: str, columns: Schema) -> str:
+    """These columns as the log writes them; those that are there already stay as they are."""
+    stored = {fold(f["name"]): f for f in _fields(schema)}
+    wanted = _fields(fields_of(list(columns)).json())
+    fields = [
+        stored[name] if (name := fold(f["name"])) in stored and _is_same(stored[name], f) else f
+        for f in wanted
+    ]
+    return json.dumps({"type": "struct", "fields": fields})
+
+
+def check_takes(warehouse: Warehouse, item: Item, columns: Schema) -> None:
+    """Raise Delta's error if the table of an output cannot have such columns; changes nothing."""
+    table = warehouse.relations.table(item)
+    table.begin().set_columns(schema_with(table.schema_text(), columns))
+
+
+def ensure_columns(
+    warehouse: Warehouse, item: Item, columns: Schema, *, exactly: bool = False
+) -> None:
+    """Give the table of an output the columns, unless it begins with them, or has exactly them.
+
+    Raises:
+        READ_ONLY_MODE: it does not, and nothing can be written.
+    """
+    output, table = warehouse.relations.output(item), warehouse.relations.table(item)
+    for _ in range(TRIES_MAX):
+        schema = table.schema_text()
+        if begins_with(schema, columns) and not (exactly and len(_fields(schema)) > len(columns)):
+            return
+        if warehouse.gateway.read_only:
+            raise error("READ_ONLY_MODE", what=f'adding columns to "{item.name}"')
+        batch = output.open(output.fetch_recent_upper())
+        if isinstance(batch, UpperMismatch):
+            continue
+        assert batch.txn is not None  # it was opened here
+        stored = table.metadata_at(batch.version_read).schema_text
+        batch.txn.set_columns(schema_with(stored, columns))
+        names = [c.name for c in columns]
+        if isinstance(output.commit(batch, None, {"columns": names}), Committed):
+            faults.point("columns_added")
+            return
+    raise disturbance_error(f"{TRIES_MAX} tries to add columns to {item.name}")
+
+
+def _fields(schema: str) -> list[dict[str, Any]]:
+    fields: list[dict[str, Any]] = json.loads(schema)["fields"]
+    return fields
+
+
+def _is_same(stored: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    return fold(stored["name"]) == fold(wanted["name"]) and stored["type"] == wanted["type"]

@@ -1,0 +1,197 @@
+"""ALTER TABLE: who reads a column is told before, and who does not goes on without a rebuild."""
+
+import random
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ctsql.api import Connection, connect as open_connection
+from ctsql.catalog.errors import CtsqlError
+from ctsql.runtime.statements.dump import dump
+from tests.helpers.processes import Process
+from tests.scenarios.runner import assert_rows, expect_error
+
+pytestmark = pytest.mark.spark
+
+SET_UP = """
+CREATE TABLE t (k INT, v INT, w STRING);
+INSERT INTO t VALUES (1, 10, 'a'), (2, 20, 'b');
+CREATE MATERIALIZED VIEW counts AS SELECT k, count(*) AS n FROM t GROUP BY k;
+CREATE MATERIALIZED VIEW sums AS SELECT k, max(v) AS v FROM t GROUP BY k;
+CREATE VIEW plain AS SELECT k, w FROM t;
+CREATE CONTINUAL TASK keys ON INPUT t AS (INSERT INTO keys SELECT k FROM t);
+CREATE CONTINUAL TASK below ON INPUT keys AS (INSERT INTO below SELECT k + 1 AS k FROM keys);
+SELECT * FROM below
+"""
+
+
+def _rows(con: Connection, query: str, *wanted: tuple[object, ...]) -> None:
+    assert_rows(con.execute(query).fetchall(), wanted, query)
+
+
+def _told(con: Connection, change: str) -> dict[str, str]:
+    found = con.execute(f"PLAN ALTER TABLE t {change}")
+    return {row[0]: row[2] for row in found.fetchall()}
+
+
+def test_readers_are_asked(connect: Callable[[], Connection]) -> None:
+    """PLAN tells what ALTER does: what breaks a reader is refused by its name, nothing else."""
+    con, other = connect(), connect()
+    con.execute(SET_UP)
+    con.execute("SUBSCRIBE TO plain UP TO NOW AS 'r'").fetchall()
+    before = con.now()
+    assert _told(con, "DROP COLUMN v") == {
+        "t": "changes", "counts": "goes on", "sums": "breaks", "plain": "goes on",
+        "keys": "goes on", "r": "goes on",
+    }  # fmt: skip
+    assert _told(con, "RENAME COLUMN w TO x") == {
+        "t": "changes", "counts": "goes on", "sums": "goes on", "plain": "breaks",
+        "keys": "goes on", "r": "breaks",
+    }  # fmt: skip
+    assert _told(con, "ALTER v TYPE BIGINT")["sums"] == "changes"
+    refused = expect_error(con, "ALTER TABLE t DROP COLUMN v", "COLUMNS_IN_USE")
+    assert refused.detail == 'Materialized view sums: Column "v" does not exist.'
+    assert con.now() == before
+    con.execute("DROP MATERIALIZED VIEW sums PURGE")
+    made = con.execute("ALTER TABLE t DROP COLUMN v")
+    assert made.status == "ALTER TABLE"
+    assert "column mapping" in made.notices[0]
+    _rows(other, "SELECT * FROM t", (1, "a"), (2, "b"))
+    _rows(other, "SELECT * FROM counts", (1, 1), (2, 1))
+    other.execute("INSERT INTO t VALUES (2, 'c')")
+    _rows(con, "SELECT * FROM counts", (1, 1), (2, 2))
+    shown = "\n".join(line for (line,) in con.execute("EXPLAIN ANALYZE counts").fetchall())
+    assert "SCHEMA_CHANGED" not in shown, shown
+    assert "inserted 1 and deleted 1" in shown, shown
+    _rows(con, "SELECT * FROM below", (2,), (3,), (3,))
+    expect_error(con, f"SELECT v FROM t AS OF {before}", "UNKNOWN_COLUMN")
+    _rows(con, f"SELECT * FROM t AS OF {before}", (1, "a"), (2, "b"))
+    con.execute("ALTER TABLE t ADD COLUMN v STRING; INSERT INTO t VALUES (3, 'd', 'new')")
+    _rows(con, "SELECT * FROM t WHERE v IS NOT NULL", (3, "d", "new"))
+    _rows(con, f"SELECT * FROM t AS OF {before}", (1, "a", 10), (2, "b", 20))  # as it was then
+    told = other.execute("SUBSCRIBE TO plain UP TO NOW AS 'r'").fetchall()
+    assert_rows([row[1:] for row in told], [(1, 2, "c"), (1, 3, "d")], "told")
+    _rows(con, "VERIFY MATERIALIZED VIEW counts")
+
+
+def test_values_and_types(con: Connection) -> None:
+    """NOT NULL is looked at, types widen, defaults fill; outputs and transactions are refused."""
+    con.execute(SET_UP)
+    con.execute("INSERT INTO t VALUES (NULL, 1, 'n')")
+    refused = expect_error(con, "ALTER TABLE t ALTER k SET NOT NULL", "NOT_SUPPORTED")
+    assert "holds NULL" in refused.message
+    con.execute("DELETE FROM t WHERE k IS NULL; ALTER TABLE t ALTER k SET NOT NULL")
+    assert con.execute("ALTER TABLE t ALTER k SET NOT NULL").status == "ALTER TABLE (unchanged)"
+    with pytest.raises(CtsqlError, match="NULL"):
+        con.execute("INSERT INTO t VALUES (NULL, 1, 'n')")
+    con.execute("ALTER TABLE t ALTER k DROP NOT NULL; INSERT INTO t VALUES (NULL, 1, 'n')")
+    con.execute("ALTER TABLE t ALTER v TYPE BIGINT; INSERT INTO t VALUES (5, 50, 'e')")
+    _rows(con, "SELECT v FROM sums WHERE k = 5", (50,))
+    con.execute("INSERT INTO t VALUES (6, 3000000000, 'f')")
+    expect_error(con, "SELECT * FROM sums", "VIEW_FAILED")
+    con.execute(
+        "CREATE OR REPLACE MATERIALIZED VIEW sums AS SELECT k, max(v) AS v FROM t GROUP BY k"
+    )
+    _rows(con, "SELECT v FROM sums WHERE k = 6", (3000000000,))
+    con.execute("ALTER TABLE t ALTER w SET DEFAULT 'dflt'; INSERT INTO t (k, v) VALUES (7, 7)")
+    _rows(con, "SELECT w FROM t WHERE k = 7", ("dflt",))
+    con.execute("ALTER TABLE t ALTER w DROP DEFAULT; INSERT INTO t (k, v) VALUES (8, 8)")
+    _rows(con, "SELECT w FROM t WHERE k = 8", (None,))
+    expect_error(con, "ALTER TABLE keys ADD COLUMN z INT", "OUTPUT_OWNED")
+    con.execute("COMMENT ON COLUMN t.k IS 'key'; ALTER TABLE t RENAME COLUMN w TO `the w`")
+    assert con.execute("DESCRIBE t").fetchall()[0] == ("k", "int", "", "key")
+    ((_, shown),) = con.execute("SHOW CREATE t").fetchall()
+    assert shown.endswith("DROP DEFAULT;\nALTER TABLE t RENAME COLUMN w TO `the w`")
+    (text,) = [t for name, t in dump(con._opened()) if name == "default.t"]
+    text = text.replace("default.t", "again.t").replace("TABLE t", "TABLE again.t")
+    con.execute(f"CREATE SCHEMA again; {text}")
+    assert_rows(
+        con.execute("DESCRIBE again.t").fetchall(), con.execute("DESCRIBE t").fetchall(), "again"
+    )
+    con.execute("BEGIN; INSERT INTO t VALUES (9, 9, 'g')")
+    expect_error(con, "ALTER TABLE t ADD COLUMN z INT", "TRANSACTION_OPEN")
+    con.execute("ROLLBACK")
+
+
+def test_another_connection_is_in_a_transaction(connect: Callable[[], Connection]) -> None:
+    """It has the old columns in mind: its COMMIT is told; a read-only one shows, and refuses."""
+    con, other = connect(), connect()
+    con.execute(SET_UP)
+    other.execute("BEGIN; INSERT INTO t VALUES (9, 9, 'g')")
+    con.execute("ALTER TABLE t ADD COLUMN z INT")
+    expect_error(other, "COMMIT", "TRANSACTION_CONFLICT")
+    with open_connection(con.warehouse, read_only=True) as reading:
+        assert _told(reading, "DROP COLUMN z")["keys"] == "goes on"
+        expect_error(reading, "ALTER TABLE t DROP COLUMN z", "READ_ONLY_MODE")
+
+
+@pytest.mark.slow
+def test_killed_in_the_middle(warehouse: Path, connect: Callable[[], Connection]) -> None:
+    """What Delta needs is turned on, the column is there; the statement is run again."""
+    con = connect()
+    con.execute(SET_UP)
+    change = "ALTER TABLE t RENAME COLUMN v TO u"
+    con.execute("DROP MATERIALIZED VIEW sums PURGE")
+    process = Process(warehouse, [change], fault="table_prepared")
+    process.wait_ready()
+    process.go()
+    status, problems = process.finish()
+    assert status == -signal.SIGKILL, problems
+    con.execute("INSERT INTO t VALUES (3, 30, 'c')")
+    _rows(con, "SELECT k, v FROM t", (1, 10), (2, 20), (3, 30))
+    assert con.execute(change).notices == []
+    _rows(connect(), "SELECT k, u FROM t", (1, 10), (2, 20), (3, 30))
+    _rows(con, "SELECT * FROM counts", (1, 1), (2, 1), (3, 1))
+    _rows(con, "SELECT * FROM below", (2,), (3,), (4,))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_histories_equal_a_model(seed: int, connect: Callable[[], Connection]) -> None:
+    """Rows and changes of columns in any order: the table, as of every T, and its readers."""
+    rng = random.Random(seed)
+    con, other = connect(), connect()
+    con.execute(
+        "CREATE TABLE t (k INT, c0 INT);"
+        "CREATE MATERIALIZED VIEW m AS SELECT k, count(*) AS n FROM t GROUP BY k;"
+        "CREATE CONTINUAL TASK log ON INPUT t AS (INSERT INTO log SELECT k FROM t)"
+    )
+    columns: list[str] = ["c0"]
+    rows: list[dict[str, int | None]] = []
+    inserted: list[int] = []
+    past: list[tuple[int, list[dict[str, int | None]]]] = []
+    for turn in range(14):
+        by = rng.choice((con, other))
+        act = rng.choice(("insert", "insert", "add", "drop", "rename", "delete"))
+        if act == "add":
+            columns.append(f"c{turn}")
+            by.execute(f"ALTER TABLE t ADD COLUMN c{turn} INT")
+        elif act == "drop" and columns:
+            gone = columns.pop(rng.randrange(len(columns)))
+            by.execute(f"ALTER TABLE t DROP COLUMN {gone}")
+        elif act == "rename" and columns:
+            place = rng.randrange(len(columns))
+            old, columns[place] = columns[place], f"r{turn}"
+            by.execute(f"ALTER TABLE t RENAME COLUMN {old} TO r{turn}")
+            for row in rows:
+                row[f"r{turn}"] = row.pop(old, None)
+        elif act == "delete" and rows:
+            k = rng.choice(rows)["k"]
+            rows = [r for r in rows if r["k"] != k]
+            by.execute(f"DELETE FROM t WHERE k = {k}")
+        else:
+            row = {"k": rng.randrange(4), **{c: rng.randrange(9) for c in columns}}
+            rows.append(row)
+            inserted.append(int(row["k"]))
+            by.execute(f"INSERT INTO t VALUES ({', '.join(str(v) for v in row.values())})")
+        rows = [{c: r.get(c) for c in ("k", *columns)} for r in rows]
+        wanted = [tuple(r.values()) for r in rows]
+        _rows(con, "SELECT * FROM t", *wanted)
+        past.append((con.now(), [dict(r) for r in rows]))
+    keys = [r["k"] for r in rows]
+    _rows(other, "SELECT * FROM m", *((k, keys.count(k)) for k in set(keys)))
+    _rows(other, "SELECT * FROM log", *((k,) for k in inserted))
+    for t, then in past:
+        _rows(con, f"SELECT k FROM t AS OF {t}", *((r["k"],) for r in then))
