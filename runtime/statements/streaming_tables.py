@@ -284,7 +284,9 @@ class StreamingTables(Redefinition):
         except DataError as problem:
             if problem.condition != "TASK_FAILED":
                 raise
-            self.redefine(item, before, gives_up=True)
+            self.engine.timeline.refresh()
+            if self._flows(item)[:-1] == before.flows:  # else another process changed it since
+                self.redefine(item, before, gives_up=True)
             raise
 
     def _check_running(self, item: Item) -> None:
@@ -331,6 +333,7 @@ class StreamingTables(Redefinition):
         span = statement.target.span
         ref = st.RelationRef(parts=(holder.name.schema, holder.name.name), span=span)
         item, task = self.definition(ref)
+        self._check_schema(item, span)
         flows = self._flows(item)
         left = tuple(f for f in flows if f != old)
         if not old.once and all(f.once for f in left):
