@@ -68,10 +68,9 @@ class CallerVariables:
             yield
         except CtsqlError as problem:
             name = _unqualified(problem)
-            if name is None:
-                raise
-            hint = self._hint(name, all_of_caller=all_of_caller, is_definition=is_definition)
-            problem.hint = hint or problem.hint
+            if name is not None:
+                hint = self._hint(name, all_of_caller=all_of_caller, is_definition=is_definition)
+                problem.hint = hint or problem.hint
             raise
 
     def _hint(self, name: str, *, all_of_caller: bool, is_definition: bool) -> str:
