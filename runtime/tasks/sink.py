@@ -228,7 +228,9 @@ class TaskSink:
                     continue
         raise disturbance_error(f"{DISTURBED_TRIES_MAX} tries at T = {time}")
 
-    def _said(self, time: int, meter: Meter, phases: Phases, part: Part | None) -> dict[str, Any]:
+    def _said(
+        self, time: int, meter: Meter, phases: Phases, part: Part | None = None
+    ) -> dict[str, Any]:
         """What a commit at T says: what it was made from, what was left out, what that took."""
         work = meter.work().to_metadata()
         reads = self.warehouse.versions.reads_at(self.item, time)
