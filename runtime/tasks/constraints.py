@@ -42,7 +42,7 @@ COUNTED = "constraints"
 """Key in the metadata of a commit: how many rows broke each constraint at its T."""
 AS_JSON = {
     "ignoreNullFields": "false",
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]XXX",
+    "timestampFormat": f"yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]{3 * 'X'}",  # +01:00, or Z
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
 }
 """How a row is written: with its NULLs, and its times to the microsecond."""
