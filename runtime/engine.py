@@ -4,7 +4,7 @@ Order of a read: mint Ts for what is committed, look at the catalog, bring every
 depends on up to the newest T (each object after what it reads), then read one cut as of T.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 
 from pyspark.sql import DataFrame, SparkSession
@@ -309,22 +309,27 @@ class Engine(LogReader):
                 self.warehouse, span=as_of_span, written=written or {}, as_now=True
             )
             context = Context(self.session, sources, at)
-            external = self.external_rows(query.relations)
             if system:
+                external = self.external_rows(query.relations, leave_out=system)
 
                 def lower(given: Mapping[int, DataFrame]) -> DataFrame:
                     rows = {**external, **given}
                     return lower_query(query, context, rows, parameters=parameters)
 
                 return lower(self._system_queries.frames(system, lower))
+            external = self.external_rows(query.relations)
             return lower_query(query, context, external, parameters=parameters)
 
-    def external_rows(self, relations: Sequence[Node]) -> dict[int, DataFrame]:
-        """The rows of what is no object, by place in ``relations``."""
+    def external_rows(
+        self, relations: Sequence[Node], *, leave_out: Container[int] = ()
+    ) -> dict[int, DataFrame]:
+        """The rows of what is no object, by place in ``relations``; of a system table all."""
         return {
             i: self.external.rows(node.ref)
+            if node.system is None
+            else self._system_queries.all_rows(node.system)
             for i, node in enumerate(relations)
-            if isinstance(node, External) and node.system is None
+            if isinstance(node, External) and i not in leave_out
         }
 
     def read_time(

@@ -16,7 +16,7 @@ from ctsql.runtime.delta.local_log import NeedsSpark
 from ctsql.runtime.log_reader import LocalLogReader, LogReader
 from ctsql.runtime.monitoring.scan_filters import asked_of, unknown_table
 from ctsql.runtime.monitoring.system_tables import as_tuples, system_rows
-from ctsql.runtime.monitoring.wanted import Wanted
+from ctsql.runtime.monitoring.wanted import ALL, Wanted
 from ctsql.runtime.rows.given_rows import rows_for
 
 
@@ -50,6 +50,10 @@ class SystemQueries:
             i: self._frame(SYSTEM_TABLES[name], asked[i]) if i in asked else unknown[i]
             for i, name in tables.items()
         }
+
+    def all_rows(self, name: str) -> DataFrame:
+        """All rows of a system table, for a statement that is no query."""
+        return self._frame(SYSTEM_TABLES[name], ALL)
 
     def _frame(self, table: SystemTable, wanted: Wanted) -> DataFrame:
         found = as_tuples(table.name, self._rows(table.name, wanted))

@@ -137,6 +137,17 @@ def _check_refreshes(con: Connection) -> None:
     assert [r["kind"] for r in joined] == ["continual task", "materialized view"]
     assert all(r["n"] > 2 for r in joined)
 
+    con.execute(
+        "CREATE TABLE history AS SELECT object, t FROM system.refreshes WHERE object = 'sums';"
+        "INSERT INTO history SELECT object, t FROM system.refreshes WHERE object = 'copy'"
+    )
+    kept = _rows(con, "SELECT object, count(*) AS n FROM history GROUP BY ALL ORDER BY 1")
+    assert [r["object"] for r in kept] == ["copy", "sums"]
+    assert "LocalTableScan" in str(
+        con.execute("EXPLAIN PHYSICAL SELECT object FROM system.lag").fetchall()
+    )
+    con.execute("DROP TABLE history PURGE")
+
 
 def _check_failures(con: Connection) -> None:
     (row,) = _rows(con, "SELECT * FROM system.failures WHERE state = 'open'")
