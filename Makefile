@@ -7,7 +7,8 @@
 #   make check    the same without Java: for the edit loop
 #   make venv     set up only          make slow    the tests that take minutes
 #   make bench    the benchmarks       make s3      the tests on an emulation of S3
-#   make kafka    on a Kafka broker  make clean    remove what make made
+#   make kafka    on a Kafka broker  make browser  the status page in a headless Chromium
+#   make clean    remove what make made
 #
 # PYTHON=python3.12 make ...  picks the interpreter;  VENV=/some/folder  puts the environment there.
 
@@ -18,7 +19,7 @@ STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test rest test-all check lint slow s3 kafka bench venv java clean
+.PHONY: help demo test rest test-all check lint slow s3 kafka browser bench venv java clean
 
 help:
 	@sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile
@@ -106,7 +107,7 @@ rest: java venv
 test-all: test rest
 
 slow: java venv
-	@"$(BIN)/python" -m pytest -m "slow and not s3 and not kafka"
+	@"$(BIN)/python" -m pytest -m "slow and not s3 and not kafka and not browser"
 
 # Spark fetches its connector for S3 at the first start: 700 MB.
 s3: java venv
@@ -117,6 +118,11 @@ s3: java venv
 kafka: java venv
 	@"$(BIN)/python" -m pytest -m kafka
 
+# The browser is the system's: no download. The tests say what to type if there is none.
+browser: java venv
+	@MAKEFLAGS= "$(BIN)/python" -m pip install --quiet --group browser
+	@"$(BIN)/python" -m pytest -m browser
+
 bench: java venv
 	@MAKEFLAGS= "$(BIN)/python" -m pip install --quiet --group bench
 	@"$(BIN)/python" -m benchmarks.start
@@ -125,6 +131,7 @@ bench: java venv
 	@"$(BIN)/python" -m benchmarks.imports
 	@"$(BIN)/python" -m benchmarks.replicas
 	@"$(BIN)/python" -m benchmarks.observing
+	@"$(BIN)/python" -m benchmarks.status_page
 	@"$(BIN)/python" -m benchmarks.tasks
 	@"$(BIN)/python" -m benchmarks.views --pipelines
 	@"$(BIN)/python" -m benchmarks.views --groups

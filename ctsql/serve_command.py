@@ -33,8 +33,14 @@ def check_installed() -> None:
 
 
 @contextmanager
-def serving(connection: "Connection", host: str, port: int) -> "Iterator[Served]":
+def serving(
+    connection: "Connection", host: str, port: int, *, looks_first: bool = False
+) -> "Iterator[Served]":
     """Serve the page inside.
+
+    Args:
+        looks_first: look at the logs before anything is served, so that the first page is there at
+            once, and a warehouse that is not there is an error.
 
     Raises:
         EXTRA_MISSING: a package is not installed. INVALID_USAGE: nothing can be served there.
@@ -44,8 +50,11 @@ def serving(connection: "Connection", host: str, port: int) -> "Iterator[Served]
     from ctsql.status_page.lookup import Lookup
     from ctsql.status_page.server import served
 
+    ask, lookup = SideReader(connection), Lookup()
+    if looks_first:
+        ask(lookup.overview)
     title = connection.warehouse.rstrip("/").rpartition("/")[2] or connection.warehouse
-    with served(SideReader(connection), Lookup(), title, host, port) as page:
+    with served(ask, lookup, title, host, port) as page:
         yield page
 
 
@@ -58,12 +67,7 @@ def serve(runner: Runner, host: str, port: int) -> int:
 
     with handle_signals(end, signal.SIGTERM, signal.SIGINT):
         try:
-            check_installed()
-            from ctsql.runtime.log_reader import LogReader
-            from ctsql.side_reader import SideReader
-
-            SideReader(runner.connection)(LogReader.refresh_catalog)  # is there a warehouse?
-            with serving(runner.connection, host, port) as page:
+            with serving(runner.connection, host, port, looks_first=True) as page:
                 for line in page.notes:
                     settings.note(line)
                 while not stop.wait(_STEP_SECONDS):

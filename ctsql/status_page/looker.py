@@ -86,6 +86,7 @@ class Looker:
         self._watchers = 0
         self._changed = asyncio.Event()
         self._pages: OrderedDict[tuple[int, str], asyncio.Task[object]] = OrderedDict()
+        self._free: dict[str, float] = {}  # by page: when it may be asked for again at once
         self._loop = asyncio.get_running_loop()
         self.is_closed = False
 
@@ -213,10 +214,22 @@ class Looker:
         key = (seen.number, name)
         task = self._pages.get(key)
         if task is None or (task.done() and task.exception() is not None):
-            task = asyncio.create_task(self._in_thread(question))
+            task = asyncio.create_task(self._ask_page(name, question))
             self._pages[key] = task
         self._pages.move_to_end(key)
         while len(self._pages) > PAGES_MAX:
             self._pages.popitem(last=False)
         waited: Awaitable[object] = asyncio.wait_for(asyncio.shield(task), ANSWER_SECONDS)
         return await waited  # type: ignore[return-value]
+
+    async def _ask_page(self, name: str, question: Callable[[LogReader], T]) -> T:
+        """Ask for a page, not at once if it took long the last time."""
+        free = self._free.pop(name, 0.0)
+        await asyncio.sleep(min(max(free - time.monotonic(), 0.0), LOOK_SECONDS))
+        begun = time.monotonic()
+        answer = await self._in_thread(question)
+        ended = time.monotonic()
+        self._free[name] = ended + REST_FACTOR * (ended - begun)
+        while len(self._free) > PAGES_MAX:
+            del self._free[next(iter(self._free))]
+        return answer

@@ -5,11 +5,13 @@ commits that are new, and the objects with what they read, until the catalog cha
 one thread.
 """
 
+import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
+from typing import Any, TypeVar
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Catalog, Item, ObjectKind
@@ -38,7 +40,12 @@ PACE_COMMITS_MAX = 20
 """The most commits that one look reads of an object; with more, the rate is that of these."""
 REFRESHES_MAX = 100
 FAILURES_MAX = 20
+SELDOM_SECONDS = 30.0
+SELDOM_FACTOR = 50.0
+"""Storage and savings of all objects are asked for so many times less than they take."""
 _MINUTE_MS = 60_000
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -102,7 +109,7 @@ class Lookup:
         self._objects: list[ObjectRow] = []
         self._reads: list[DependencyRow] = []
         self._recent: dict[str, Recent] = {}
-        self._overview: Overview | None = None
+        self._kept: dict[str, tuple[float, Any]] = {}
 
     def overview(self, reader: LogReader) -> Overview:
         """All objects as they are stored now."""
@@ -115,11 +122,9 @@ class Lookup:
                 self._recent = {i: r for i, r in self._recent.items() if i in catalog.items}
                 self._catalog = catalog
             opened = failures(reader, Wanted(states=frozenset({OPEN})))
-            made = overview(
+            return overview(
                 self._objects, lags(reader, ALL), self._reads, opened, self._paces(reader), now_t
             )
-        self._overview = made
-        return made
 
     def details(self, reader: LogReader, object_id: str) -> Details | None:
         """The page of one object; None if there is none with this id."""
@@ -169,9 +174,21 @@ class Lookup:
             return History(
                 refreshes=tuple(last),
                 failures=tuple(failed[:FAILURES_MAX]),
-                storage=_stored(reader, ALL),
-                savings=_saved(reader, last),
+                storage=self._seldom("storage", lambda: _stored(reader, ALL)),
+                savings=self._seldom("savings", lambda: _saved(reader, last)),
             )
+
+    def _seldom(self, name: str, ask: Callable[[], T]) -> T:
+        """An answer that reads the logs of all tables; kept for SELDOM_SECONDS at least."""
+        known = self._kept.get(name)
+        if known is None or time.monotonic() >= known[0]:
+            begun = time.monotonic()
+            answer = ask()
+            ended = time.monotonic()
+            known = (ended + max(SELDOM_SECONDS, SELDOM_FACTOR * (ended - begun)), answer)
+            self._kept[name] = known
+        kept: T = known[1]
+        return kept
 
     def _paces(self, reader: LogReader) -> dict[str, Pace]:
         now = clock.now_ms()

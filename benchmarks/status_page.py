@@ -1,0 +1,85 @@
+"""How soon the status page shows something, over a warehouse with a long history.
+
+    python -m benchmarks.status_page --objects 20 --ticks 500
+
+The warehouse is made as by benchmarks.observing. ``ctsql serve`` is started as a process; then the
+first view is measured, later views, a page of an object and that of the warehouse, and how long
+the process took from its start to the first answer.
+"""
+
+import argparse
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import ctsql
+from benchmarks.observing import lengthen, make, timed
+
+ROUNDS = 5
+
+
+@contextmanager
+def served(warehouse: Path) -> Iterator[str]:
+    """The page's address, once it is served."""
+    command = [sys.executable, "-m", "ctsql", "-w", str(warehouse), "serve", "--listen", "0"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        yield process.stderr.readline().split()[-1]
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def got(address: str) -> str:
+    """A page."""
+    with urllib.request.urlopen(address, timeout=60) as answer:
+        return str(answer.read().decode())
+
+
+def measured(warehouse: Path) -> Iterator[tuple[str, float]]:
+    """Each question, with its seconds."""
+    begun = time.perf_counter()
+    with served(warehouse) as address:
+        yield "start of the process", time.perf_counter() - begun
+        first = timed(lambda: got(address))
+        yield "first view", first
+        again = []
+        for _ in range(ROUNDS):
+            time.sleep(1.1)  # so that it looks again
+            again.append(timed(lambda: got(address)))
+        yield "later views", statistics.median(again)
+        objects = re.findall(r'href="/(object/\w+)"', got(address))
+        yield "an object", timed(lambda: got(address + objects[-1]))
+        yield "the warehouse", timed(lambda: got(address + "warehouse"))
+
+
+def main() -> None:
+    """Make a warehouse, or take one, and measure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--objects", type=int, default=20)
+    parser.add_argument("--ticks", type=int, default=500)
+    parser.add_argument("--warehouse", type=Path, help="one that is there")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        warehouse = given.warehouse
+        if warehouse is None:
+            warehouse = Path(folder) / "warehouse"
+            con = ctsql.connect(str(warehouse))
+            make(con, given.objects)
+            con.close()
+            lengthen(warehouse, given.ticks)
+            print(f"{given.objects} objects, {given.objects * given.ticks:,} commits")
+        for name, seconds in measured(warehouse):
+            print(f"{name:24}{seconds:8.2f} s")
+
+
+if __name__ == "__main__":
+    main()
