@@ -14,7 +14,7 @@ from ctsql.planner.binding import Binder, qualify
 from ctsql.planner.syntax.ast import CreateContinualTask, RelationRef
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.spark.analyzer import SparkAnalyst
-from ctsql.runtime.tasks.constraints import QUARANTINE_COLUMNS
+from ctsql.runtime.tasks.tallies import QUARANTINE_COLUMNS
 
 
 class Namespace:

@@ -108,15 +108,7 @@ class Redefinition(OnNames):
             bound = self.bind(item, typed, columns)
             self.check_cycle(item, bound, statement.target.span)
             needs_quarantine = needs_quarantine or bound.task.has_quarantine
-            made.append(
-                Revision(
-                    number=len(made),
-                    definition=definition.text,
-                    reads=bound.reads,
-                    once=definition.once,
-                    flows=flows if definition.flows is None else definition.flows,
-                )
-            )
+            made.append(_revision(definition, bound, flows, number=len(made)))
         failed_at = self.bring_up(item)
         if failed_at is not None and not gives_up:
             self._check_filled(item, failed_at)
@@ -301,6 +293,19 @@ class Redefinition(OnNames):
 def shape_of(output: Item) -> str:
     """An output with its columns, for messages."""
     return f"{output.name} ({', '.join(c.ddl() for c in output.columns)})"
+
+
+def _revision(
+    definition: Definition, bound: Bound, flows: tuple[Flow, ...], *, number: int
+) -> Revision:
+    """What the catalog keeps of a definition. Args: flows: those of now."""
+    return Revision(
+        number=number,
+        definition=definition.text,
+        reads=bound.reads,
+        once=definition.once,
+        flows=flows if definition.flows is None else definition.flows,
+    )
 
 
 def cannot_replace(span: Span, what: str, why: str, hint: str) -> CtsqlError:

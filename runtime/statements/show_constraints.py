@@ -8,7 +8,7 @@ from ctsql.planner.binding import qualify
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.statements.show import Rows
-from ctsql.runtime.tasks.constraints import tallies_of
+from ctsql.runtime.tasks.tallies import tallies_of
 
 _COLUMNS = [
     "schema", "name", "constraint_name", "rule", "on_violation", "rows", "last_rows", "last_at",

@@ -34,7 +34,8 @@ from ctsql.runtime.delta.change_feed import InputChange
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, few
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows
-from ctsql.runtime.tasks.constraints import AS_JSON, QUARANTINE_COLUMNS
+from ctsql.runtime.tasks.constraints import AS_JSON
+from ctsql.runtime.tasks.tallies import QUARANTINE_COLUMNS
 
 RUNS_MAX = 500
 """Over parts of one T's rows."""

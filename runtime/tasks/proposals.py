@@ -12,16 +12,15 @@ from functools import reduce
 from pyspark.sql import DataFrame
 
 from ctsql.planner.nodes import TaskWrite
-from ctsql.runtime.tasks.constraints import (
+from ctsql.runtime.tasks.constraints import check_rows, quarantine_rows
+from ctsql.runtime.tasks.multi_output import OutputBatches, Part
+from ctsql.runtime.tasks.tallies import (
     COUNTED,
     QUARANTINE_COLUMNS,
     TALLIES,
     add_tallies,
-    check_rows,
-    quarantine_rows,
     tallies_of,
 )
-from ctsql.runtime.tasks.multi_output import OutputBatches, Part
 from ctsql.runtime.warehouse.query_engine import Proposed
 from ctsql.runtime.warehouse.warehouse import Warehouse
 

@@ -280,13 +280,10 @@ def test_a_missing_extra_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> N
     assert found.value.hint == "Type: pip install 'ctsql[serve]'"
 
 
-def test_a_first_view_of_200_objects_is_quick() -> None:
-    """Layout and HTML; the logs are measured by benchmarks/status_page.py."""
-    made = large()
-    with opened(made) as client:
-        begun = time.monotonic()
+def test_a_first_view_of_200_objects() -> None:
+    """All are drawn; how soon is measured by benchmarks/status_page.py."""
+    with opened(large()) as client:
         page = got(client, "/")
-        assert time.monotonic() - begun < 2
     assert len(page.having("rect", **{"class": "frame"})) == 200
 
 

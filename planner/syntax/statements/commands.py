@@ -102,7 +102,7 @@ def _alter(cursor: Cursor) -> st.Statement:
         change = read_column_change(cursor)
         if change is not None:
             return st.AlterTable(span=cursor.span, target=target, change=change)
-    elif cursor.upper() in ("ADD", "DROP", "ALTER") or cursor.at("RENAME", "COLUMN"):
+    elif _is_about_columns(cursor, kind):
         raise _columns_of_output(cursor, kind, target)
     if kind is ObjectKind.CONTINUAL_TASK:
         changed = read_alter_task(cursor, target)
@@ -123,6 +123,15 @@ def _alter(cursor: Cursor) -> st.Statement:
     new = cursor.relation("the new name")
     cursor.end()
     return st.RenameObject(span=cursor.span, kind=kind, target=target, new=new)
+
+
+def _is_about_columns(cursor: Cursor, kind: ObjectKind) -> bool:
+    """Whether ALTER goes on with a change of columns; a task has ADD and DROP of constraints."""
+    if cursor.at("RENAME", "COLUMN") or cursor.at("ALTER"):
+        return True
+    if cursor.upper() not in ("ADD", "DROP"):
+        return False
+    return kind is not ObjectKind.CONTINUAL_TASK or cursor.upper(1) in ("COLUMN", "COLUMNS")
 
 
 def _columns_of_output(cursor: Cursor, kind: ObjectKind, target: st.RelationRef) -> CtsqlError:

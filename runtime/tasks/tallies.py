@@ -1,0 +1,86 @@
+"""What is stored of constraints: how many rows broke each of them, and a quarantine's columns.
+
+No import of Spark here: SHOW CONSTRAINTS answers from logs.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ctsql.catalog.errors import error
+from ctsql.planner.nodes import Constraint
+
+TALLIES = "ctsql.constraints"
+"""The domain whose configuration are the sums of what was counted, of one output."""
+COUNTED = "constraints"
+"""Key in the metadata of a commit: how many rows broke each constraint at its T."""
+QUARANTINE_COLUMNS = (
+    ("t", "bigint"),
+    ("relation", "string"),
+    ("constraint_name", "string"),
+    ("reason", "string"),
+    ("place", "string"),
+    ("row_json", "string"),
+)
+"""Of every quarantine: the T, what the row is of, what it breaks, why, where, and the row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The rows that broke a constraint so far.
+
+    Attributes:
+        rule: what it asked for when they were counted; another one is counted anew.
+        last_t, last_rows: the newest T with such rows, and how many there were.
+    """
+
+    rule: str
+    rows: int
+    last_t: int
+    last_rows: int
+
+
+def tallies_of(domains: Mapping[str, str]) -> dict[str, Tally]:
+    """The sums that a table's state has, by the names of constraints.
+
+    Raises STORED_DATA_INVALID.
+    """
+    text = domains.get(TALLIES)
+    if text is None:
+        return {}
+    try:
+        raw = json.loads(text)
+        return {
+            name: Tally(str(told["rule"]), int(told["rows"]), int(told["t"]), int(told["last"]))
+            for name, told in raw.items()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise error(
+            "STORED_DATA_INVALID",
+            what="the counts of an output's constraints",
+            detail=f"{type(problem).__name__}: {problem}.",
+            hint="Drop the object and create it again.",
+            cause=problem,
+        ) from problem
+
+
+def add_tallies(
+    known: Mapping[str, Tally],
+    constraints: Sequence[Constraint],
+    broken: Mapping[str, int],
+    at: int,
+) -> str:
+    """The text of the sums after a T; constraints that are no more are left out. Pure."""
+    made = {}
+    for constraint in constraints:
+        before = known.get(constraint.name)
+        if before is not None and before.rule != constraint.rule:
+            before = None
+        rows = broken.get(constraint.name, 0)
+        if rows:
+            total = rows + (0 if before is None else before.rows)
+            before = Tally(constraint.rule, total, at, rows)
+        if before is not None:
+            told = {"rule": before.rule, "rows": before.rows, "t": before.last_t}
+            made[constraint.name] = {**told, "last": before.last_rows}
+    return json.dumps(made)
