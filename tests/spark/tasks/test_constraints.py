@@ -125,7 +125,7 @@ def test_killed_between_quarantine_and_output(
     con.execute(
         f"CREATE CONTINUAL TASK x (k INT, v INT, {LISTED}) ON INPUT feed"
         " WITH (ON ERROR = 'quarantine') AS"
-        " (INSERT INTO x SELECT k, v + 0 * (1 DIV (v - 7)) FROM feed)"
+        " (INSERT INTO x SELECT k, CAST(v + 0 * (1 / (v - 7)) AS INT) FROM feed)"
     )
     rows: list[Row] = [(1, 1), (1, 9), (1, 9), (None, 1), (1, 2)]
     at_fault: list[Row] = [(1, 7), (2, 7)]
