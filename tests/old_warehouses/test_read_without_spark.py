@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,19 @@ def test_the_status_page(old: str) -> None:
             assert warehouse.status_code == 200
             assert "Timeline" in warehouse.text
         assert not con.started
+
+
+def test_the_status_page_as_a_process(old: str, tmp_path: Path) -> None:
+    """It says where it is, answers, and ends at a signal; a missing warehouse is an error."""
+    command = [sys.executable, "-m", "ctsql", "serve", "--listen", "0", "-w"]
+    process = subprocess.Popen([*command, old], stderr=subprocess.PIPE)
+    assert process.stderr is not None
+    address = process.stderr.readline().decode().split()[-1]
+    with urllib.request.urlopen(address, timeout=60) as answer:
+        assert "ratios" in answer.read().decode()
+    process.terminate()
+    _, said = process.communicate(timeout=20)
+    assert (process.returncode, said) == (0, b"")
+    done = subprocess.run([*command, str(tmp_path / "none")], capture_output=True, timeout=60)
+    assert done.returncode == 1
+    assert b"WAREHOUSE_NOT_FOUND" in done.stderr
