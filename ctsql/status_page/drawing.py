@@ -16,7 +16,7 @@ from ctsql.status_page.model import Arrow, Overview, Shown
 
 NODE_WIDTH, NODE_HEIGHT = 196, 58
 GAP_X, GAP_Y, MARGIN = 64, 16, 8
-NAME_LETTERS_MAX = 23
+NAME_LETTERS_MAX = 21
 BARS_WIDTH, BARS_HEIGHT = 800, 110
 BAR_HEIGHT_MIN = 2.0
 """Of a refresh that took no time or wrote no row: it can be seen that there was one."""
@@ -86,7 +86,7 @@ def shortened(name: str) -> str:
     """A name that fits into a box: its begin and its end, which often tells names apart.
 
     >>> shortened("orders"), shortened("daily_revenue_by_region_and_product")
-    ('orders', 'daily_revenue…_product')
+    ('orders', 'daily_reven…_product')
     """
     if len(name) <= NAME_LETTERS_MAX:
         return name

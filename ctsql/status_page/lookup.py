@@ -32,6 +32,7 @@ from ctsql.runtime.monitoring.wanted import ALL, Bounds, Newest, Wanted
 from ctsql.runtime.statements.show import current_definition
 from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
+from ctsql.runtime.warehouse.table_checks import missing_table
 from ctsql.status_page.model import Details, History, Overview, Pace, Reader, Shown, overview
 
 PACE_MS = 60_000
@@ -263,8 +264,13 @@ def _stored(reader: LogReader, wanted: Wanted) -> tuple[StorageRow, ...] | None:
 
 
 def _oldest(reader: LogReader, item: Item) -> tuple[int | None, datetime | None]:
-    """The oldest version of an object's log that is readable without a gap, and its instant."""
+    """The oldest version of an object's log that is readable without a gap, and its instant.
+
+    None for both if it has no table, or the table is gone.
+    """
     if item.location is None:
+        return None, None
+    if missing_table(reader.relations, [item]) is not None:
         return None, None
     table = reader.relations.table(item)
     first, newest = 0, table.version()

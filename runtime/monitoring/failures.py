@@ -19,6 +19,7 @@ from ctsql.runtime.log.uppers import FAILURE
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.history import MICROSECONDS, first_within
 from ctsql.runtime.monitoring.wanted import Wanted
+from ctsql.runtime.warehouse.table_checks import missing_table
 
 if TYPE_CHECKING:
     from ctsql.runtime.delta.table import DeltaTable
@@ -47,10 +48,11 @@ class FailureRow:
 
 
 def failures(reader: LogReader, wanted: Wanted) -> Iterator[FailureRow]:
-    """The failures that are asked for, by the cached catalog."""
+    """The failures that are asked for, by the cached catalog; none of a table that is gone."""
     runs = sorted((i for i in reader.catalog if i.is_run and not i.problem), key=_by_name)
     for item in runs:
-        if wanted.has(str(item.name)):
+        is_wanted = wanted.has(str(item.name))
+        if is_wanted and missing_table(reader.relations, [item]) is None:
             yield from _of_item(reader, item, wanted)
 
 

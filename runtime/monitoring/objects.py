@@ -12,6 +12,7 @@ from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.status import Status, status_of
 from ctsql.runtime.monitoring.wanted import Wanted
 from ctsql.runtime.tasks.progress import complete_through
+from ctsql.runtime.warehouse.table_checks import missing_table
 
 INPUT, REFERENCE, OUTPUT = "input", "reference", "output"
 
@@ -71,7 +72,8 @@ def objects(reader: LogReader, wanted: Wanted) -> Iterator[ObjectRow]:
     for item in _wanted_items(reader, wanted):
         run = item.is_run or bool(item.problem)
         known = not item.problem and item.kind is ObjectKind.TABLE
-        columns = reader.relations.columns_now(item) if known else item.columns
+        is_there = known and missing_table(reader.relations, [item]) is None
+        columns = reader.relations.columns_now(item) if is_there else item.columns
         yield ObjectRow(
             object=str(item.name),
             schema=item.name.schema,

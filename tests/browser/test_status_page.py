@@ -240,10 +240,8 @@ def test_a_running_service(
             wrote.clear()
             writer.execute("INSERT INTO orders VALUES (2, '20')")
             assert wrote.wait(120)
-            page.wait_for_function(
-                f"document.querySelectorAll('#refreshes tbody tr').length > {before}",
-                timeout=NEW_MS,
-            )
+            newer = f"#refreshes tbody tr:nth-child({before + 1})"
+            page.wait_for_selector(newer, state="attached", timeout=NEW_MS)
             page.click("#home")
             writer.execute("INSERT INTO orders VALUES (3, 'x')")
             page.wait_for_selector(box("numbers", "failed"), timeout=120_000)

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -87,6 +88,12 @@ def test_standard_input_and_files_are_run_in_order(tmp_path: Path) -> None:
         ["run", "--metrics", "localhost:"],
         ["run", "--log-format", "xml"],
         ["--metrics", "9464", "-c", "SELECT 1"],
+        ["run", "--listen", "8480"],
+        ["run", "--serve", "localhost:"],
+        ["serve", "--listen", "x"],
+        ["serve", "--serve"],
+        ["serve", "a.sql"],
+        ["--serve", "8480", "-c", "SELECT 1"],
         ["status", "--log-format", "json"],
         ["status", "--watch"],
         ["run", "--watch"],
@@ -204,6 +211,28 @@ def test_metrics_are_served_while_it_runs() -> None:
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=20)
     assert process.returncode == 0
+
+
+def test_the_status_page_is_served_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a token where other machines reach it; it is printed once, and ends with the service."""
+    monkeypatch.delenv("CTSQL_SERVE_TOKEN", raising=False)
+    process = spawn("run", "--serve", "0.0.0.0:0")
+    assert process.stderr is not None
+    address = process.stderr.readline().decode().split()[-1].replace("0.0.0.0", "127.0.0.1")
+    token = process.stderr.readline().decode().split()[-1]
+    assert b"CTSQL_SERVE_TOKEN" in process.stderr.readline()
+    assert b"T=1" in process.stderr.readline()
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        urllib.request.urlopen(f"{address}static/page.js", timeout=20)
+    given = urllib.request.Request(
+        f"{address}static/page.js", headers={"Authorization": f"Bearer {token}"}
+    )
+    with urllib.request.urlopen(given, timeout=20) as answer:
+        assert answer.headers["content-type"].startswith("text/javascript")
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert token.encode() not in said
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -61,8 +61,9 @@ def failure_row(name: str, kind: str = TASK, minutes: float = 12) -> FailureRow:
         at=NOW - timedelta(minutes=minutes), state="open", condition="CAST_INVALID_INPUT",
         message="The value 'x17' of the type \"STRING\" cannot be cast to \"INT\"",
         detail="The row is (4711, 'x17').", line=3, column=35, ended_at=None,
-        what_to_do=f"Mend the row and type ALTER CONTINUAL TASK {name} RETRY; or leave it out: "
-        f"ALTER CONTINUAL TASK {name} SKIP",
+        what_to_do=f"Give it a body that can compute that T: ALTER CONTINUAL TASK {name} AS (...); "
+        "nothing is lost. If the rows are not at fault: "
+        f"ALTER CONTINUAL TASK {name} RETRY. To leave them out: ALTER CONTINUAL TASK {name} SKIP",
     )  # fmt: skip
 
 

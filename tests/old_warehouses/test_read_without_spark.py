@@ -1,8 +1,10 @@
 """Status, SHOW and DESCRIBE of a warehouse on a local disk start no JVM and import no Spark."""
 
 import re
+import shutil
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -84,3 +86,35 @@ def test_the_status_page(old: str) -> None:
             assert warehouse.status_code == 200
             assert "Timeline" in warehouse.text
         assert not con.started
+
+
+def test_the_status_page_of_tables_that_are_gone(old: str) -> None:
+    """What reads them is unreadable, says why, and everything else is shown."""
+    for name in ("averages", "feed"):
+        (gone,) = Path(old, "default").glob(f"{name}-*")
+        shutil.rmtree(gone)
+        with connect(old, read_only=True) as con:
+            app = Site(SideReader(con), Lookup(), "w").app(token=None, hosts=LOCAL_NAMES)
+            with TestClient(app, base_url="http://localhost") as client:
+                first = client.get("/").text
+                assert 'data-name="levels" data-state="unreadable"' in first
+                assert "there is no Delta table at" in first
+                ids = set(re.findall(r'href="/object/(\w+)"', first))
+                pages = ["/warehouse", *(f"/object/{i}" for i in ids)]
+                assert {client.get(page).status_code for page in pages} == {200}
+
+
+def test_the_status_page_as_a_process(old: str, tmp_path: Path) -> None:
+    """It says where it is, answers, and ends at a signal; a missing warehouse is an error."""
+    command = [sys.executable, "-m", "ctsql", "serve", "--listen", "0", "-w"]
+    process = subprocess.Popen([*command, old], stderr=subprocess.PIPE)
+    assert process.stderr is not None
+    address = process.stderr.readline().decode().split()[-1]
+    with urllib.request.urlopen(address, timeout=60) as answer:
+        assert "ratios" in answer.read().decode()
+    process.terminate()
+    _, said = process.communicate(timeout=20)
+    assert (process.returncode, said) == (0, b"")
+    done = subprocess.run([*command, str(tmp_path / "none")], capture_output=True, timeout=60)
+    assert done.returncode == 1
+    assert b"WAREHOUSE_NOT_FOUND" in done.stderr
