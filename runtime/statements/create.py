@@ -57,12 +57,7 @@ from ctsql.runtime.statements.output_tables import create_table_text
 from ctsql.runtime.statements.refresh_view import check_not_finished, refresh_view
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_clock, check_strict
-from ctsql.runtime.warehouse.output_columns import ensure_columns
-from ctsql.runtime.warehouse.replaced_views import (
-    awaits_columns,
-    only_adds,
-    table_schema,
-)
+from ctsql.runtime.warehouse.replaced_views import table_schema
 from ctsql.runtime.warehouse.table_checks import identified
 from ctsql.runtime.warehouse.watched_topics import check_topic_columns
 
@@ -255,8 +250,6 @@ class Creation(OnNames):
             )
         if same_columns(old.columns, new.columns):
             return
-        if old.kind is ObjectKind.MATERIALIZED_VIEW and only_adds(old.columns, new.columns):
-            return
         if catalog.readers(old.id):
             names = ", ".join(str(i.name) for i in catalog.readers(old.id))
             raise error(
@@ -330,15 +323,12 @@ class Creation(OnNames):
         bound = self.names.binder().bind_materialized_view(statement, old)
         check_clock(self.engine.warehouse, bound.view)
         check_strict(self.engine.warehouse, bound.view)
-        self._check_replacement(
-            self.engine.catalog,
-            old,
-            replace(old, columns=bound.columns, reads=bound.reads),
-            statement.target.span,
-        )
         begins_anew = refresh_parts(statement) is not None
-        if not self._give_columns(old, bound.columns):
+        if not same_columns(old.columns, bound.columns):
             begins_anew = True
+            # Raises, before any change, if no table can have such columns.
+            new = replace(old, columns=bound.columns)
+            self.engine.relations.table(old).begin().set_columns(table_schema(new))
         created = self.engine.mint_fresh() if begins_anew else 0
 
         def replace_view(current: Catalog) -> Catalog:
@@ -362,27 +352,6 @@ class Creation(OnNames):
         self.engine.refresh_catalog()
         refresh_view(self.engine, old, full=True, replaced=True)
         return "CREATE MATERIALIZED VIEW"
-
-    def _give_columns(self, old: Item, columns: Schema) -> bool:
-        """Give a view's table columns at its end; False if it is to be written anew, under others.
-
-        What it holds stays, with NULL in them, and so does its history. A table that was never
-        written by the definition which is known has none.
-
-        Raises the error of columns that no table can have, before any change.
-        """
-        warehouse = self.engine.warehouse
-        if awaits_columns(warehouse, old):
-            return False
-        if same_columns(old.columns, columns) or only_adds(old.columns, columns):
-            if same_columns(warehouse.relations.stored_columns(old), columns):
-                return True
-            nullable = tuple(replace(c, nullable=True) for c in columns)
-            ensure_columns(warehouse, old, nullable, exactly=True)
-            return True
-        new = replace(old, columns=columns)
-        self.engine.relations.table(old).begin().set_columns(table_schema(new))
-        return False
 
     def _still_there(self, current: Catalog, old: Item, bound: Bound) -> Item:
         """The object in the newest catalog.
@@ -550,7 +519,7 @@ def _difference(old: Schema, new: Schema) -> str:
     other = [c for c in old if (n := find(new, c.name)) is not None and n.type != c.type]
     told = [f"Column {name} would be gone." for name in gone]
     told += [f"Column {c.name} would no longer be {c.type.upper()}." for c in other]
-    return " ".join(told) or "Its columns would be in another order; new ones come at the end."
+    return " ".join(told) or "Its columns would be others, or in another order."
 
 
 def check_refresh_times(statement: st.CreateMaterializedView, now_ms: int) -> None:

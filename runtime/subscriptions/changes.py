@@ -22,7 +22,6 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick, backtick_all, fold
 from ctsql.catalog.reserved_columns import DIFF, NUMBER, TIME
-from ctsql.catalog.schemas import Column as CatalogColumn
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering.store_assignment import is_exact
 from ctsql.planner.lowering.type_names import type_name
@@ -40,16 +39,13 @@ class Changes:
     """The changes of one object.
 
     Attributes:
-        columns: those that are delivered: the object's when who follows it began, and none that
-            were added later.
+        columns: the object's at the start; those added later are not included.
     """
 
-    def __init__(
-        self, warehouse: Warehouse, item: Item, columns: Sequence[CatalogColumn] | None = None
-    ) -> None:
+    def __init__(self, warehouse: Warehouse, item: Item) -> None:
         self.warehouse = warehouse
         self.item = item
-        self.columns = warehouse.relations.columns_now(item) if columns is None else columns
+        self.columns = warehouse.relations.columns_now(item)
         self._names = [c.name for c in self.columns]
 
     # ---- times

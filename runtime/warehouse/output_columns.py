@@ -11,9 +11,6 @@ G1: rows are staged only where the table begins with the columns of the definiti
     change a task at once had the last word about the table.
 G2: columns of definitions in force are only added to. What a table has beyond them no row was
     written with, so another process may take it away, or give it another type.
-A materialized view gets columns at its end likewise: table, then catalog; the next T writes the
-difference, as for another query with the same columns (:mod:`ctsql.runtime.statements.create`).
-
 G3: an older definition, which still runs at Ts from before, writes rows without the new columns.
 """
 

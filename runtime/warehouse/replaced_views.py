@@ -47,27 +47,14 @@ def is_outdated(warehouse: Warehouse, item: Item) -> bool:
 
 
 def awaits_columns(warehouse: Warehouse, item: Item) -> bool:
-    """Has the table of a replaced view still the columns of an older definition?
-
-    Columns behind its own may have come from a replacement that was not completed: they hold
-    nothing, and are none of an older definition unless the view was replaced since it was written.
-    """
+    """Has the table of a replaced view still the columns of an older definition?"""
     if item.kind is not ObjectKind.MATERIALIZED_VIEW:
         return False
     # With refresh times it may be replaced before anything was written.
     is_written = warehouse.relations.output(item).fetch_recent_upper() != NO_UPPER
     if is_written and not is_redefined(warehouse, item):
         return False
-    stored = warehouse.relations.stored_columns(item)
-    if is_written and only_adds(item.columns, stored):
-        said = _newest_metadata(warehouse, item) or {}
-        return int(said.get(REVISION, 0)) < item.revision
-    return not same_columns(stored, item.columns)
-
-
-def only_adds(old: Sequence[Column], new: Sequence[Column]) -> bool:
-    """Whether columns are others with more behind them."""
-    return len(new) > len(old) and same_columns(old, new[: len(old)])
+    return not same_columns(warehouse.relations.stored_columns(item), item.columns)
 
 
 def is_before_columns(warehouse: Warehouse, item: Item, at: int, entries: Sequence[Entry]) -> bool:
