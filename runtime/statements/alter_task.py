@@ -67,11 +67,11 @@ class TaskAlteration(Redefinition):
                 another schema; nothing is changed.
         """
         item, old = self.definition(statement.target)
-        self._check_same_shape(item, old, statement)
+        check_same_shape(self.names, item, old, statement)
         if _words(item, statement) == _words(item, old):
             return False
         _check_no_flows(item, statement.target.span)
-        text = splice(statement.span, column_list(item, statement)).text
+        text = with_columns(item, statement)
         self.redefine(item, Definition(text=text), body=statement.body)
         return True
 
@@ -104,62 +104,6 @@ class TaskAlteration(Redefinition):
             self.redefine(item, Definition(text=splice(old.span, edits).text))
         return DONE
 
-    # ---- what must stay
-
-    def _check_same_shape(
-        self, item: Item, old: st.CreateContinualTask, new: st.CreateContinualTask
-    ) -> None:
-        if fold(self.names.search_schema) != fold(item.search_schema):
-            raise cannot_replace(
-                new.target.span,
-                "replacing a task from another schema than the one it was made in",
-                f'Names of continual task "{item.name}" are looked up in "{item.search_schema}".',
-                f"Type first: USE {quote(item.search_schema)}",
-            )
-        if storage_options(new.options) != storage_options(old.options):
-            raise cannot_replace(
-                new.target.span,
-                f"another {' or '.join(STORAGE_OPTIONS)} for a continual task that is there",
-                "They hold from its creation on.",
-                "Leave them as they are, or make a task under another name.",
-            )
-        catalog, schema = self.engine.catalog, item.search_schema
-
-        def ids(statement: st.CreateContinualTask) -> list[str]:
-            names = (qualify(i.ref, schema) for i in statement.inputs)
-            return sorted(found.id for n in names if (found := catalog.find(n)) is not None)
-
-        elsewhere = (
-            "Make a task under another name, let its readers read that one, then drop this one."
-        )
-        if ids(new) != ids(old):
-            raise cannot_replace(
-                new.inputs[0].ref.span,
-                "another input for a continual task that is there",
-                f'What "{item.name}" holds came from '
-                f"{', '.join(i.ref.span.text for i in old.inputs)}.",
-                elsewhere,
-            )
-        stored = catalog.outputs_of(item)
-        same = [qualify(o.target, schema) for o in new.outputs] == [o.name for o in stored]
-        if same:
-            binder = Namespace(self.engine, schema).binder()
-            fresh = [replace(o, columns=()) for o in stored]
-            made = bind_task(binder, new, replace(item, columns=()), fresh)
-            written = [o.columns for o in made.task.outputs] or [made.columns]
-            pairs = zip(stored or [item], written, strict=True)
-            same = all(
-                same_columns(_spelled(output.columns), _spelled(columns))
-                for output, columns in pairs
-            )
-        if not same:
-            raise cannot_replace(
-                new.target.span,
-                "other columns for a continual task that is there",
-                f"It writes {', '.join(_shape(o) for o in stored or [item])}.",
-                elsewhere,
-            )
-
 
 def _check_no_flows(item: Item, span: Span) -> None:
     """Each statement of a streaming table is a flow's, which has a name."""
@@ -170,6 +114,63 @@ def _check_no_flows(item: Item, span: Span) -> None:
             f"It has the flows {', '.join(f.name for f in item.flows)}.",
             "Type: CREATE OR REPLACE FLOW ..., CREATE FLOW ... or DROP FLOW ...",
         )
+
+
+def check_same_shape(
+    names: Namespace, item: Item, old: st.CreateContinualTask, new: st.CreateContinualTask
+) -> None:
+    """Raise NOT_SUPPORTED where a task has other inputs, columns or outputs by a new definition."""
+    if fold(names.search_schema) != fold(item.search_schema):
+        raise cannot_replace(
+            new.target.span,
+            "replacing a task from another schema than the one it was made in",
+            f'Names of continual task "{item.name}" are looked up in "{item.search_schema}".',
+            f"Type first: USE {quote(item.search_schema)}",
+        )
+    if storage_options(new.options) != storage_options(old.options):
+        raise cannot_replace(
+            new.target.span,
+            f"another {' or '.join(STORAGE_OPTIONS)} for a continual task that is there",
+            "They hold from its creation on.",
+            "Leave them as they are, or make a task under another name.",
+        )
+    catalog, schema = names.catalog(), item.search_schema
+
+    def ids(statement: st.CreateContinualTask) -> list[str]:
+        inputs = (qualify(i.ref, schema) for i in statement.inputs)
+        return sorted(found.id for n in inputs if (found := catalog.find(n)) is not None)
+
+    elsewhere = "Make a task under another name, let its readers read that one, then drop this one."
+    if ids(new) != ids(old):
+        raise cannot_replace(
+            new.inputs[0].ref.span,
+            "another input for a continual task that is there",
+            f'What "{item.name}" holds came from {", ".join(i.ref.span.text for i in old.inputs)}.',
+            elsewhere,
+        )
+    stored = catalog.outputs_of(item)
+    same = [qualify(o.target, schema) for o in new.outputs] == [o.name for o in stored]
+    if same:
+        binder = names.in_schema(schema).binder()
+        fresh = [replace(o, columns=()) for o in stored]
+        made = bind_task(binder, new, replace(item, columns=()), fresh)
+        written = [o.columns for o in made.task.outputs] or [made.columns]
+        pairs = zip(stored or [item], written, strict=True)
+        same = all(
+            same_columns(_spelled(output.columns), _spelled(columns)) for output, columns in pairs
+        )
+    if not same:
+        raise cannot_replace(
+            new.target.span,
+            "other columns for a continual task that is there",
+            f"It writes {', '.join(_shape(o) for o in stored or [item])}.",
+            elsewhere,
+        )
+
+
+def with_columns(item: Item, statement: st.CreateContinualTask) -> str:
+    """The text of a definition with the task's columns, which may have been inferred."""
+    return splice(statement.span, column_list(item, statement)).text
 
 
 def _words(item: Item, statement: st.CreateContinualTask) -> list[str]:
