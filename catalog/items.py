@@ -13,6 +13,7 @@ from typing import Any
 
 from ctsql.catalog.errors import CatalogError, CtsqlError, error
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, did_you_mean, fold
+from ctsql.catalog.proposals import Proposal
 from ctsql.catalog.schemas import Column, Schema
 from ctsql.catalog.spans import Span
 from ctsql.catalog.subscriptions import Subscription
@@ -157,6 +158,9 @@ class Item:
         flows: of a streaming table the flows that append to it; none for other tasks.
         once: of a task at an earlier revision, see :class:`Revision`.
         alterations: of a table what ALTER TABLE changed of its columns, as typed behind its name.
+        replaces: of a replacement the id of the view that it is for; None for any other object.
+        built_beside: of a view whose replacement was applied the replacement's id, and the
+            ``revision`` that this made: its rows are there already.
         problem: of an unreadable object what is wrong with its entry; else empty.
         is_outlined: whether its name, location and ``reads`` are known; false for an entry that is
             too damaged to read them.
@@ -184,6 +188,8 @@ class Item:
     flows: tuple[Flow, ...] = ()
     once: bool = False
     alterations: tuple[str, ...] = ()
+    replaces: str | None = None
+    built_beside: tuple[str, int] | None = None
     problem: str = ""
     is_outlined: bool = True
 
@@ -274,6 +280,11 @@ class Item:
         return self.kind in (ObjectKind.MATERIALIZED_VIEW, ObjectKind.CONTINUAL_TASK)
 
     @property
+    def is_task(self) -> bool:
+        """Whether it is a continual task."""
+        return self.kind is ObjectKind.CONTINUAL_TASK
+
+    @property
     def owner(self) -> str:
         """The id of the task that writes this output."""
         (reading,) = self.reads
@@ -311,6 +322,10 @@ class Item:
             kept["alterations"] = self.alterations
         if self.flows:
             kept["flows"] = _flows_json(self.flows)
+        if self.replaces is not None:
+            kept["replaces"] = self.replaces
+        if self.built_beside is not None:
+            kept["built_beside"] = self.built_beside
         return json.dumps(
             {
                 **kept,
@@ -356,6 +371,8 @@ class Item:
                 flow=raw.get("flow", ""),
                 alterations=tuple(raw.get("alterations", ())),
                 flows=_flows(raw.get("flows", ())),
+                replaces=raw.get("replaces"),
+                built_beside=_built_beside(raw),
             )
         except (ValueError, KeyError, TypeError) as problem:
             raise error(
@@ -407,6 +424,11 @@ def _unreadable(object_id: str, text: str, problem: str) -> Item:
     except (ValueError, KeyError, TypeError):
         return unknown
     return made
+
+
+def _built_beside(raw: dict[str, Any]) -> tuple[str, int] | None:
+    found = raw.get("built_beside")
+    return None if found is None else (str(found[0]), int(found[1]))
 
 
 def _feed(raw: dict[str, Any]) -> FileSource | KafkaSource | None:
@@ -543,6 +565,7 @@ class Catalog:
     schemas: Mapping[str, str]  # folded name -> name as typed
     subscriptions: Mapping[str, Subscription] = field(default_factory=dict)  # by folded name
     dropped: Mapping[str, Dropped] = field(default_factory=dict)  # by id of the DROP, newest first
+    proposal: Proposal | None = None  # as it is stored; never of a catalog that is in force
 
     @staticmethod
     def of(
@@ -632,7 +655,7 @@ class Catalog:
         """The objects and all that is dropped with them, each once.
 
         Dropped are what reads them, directly or through others; with an output its task and the
-        task's other outputs; with a task its outputs, which read it.
+        task's other outputs; with a task its outputs, which read it; with a view its replacement.
         """
         found: dict[str, Item] = {}
         queue = [self.items[object_id] for object_id in object_ids]
@@ -642,6 +665,9 @@ class Catalog:
                 continue
             found[item.id] = item
             queue += self.readers(item.id)
+            replacement = replacement_of(self, item.id)
+            if replacement is not None:
+                queue.append(replacement)
             if item.kind is ObjectKind.TASK_OUTPUT:
                 queue.append(self.items[item.owner])
         return list(found.values())
@@ -766,3 +792,8 @@ def items_as_of(catalog: Catalog, task: Item, number: int) -> list[Item]:
         return [then, *outputs]
     pairs = zip(outputs, found.columns, strict=True)
     return [then, *(replace(output, columns=columns) for output, columns in pairs)]
+
+
+def replacement_of(catalog: Catalog, object_id: str) -> Item | None:
+    """The replacement that is being built for a view; None where there is none."""
+    return next((i for i in catalog if i.replaces == object_id), None)

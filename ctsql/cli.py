@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from ctsql.api import Connection
 
 BROKEN_PIPE = 141
-_COMMANDS = ("run", "status", "serve", "dump", "cool", "test")
+_COMMANDS = ("run", "status", "serve", "dump", "plan", "apply", "cool", "test")
 TESTS_OF_SHORT = 10
 """So few tests are over before Java's second compiler pays (docs/decisions/0077)."""
-_WITH_FOLDER = ("dump", "test")
+_WITH_FOLDER = ("dump", "plan", "apply", "test")
 
 
 @click.command(
@@ -47,7 +47,7 @@ _WITH_FOLDER = ("dump", "test")
 @click.argument(
     "files",
     nargs=-1,
-    metavar="[FILE... | run | status | serve | dump FOLDER | test FOLDER | cool]",
+    metavar="[FILE... | run | status | serve | dump, test, plan, apply FOLDER | cool]",
 )
 @click.option(
     "-c", "--command", "commands", multiple=True, metavar="SQL", help="Run this; repeatable."
@@ -124,7 +124,18 @@ _WITH_FOLDER = ("dump", "test")
     help="With run: how messages are written to standard error; text if not given.",
 )
 @click.option(
-    "--json", "as_json", is_flag=True, help="With run and status: one JSON object per line."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="With run and status: one JSON object per line; with plan and apply: one JSON object.",
+)
+@click.option("--prune", is_flag=True, help="With plan and apply: drop what is not in the folder.")
+@click.option(
+    "--plan",
+    "plan_file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="With apply: only if it does what this plan says, which plan -o has written.",
 )
 @click.option("-k", "part", metavar="TEXT", help="With test: only tests with TEXT in their name.")
 @click.option(
@@ -161,6 +172,8 @@ def main(context: click.Context, /, **given: Any) -> None:
     "ctsql serve" shows them in a browser; "ctsql dump FOLDER" writes the statements that make the
     same objects again; "ctsql cool" ends the Spark that --keep-warm left running.
     "ctsql test FOLDER" runs the TEST statements in its .sql files.
+    "ctsql plan FOLDER" says what the definitions in a folder of .sql files would change;
+    "ctsql apply FOLDER" does it.
     A file with one of these names is given as ./run, for example.
     """
     if given["version"]:
@@ -171,10 +184,22 @@ def main(context: click.Context, /, **given: Any) -> None:
     if given["wants_help"]:
         click.echo(context.get_help() if command is None else _help_of(context, command))
         context.exit(OK)
-    _check(given, command)
+    try:
+        _check(given, command)
+    except click.UsageError as problem:
+        if command == "plan":
+            raise _PlanUsageError(problem.message) from problem
+        raise
     connect = context.obj or _connect()
-    with _output(given["output"]) as out:
+    # A plan is shown, and its file is written besides.
+    with _output(None if command == "plan" else given["output"]) as out:
         context.exit(_dispatch(connect, given, command, out))
+
+
+class _PlanUsageError(click.UsageError):
+    """Bad usage of ``ctsql plan``, where 2 says that there are changes."""
+
+    exit_code = FAILED
 
 
 _ABOUT = {
@@ -213,6 +238,17 @@ _ABOUT = {
     "status": (
         "List every task and view with its state and its lag.",
         ("--watch", "--interval", "--json", "--format"),
+    ),
+    "plan": (
+        "Say what the definitions in a folder of .sql files would change in the warehouse. Nothing "
+        "is written but the file of -o, which apply --plan takes. Exit status: 0 nothing to do, 2 "
+        "changes, 4 refused, 1 it could not be found out.",
+        ("--prune", "--json", "--output", "--set"),
+    ),
+    "apply": (
+        "Make the definitions of the warehouse those of a folder of .sql files, all at one T or "
+        "none. Exit status: 0 done or nothing to do, 4 refused, 1 something failed.",
+        ("--prune", "--plan", "--json", "--set", "--quiet"),
     ),
 }
 _FOR_ALL = ("--warehouse", "--master", "--debug")
@@ -263,8 +299,14 @@ def _check(given: dict[str, Any], command: str | None) -> None:
     for option, name in (("part", "-k"), ("junit_file", "--junit")):
         if given[option] is not None and command != "test":
             raise click.UsageError(f"{name} goes with: ctsql test")
+    if given["prune"] and command not in ("plan", "apply"):
+        raise click.UsageError("--prune goes with: ctsql plan, ctsql apply")
+    if given["plan_file"] and command != "apply":
+        raise click.UsageError("--plan goes with: ctsql apply")
     if given["as_json"] and command is None:
-        raise click.UsageError("--json goes with: ctsql run, ctsql status. See --format json.")
+        raise click.UsageError(
+            "--json goes with: ctsql run, status, plan, apply. See --format json."
+        )
 
 
 def _dispatch(
@@ -286,7 +328,7 @@ def _dispatch(
         log_format=LogFormat(given["log_format"] or "text"),
     )
     # Those make no warehouse; tests have their own, which they write.
-    only_shows = command in ("status", "serve", "dump")
+    only_shows = command in ("status", "serve", "dump", "plan")
     read_only = only_shows or (given["read_only"] and command != "test")
     connection = connect(
         given["warehouse"],
@@ -294,7 +336,7 @@ def _dispatch(
         read_only=read_only,
         create=command != "run",
     )
-    connection.is_short = bool(given["commands"]) or command in ("status", "dump")
+    connection.is_short = bool(given["commands"]) or command in ("status", *_WITH_FOLDER)
     if interactive and given["master"] is None:
         connection.find_spark = partial(shared_spark, keep=given["keep_warm"])
     elif given["keep_warm"]:
@@ -314,6 +356,8 @@ def _dispatch(
             return _dump(runner, Path(files[1]))
         if command == "test":
             return _test(runner, given)
+        if command in ("plan", "apply"):
+            return _plan(connect, runner, given) if command == "plan" else _apply(runner, given)
         if interactive:
             from ctsql.repl import Repl
 
@@ -477,6 +521,53 @@ def _test(runner: Runner, given: dict[str, Any]) -> int:
 
     code = runner.guard(work)
     return FAILED if code == OK and not passed else code
+
+
+def _plan(connect: "Callable[..., Connection]", runner: Runner, given: dict[str, Any]) -> int:
+    """``ctsql plan``: what a folder would change."""
+    from ctsql import pipelines
+
+    settings, code = runner.settings, OK
+
+    def work() -> None:
+        nonlocal code
+        try:
+            folder = pipelines.read(Path(given["files"][1]), settings.variables)
+            made = pipelines.plan_command(connect, runner.connection, folder, prune=given["prune"])
+        except CtsqlError as problem:
+            code = pipelines.refusal_code(problem) or FAILED
+            raise
+        if given["output"]:
+            pipelines.save(made, Path(given["output"]))
+        settings.progress.pause()
+        pipelines.write_plan(made, settings.out, as_json=given["as_json"])
+        code = pipelines.exit_code(made)
+
+    found = runner.guard(work)
+    return code if found in (OK, FAILED) else found
+
+
+def _apply(runner: Runner, given: dict[str, Any]) -> int:
+    """``ctsql apply``: a folder's definitions come into force."""
+    from ctsql import pipelines
+
+    settings, code = runner.settings, OK
+
+    def work() -> None:
+        nonlocal code
+        try:
+            folder = pipelines.read(Path(given["files"][1]), settings.variables)
+            saved = pipelines.load(Path(given["plan_file"])) if given["plan_file"] else None
+            made = pipelines.apply(runner.connection, folder, prune=given["prune"], saved=saved)
+        except CtsqlError as problem:
+            code = pipelines.refusal_code(problem) or FAILED
+            raise
+        settings.progress.pause()
+        if given["as_json"] or not settings.quiet:
+            pipelines.write_plan(made, settings.out, as_json=given["as_json"])
+
+    found = runner.guard(work)
+    return code if found in (OK, FAILED) else found
 
 
 @contextmanager

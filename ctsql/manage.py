@@ -21,6 +21,7 @@ from ctsql.runtime.statements.explain import Explanation
 from ctsql.runtime.statements.maintain import Maintenance
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.statements.pending import show_pending
+from ctsql.runtime.statements.replacement import Replacement
 from ctsql.runtime.statements.show import Rows, is_like
 from ctsql.runtime.statements.streaming_tables import StreamingTables
 from ctsql.runtime.statements.verify import Verification
@@ -70,6 +71,8 @@ def _run(names: Namespace, statement: st.Statement) -> str:
             return create.create_table(statement)
         case st.CreateView():
             return create.create_view(statement)
+        case st.CreateMaterializedView(replaces=st.RelationRef()):
+            return Replacement(names).create(statement)
         case st.CreateMaterializedView():
             return create.create_materialized_view(statement)
         case st.CreateContinualTask():
@@ -96,6 +99,8 @@ def _run(names: Namespace, statement: st.Statement) -> str:
             )
         case st.ResumeTask():
             return change.resume(statement)
+        case st.ApplyReplacement():
+            return Replacement(names).apply(statement)
         case st.ReplaceBody():
             return TaskAlteration(names).replace_body(statement)
         case st.SetOptions(kind=ObjectKind.CONTINUAL_TASK):

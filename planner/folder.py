@@ -18,6 +18,7 @@ from ctsql.catalog.names import DEFAULT_SCHEMA, Name, fold
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.binding import qualify
 from ctsql.planner.syntax import ast as st, parse, split
+from ctsql.planner.syntax.tokens.token_reader import not_yet
 
 Defining = (
     st.CreateTable
@@ -257,7 +258,10 @@ def _attach(found: _Found, comment: st.CommentOn, schema: str) -> None:
 
 
 def _refuse(statement: st.Statement) -> None:
-    """Raise NOT_A_DEFINITION."""
+    """Raise NOT_A_DEFINITION, or NOT_SUPPORTED_YET."""
+    if isinstance(statement, st.CreateStreamingTable | st.CreateAppendFlow):
+        what = "a streaming table, or a flow into one, in a folder of definitions"
+        raise not_yet(statement.span, what, "Run it as a script: ctsql FILE")
     words = statement.span.text.split()
     verb = words[0].upper()
     hint = "Keep it in another folder, and run it as a script: ctsql FILE"

@@ -56,6 +56,7 @@ class LogReader:
         self.warehouse, self.timeline = warehouse, warehouse.timeline
         self.relations, self.versions = warehouse.relations, warehouse.versions
         self.schedules = warehouse.schedules
+        self.catalog_store.decisions = warehouse.timeline
 
     @contextmanager
     def as_stored(self) -> Iterator[None]:

@@ -360,7 +360,8 @@ class CreateTable(Statement):
     """CREATE TABLE with columns or AS SELECT (``text`` is the whole statement), or an attachment.
 
     ``location`` is set for ``CREATE TABLE t LOCATION 'uri'``, which attaches a table that is there;
-    ``feed`` for ``FROM FILES`` and ``FROM KAFKA``, what comes in as it is written.
+    ``feed`` for ``FROM FILES`` and ``FROM KAFKA``, what comes in as it is written. ``columns`` are
+    those of the list at ``columns_span``, with its parentheses; ``query`` stands behind AS.
     """
 
     target: RelationRef
@@ -370,6 +371,9 @@ class CreateTable(Statement):
     location_span: Span | None = None
     feed: FileRef | KafkaSource | None = None
     comment: str | None = None
+    columns: tuple[ColumnDef, ...] = ()
+    columns_span: Span | None = None
+    query: SqlText | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -386,7 +390,7 @@ class CreateView(Statement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateMaterializedView(Statement):
-    """CREATE [OR REPLACE] MATERIALIZED VIEW."""
+    """CREATE [OR REPLACE] MATERIALIZED VIEW, or CREATE REPLACEMENT ... FOR ``replaces``."""
 
     target: RelationRef
     query: SqlText
@@ -395,6 +399,7 @@ class CreateMaterializedView(Statement):
     or_replace: bool = False
     if_not_exists: bool = False
     comment: str | None = None
+    replaces: RelationRef | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -604,6 +609,14 @@ class ChangeConstraints(Statement):
     dropped: str = ""
     dropped_span: Span | None = None
     if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyReplacement(Statement):
+    """ALTER MATERIALIZED VIEW name APPLY REPLACEMENT replacement."""
+
+    target: RelationRef
+    replacement: RelationRef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

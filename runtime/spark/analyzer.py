@@ -81,11 +81,17 @@ def empty(session: SparkSession, columns: Sequence[Column]) -> DataFrame:
 
 
 class SparkAnalyst:
-    """The planner's ``Analyst``, by Spark."""
+    """The planner's ``Analyst``, by Spark.
 
-    def __init__(self, session: SparkSession, columns_of: ColumnsOf) -> None:
+    Args:
+        sources: what gives the empty tables, where it is not a new one.
+    """
+
+    def __init__(
+        self, session: SparkSession, columns_of: ColumnsOf, sources: EmptySources | None = None
+    ) -> None:
         self._session = session
-        self._sources = EmptySources(session, columns_of)
+        self._sources = sources or EmptySources(session, columns_of)
         self._context = Context(session, self._sources, 0, clock_at=0)
 
     def columns(self, query: Query) -> tuple[Column, ...]:

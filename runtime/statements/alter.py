@@ -8,7 +8,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Catalog, Item, ObjectKind, beside, was_dropped
+from ctsql.catalog.items import (
+    Catalog,
+    Item,
+    ObjectKind,
+    beside,
+    replacement_of,
+    was_dropped,
+)
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, fold
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import qualify
@@ -229,6 +236,9 @@ def _readers_of(catalog: Catalog, named: Sequence[Item]) -> list[str]:
     own = {p.id for p in parts}
     readers = {r.id: r for p in parts for r in catalog.readers(p.id) if r.id not in own}
     followers = [s for p in parts for s in catalog.subscribers(p.id)]
-    return [f"{i.kind.value} {i.name}" for i in readers.values()] + [
-        f"subscription '{s.name}'" for s in followers
+    beside = (r for p in parts if (r := replacement_of(catalog, p.id)) and r.id not in own)
+    return [
+        *(f"{i.kind.value} {i.name}" for i in readers.values()),
+        *(f"its replacement {r.name}" for r in beside),
+        *(f"subscription '{s.name}'" for s in followers),
     ]

@@ -71,13 +71,15 @@ class TaskAlteration(Redefinition):
                 nothing is changed.
         """
         item, old = self.definition(statement.target)
-        self._check_same_shape(item, old, statement)
-        columns = self._check_columns(item, statement)
+        columns = check_same_shape(self.names, item, old, statement)
+        for output, wanted in zip(self.outputs(item), columns, strict=True):
+            if wanted != output.columns:
+                check_takes(self.engine.warehouse, output, wanted)
         grown = item if item.outputs else replace(item, columns=columns[0])
         if _words(grown, statement) == _words(item, old):
             return False
         _check_no_flows(item, statement.target.span)
-        text = splice(statement.span, column_list(grown, statement)).text
+        text = with_columns(grown, statement)
         self.redefine(item, Definition(text=text), body=statement.body, columns=columns)
         return True
 
@@ -110,81 +112,6 @@ class TaskAlteration(Redefinition):
             self.redefine(item, Definition(text=splice(old.span, edits).text))
         return DONE
 
-    # ---- what must stay
-
-    def _check_same_shape(
-        self, item: Item, old: st.CreateContinualTask, new: st.CreateContinualTask
-    ) -> None:
-        if fold(self.names.search_schema) != fold(item.search_schema):
-            raise cannot_replace(
-                new.target.span,
-                "replacing a task from another schema than the one it was made in",
-                f'Names of continual task "{item.name}" are looked up in "{item.search_schema}".',
-                f"Type first: USE {quote(item.search_schema)}",
-            )
-        if storage_options(new.options) != storage_options(old.options):
-            raise cannot_replace(
-                new.target.span,
-                f"another {' or '.join(STORAGE_OPTIONS)} for a continual task that is there",
-                "They hold from its creation on.",
-                "Leave them as they are, or make a task under another name.",
-            )
-        catalog, schema = self.engine.catalog, item.search_schema
-
-        def ids(statement: st.CreateContinualTask) -> list[str]:
-            names = (qualify(i.ref, schema) for i in statement.inputs)
-            return sorted(found.id for n in names if (found := catalog.find(n)) is not None)
-
-        if ids(new) != ids(old):
-            raise cannot_replace(
-                new.inputs[0].ref.span,
-                "another input for a continual task that is there",
-                f'What "{item.name}" holds came from '
-                f"{', '.join(i.ref.span.text for i in old.inputs)}.",
-                _ELSEWHERE,
-            )
-        made = [qualify(o.target, schema) for o in new.outputs]
-        if made != [o.name for o in catalog.outputs_of(item)]:
-            raise cannot_replace(
-                new.target.span,
-                "other outputs for a continual task that is there",
-                f"It writes {', '.join(shape_of(o) for o in self.outputs(item))}.",
-                _ELSEWHERE,
-            )
-
-    def _check_columns(self, item: Item, new: st.CreateContinualTask) -> tuple[Schema, ...]:
-        """The columns of each output by a new definition, which may add some at the end."""
-        stored = self.outputs(item)
-        fresh = [replace(o, columns=()) for o in stored if item.outputs]
-        binder = Namespace(self.engine, item.search_schema).binder()
-        made = bind_task(binder, new, replace(item, columns=()), fresh).task
-        found = []
-        for output, written in zip(stored, made.written, strict=True):
-            kept, added = (
-                written.columns[: len(output.columns)],
-                written.columns[len(output.columns) :],
-            )
-            if not same_columns(_spelled(output.columns), _spelled(kept)):
-                raise cannot_replace(
-                    new.target.span,
-                    "other columns for a continual task that is there",
-                    f"It writes {shape_of(output)}. Columns may be added at the end.",
-                    _ELSEWHERE,
-                )
-            refused = next((c for c in added if not c.nullable), None)
-            if refused is not None:
-                raise cannot_replace(
-                    new.target.span,
-                    f'a NOT NULL column "{refused.name}" for a continual task that is there',
-                    f'Rows that "{output.name}" holds have NULL in it.',
-                    "Leave out NOT NULL, or make a task under another name.",
-                )
-            columns = (*output.columns, *added)
-            if added:
-                check_takes(self.engine.warehouse, output, columns)
-            found.append(columns)
-        return tuple(found)
-
 
 def _check_no_flows(item: Item, span: Span) -> None:
     """Each statement of a streaming table is a flow's, which has a name."""
@@ -195,6 +122,89 @@ def _check_no_flows(item: Item, span: Span) -> None:
             f"It has the flows {', '.join(f.name for f in item.flows)}.",
             "Type: CREATE OR REPLACE FLOW ..., CREATE FLOW ... or DROP FLOW ...",
         )
+
+
+def check_same_shape(
+    names: Namespace, item: Item, old: st.CreateContinualTask, new: st.CreateContinualTask
+) -> tuple[Schema, ...]:
+    """The columns of each output by a new definition, which may add some at the end.
+
+    Raises NOT_SUPPORTED where a task has other inputs, columns or outputs by it.
+    """
+    if fold(names.search_schema) != fold(item.search_schema):
+        raise cannot_replace(
+            new.target.span,
+            "replacing a task from another schema than the one it was made in",
+            f'Names of continual task "{item.name}" are looked up in "{item.search_schema}".',
+            f"Type first: USE {quote(item.search_schema)}",
+        )
+    if storage_options(new.options) != storage_options(old.options):
+        raise cannot_replace(
+            new.target.span,
+            f"another {' or '.join(STORAGE_OPTIONS)} for a continual task that is there",
+            "They hold from its creation on.",
+            "Leave them as they are, or make a task under another name.",
+        )
+    catalog, schema = names.catalog(), item.search_schema
+
+    def ids(statement: st.CreateContinualTask) -> list[str]:
+        inputs = (qualify(i.ref, schema) for i in statement.inputs)
+        return sorted(found.id for n in inputs if (found := catalog.find(n)) is not None)
+
+    if ids(new) != ids(old):
+        raise cannot_replace(
+            new.inputs[0].ref.span,
+            "another input for a continual task that is there",
+            f'What "{item.name}" holds came from {", ".join(i.ref.span.text for i in old.inputs)}.',
+            _ELSEWHERE,
+        )
+    stored = catalog.outputs_of(item) or [item]
+    if [qualify(o.target, schema) for o in new.outputs] != [o.name for o in stored if item.outputs]:
+        raise cannot_replace(
+            new.target.span,
+            "other outputs for a continual task that is there",
+            f"It writes {', '.join(shape_of(o) for o in stored)}.",
+            _ELSEWHERE,
+        )
+    return _check_columns(names, item, stored, new)
+
+
+def _check_columns(
+    names: Namespace, item: Item, stored: Sequence[Item], new: st.CreateContinualTask
+) -> tuple[Schema, ...]:
+    """The columns of each output by a new definition, which may add some at the end."""
+    fresh = [replace(o, columns=()) for o in stored if item.outputs]
+    binder = names.in_schema(item.search_schema).binder()
+    made = bind_task(binder, new, replace(item, columns=()), fresh).task
+    found = []
+    for output, written in zip(stored, made.written, strict=True):
+        kept, added = (
+            written.columns[: len(output.columns)],
+            written.columns[len(output.columns) :],
+        )
+        if not same_columns(_spelled(output.columns), _spelled(kept)):
+            raise cannot_replace(
+                new.target.span,
+                "other columns for a continual task that is there",
+                f"It writes {shape_of(output)}. Columns may be added at the end.",
+                _ELSEWHERE,
+            )
+        refused = next((c for c in added if not c.nullable), None)
+        if refused is not None:
+            raise cannot_replace(
+                new.target.span,
+                f'a NOT NULL column "{refused.name}" for a continual task that is there',
+                f'Rows that "{output.name}" holds have NULL in it.',
+                "Leave out NOT NULL, or make a task under another name.",
+            )
+        columns = (*output.columns, *added)
+        found.append(columns)
+    return tuple(found)
+
+
+def with_columns(item: Item, statement: st.CreateContinualTask) -> str:
+    """The text of a definition with the task's columns, which may have been inferred."""
+    return splice(statement.span, column_list(item, statement)).text
 
 
 def _words(item: Item, statement: st.CreateContinualTask) -> list[str]:

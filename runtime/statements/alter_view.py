@@ -33,15 +33,21 @@ def set_view_options(names: Namespace, statement: st.SetOptions) -> str:
     return "ALTER MATERIALIZED VIEW"
 
 
-def view_text(view: st.CreateMaterializedView, options: Sequence[st.Option]) -> str:
-    """The statement that makes a view with these options, whichever way it was spelt. Pure."""
+def view_text(
+    view: st.CreateMaterializedView, options: Sequence[st.Option], *, name: str | None = None
+) -> str:
+    """The statement that makes a view with these options, whichever way it was spelt. Pure.
+
+    Args:
+        name: how the view is named; None for as it was.
+    """
     columns = ", ".join(
         quote(c.name) + (f" COMMENT {quote_text(c.comment)}" if c.comment else "")
         for c in view.columns
     )
     parts = [
         "CREATE OR REPLACE MATERIALIZED VIEW",
-        view.target.span.text + (f" ({columns})" if columns else ""),
+        (name or view.target.span.text) + (f" ({columns})" if columns else ""),
     ]
     if view.comment is not None:
         parts.append(f"COMMENT {quote_text(view.comment)}")

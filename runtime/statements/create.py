@@ -6,7 +6,7 @@ killed leaves no object (a kill may leave an unused folder).
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -133,11 +133,11 @@ class Creation(OnNames):
             return "CREATE TABLE (exists already)"
         item = self.names.new(name, ObjectKind.TABLE, statement.span, statement.comment)
         if statement.location is not None:
-            item = self._attach(item, statement)
+            item = self.attach(item, statement)
             self._register(item)
         else:
             assert item.location is not None  # a table has a folder
-            with _undo_on_failure(self.engine, [item]):
+            with undo_on_failure(self.engine, [item]):
                 run_on_table(
                     self.engine,
                     statement.text,
@@ -146,7 +146,7 @@ class Creation(OnNames):
                     self.names.search_schema,
                 )
                 faults.point("catalog_table_made")
-                item = self._read_stored(replace(item, feed=self._feed(statement)))
+                item = self.as_stored(replace(item, feed=self.feed_of(statement)))
                 for column in item.columns:
                     check_not_void(column, statement.span)
                 check_updatable(item.columns, statement.span)
@@ -158,7 +158,7 @@ class Creation(OnNames):
         self.engine.mint()
         return "CREATE TABLE"
 
-    def _feed(self, statement: st.CreateTable) -> FileSource | KafkaSource | None:
+    def feed_of(self, statement: st.CreateTable) -> FileSource | KafkaSource | None:
         """What FROM says; raises FILE_NOT_FOUND if there is no such folder."""
         file, gateway = statement.feed, self.engine.gateway
         if not isinstance(file, st.FileRef):
@@ -174,7 +174,8 @@ class Creation(OnNames):
             raise error("FILE_NOT_FOUND", span=file.span, path=file.path, detail=detail)
         return FileSource(path=path, format=file.format, options=file.options)
 
-    def _attach(self, item: Item, statement: st.CreateTable) -> Item:
+    def attach(self, item: Item, statement: st.CreateTable) -> Item:
+        """The item of a table that is there, at LOCATION."""
         gateway = self.engine.gateway
         location = gateway.qualify(statement.location or "")
         if not gateway.exists(location):
@@ -196,9 +197,9 @@ class Creation(OnNames):
                 hint=f"It is the table at that location; read it as {owner.name}.",
             )
         item = replace(item, location=location, managed=False)
-        return self._read_stored(item)
+        return self.as_stored(item)
 
-    def _read_stored(self, item: Item) -> Item:
+    def as_stored(self, item: Item) -> Item:
         """Add the columns and the id of the stored table."""
         warehouse = self.engine.warehouse
         return replace(
@@ -222,8 +223,8 @@ class Creation(OnNames):
         item = replace(item, columns=bound.columns, reads=bound.reads)
         if old is not None:
             item = replace(item, id=old.id)
-            self._check_replacement(self.engine.catalog, old, item, statement.target.span)
-            self._check_no_input(old, statement.target.span)
+            self.check_replacement(self.engine.catalog, old, item, statement.target.span)
+            self.check_no_input(old, statement.target.span)
             self.engine.catalog_store.change(lambda c: c.with_item(item))
             self.engine.refresh_catalog()  # stored readers of it follow at their next T
         else:
@@ -240,7 +241,8 @@ class Creation(OnNames):
             raise found.wrong_kind(kind.value, hint, ref.span)
         return found
 
-    def _check_replacement(self, catalog: Catalog, old: Item, new: Item, span: Span) -> None:
+    def check_replacement(self, catalog: Catalog, old: Item, new: Item, span: Span) -> None:
+        """Raise RECURSIVE_DEFINITION or COLUMNS_IN_USE where a view cannot be replaced."""
         if any(i.id == old.id for i in catalog.closure([r.object_id for r in new.reads])):
             raise error(
                 "RECURSIVE_DEFINITION",
@@ -262,7 +264,7 @@ class Creation(OnNames):
                 "by one.",
             )
 
-    def _check_no_input(self, old: Item, span: Span) -> None:
+    def check_no_input(self, old: Item, span: Span) -> None:
         """A task has written what it has by what the view showed of each change."""
         for reader in self.engine.catalog.all_readers(old.id):
             if reader.kind is not ObjectKind.CONTINUAL_TASK:
@@ -291,12 +293,12 @@ class Creation(OnNames):
         if comment is None and self.fills is not None:
             comment = self.fills.comment
         item = self.names.new(name, kind, statement.span, comment)
-        item = replace(item, location=self._location(statement) or item.location, flow=self.flow)
+        item = replace(item, location=self.location_of(statement) or item.location, flow=self.flow)
         bound = self.names.binder().bind_materialized_view(statement, item)
         self._check_declared(bound.columns, statement.target.span)
         check_clock(self.engine.warehouse, bound.view)
         check_strict(self.engine.warehouse, bound.view)
-        self._create_output(item, bound, has_vectors=_has_vectors(statement))
+        self.create_output(item, bound, has_vectors=keeps_vectors(statement))
         return "CREATE MATERIALIZED VIEW"
 
     def _check_declared(self, columns: Sequence[Column], span: Span) -> None:
@@ -318,7 +320,7 @@ class Creation(OnNames):
         counted from now, the view counts as created now.
         """
         check_not_finished(self.engine, old)
-        self._check_same_storage(old, statement)
+        self.check_same_storage(old, statement)
         check_not_suspended(self.engine.warehouse, old)
         bound = self.names.binder().bind_materialized_view(statement, old)
         check_clock(self.engine.warehouse, bound.view)
@@ -343,7 +345,7 @@ class Creation(OnNames):
                 created=max(before.created, created),
                 flow=self.flow,
             )
-            self._check_replacement(current, before, item, statement.target.span)
+            self.check_replacement(current, before, item, statement.target.span)
             if item != before:
                 item = replace(item, revision=before.revision + 1)
             return current.with_item(item)
@@ -365,7 +367,8 @@ class Creation(OnNames):
                 raise was_dropped(name, "while the view was being replaced")
         return current.items[old.id]
 
-    def _check_same_storage(self, old: Item, statement: st.CreateMaterializedView) -> None:
+    def check_same_storage(self, old: Item, statement: st.CreateMaterializedView) -> None:
+        """Raise NOT_SUPPORTED where a view's table would have to be stored otherwise."""
         made = parse(Source(old.definition, str(old.name)).whole())
         assert isinstance(made, st.CreateMaterializedView)  # its definition
         if storage_options(made.options) != storage_options(statement.options):
@@ -377,7 +380,7 @@ class Creation(OnNames):
                 hint=f"Drop it first: {drop_text(self.engine.catalog, old)}",
             )
 
-    def _location(self, statement: _Output) -> str | None:
+    def location_of(self, statement: _Output) -> str | None:
         """The folder of LOCATION, which must be empty; None for one that ctsql names."""
         option = next((o for o in statement.options if o.name == LOCATION), None)
         if option is None:
@@ -414,7 +417,7 @@ class Creation(OnNames):
         outputs = self.names.new_outputs(statement)
         item = replace(
             item,
-            location=self._location(statement) or item.location,
+            location=self.location_of(statement) or item.location,
             flow=self.flow,
             flows=self.flows,
         )
@@ -426,16 +429,23 @@ class Creation(OnNames):
             quarantine = new_quarantine(self.names, item, statement.target.span)
             item = replace(item, quarantine=quarantine.id)
             beside.append(quarantine)
-        self._create_output(item, bound, beside, has_vectors=_has_vectors(statement))
+        self.create_output(item, bound, beside, has_vectors=keeps_vectors(statement))
         return "CREATE CONTINUAL TASK"
 
-    def _create_output(
-        self, item: Item, bound: Bound, beside: Sequence[Item] = (), *, has_vectors: bool
+    def create_output(
+        self,
+        item: Item,
+        bound: Bound,
+        beside: Sequence[Item] = (),
+        *,
+        has_vectors: bool,
+        check: Callable[[Catalog, Item], None] = lambda *_: None,
     ) -> None:
         """Create the table, or those of the outputs, bring them up to now, and register them.
 
         Args:
             beside: the outputs and the quarantine of a task, as far as they are known.
+            check: raises where the object no longer fits the catalog in which it is registered.
         """
         engine = self.engine
         reads = [engine.relations.item(r.object_id) for r in bound.reads]
@@ -452,8 +462,8 @@ class Creation(OnNames):
             if all(upper <= now + 1 or upper == times.CLOSED for upper in uppers):
                 break
         item = replace(item, columns=bound.columns, reads=bound.reads, created=now)
-        made = [item, *_complete(beside, item, bound)]
-        with _undo_on_failure(engine, made):
+        made = [item, *complete_outputs(beside, item, bound)]
+        with undo_on_failure(engine, made):
             for output in made:
                 if output.location is not None:
                     with translate_spark_errors():
@@ -463,9 +473,11 @@ class Creation(OnNames):
             made = [identified(engine.relations, i) for i in made]
             engine.relations.add(made)
             engine.advance([item], now)
-            self._register(*made)
+            self._register(*made, check=check)
 
-    def _register(self, *items: Item) -> None:
+    def _register(
+        self, *items: Item, check: Callable[[Catalog, Item], None] = lambda *_: None
+    ) -> None:
         """Commit objects to the catalog, all at once; they may read each other."""
 
         def add_items(current: Catalog) -> Catalog:
@@ -478,6 +490,7 @@ class Creation(OnNames):
             made = taken.with_items(items)
             for item in items:
                 check_free(taken, item.name, None, quiet=False)
+                check(current, item)
                 gone = [r for r in item.reads if r.object_id not in made.items]
                 if gone:
                     raise was_dropped(gone[0].name, "while this object was being created")
@@ -488,7 +501,7 @@ class Creation(OnNames):
 
 
 @contextmanager
-def _undo_on_failure(engine: Engine, items: Sequence[Item]) -> Iterator[None]:
+def undo_on_failure(engine: Engine, items: Sequence[Item]) -> Iterator[None]:
     """Delete the folders of new objects if their creation fails."""
     try:
         yield
@@ -501,7 +514,7 @@ def _undo_on_failure(engine: Engine, items: Sequence[Item]) -> Iterator[None]:
         raise
 
 
-def _complete(beside: Sequence[Item], task: Item, bound: Bound) -> list[Item]:
+def complete_outputs(beside: Sequence[Item], task: Item, bound: Bound) -> list[Item]:
     """Complete the outputs of a task, and its quarantine, after it was bound."""
     if not beside:
         return []
@@ -548,5 +561,6 @@ def _shape(column: Column) -> tuple[str, str]:
     return fold(column.name), T.DataType.fromDDL(column.type).simpleString()
 
 
-def _has_vectors(statement: _Output) -> bool:
+def keeps_vectors(statement: _Output) -> bool:
+    """Whether a definition leaves deletion vectors on."""
     return all(o.value is True for o in statement.options if o.name == VECTORS)

@@ -43,10 +43,10 @@ def create_flow(names: Namespace, statement: st.CreateFlow) -> str:
         view_name = names.free(statement.target, ObjectKind.MATERIALIZED_VIEW, quiet=quiet)
     if task_name is None and view_name is None:
         assert old is not None  # it has the name
-        same = not old.flow or _words(old.flow) == _words(_clauses(statement))
+        same = not old.flow or _words(old.flow) == _words(clauses_of(statement))
         return f"CREATE FLOW (exists already{'' if same else ', otherwise defined'})"
-    task, view = _read(compile_texts(names, statement))
-    creation = Creation(names, _clauses(statement), fills=declared)
+    task, view = read_flow_texts(compile_texts(names, statement))
+    creation = Creation(names, clauses_of(statement), fills=declared)
     creation.create_task(task)
     try:
         creation.create_materialized_view(view)
@@ -72,17 +72,18 @@ def _replace(names: Namespace, statement: st.CreateFlow, task: Item) -> str:
     target = qualify(statement.target, names.search_schema)
     views = catalog.flow_targets(task)
     if views and views[0].name != target:
-        raise _other_target(statement, views[0].name)
-    if views and _words(views[0].flow) == _words(_clauses(statement)):
+        raise other_target(statement, views[0].name)
+    if views and _words(views[0].flow) == _words(clauses_of(statement)):
         return "CREATE FLOW (unchanged)"
-    made, view = _read(compile_texts(names, statement))
-    creation = Creation(names, _clauses(statement))
+    made, view = read_flow_texts(compile_texts(names, statement))
+    creation = Creation(names, clauses_of(statement))
     creation.create_task(replace(made, or_replace=True))
     creation.create_materialized_view(replace(view, or_replace=True))
     return "CREATE FLOW (replaced)"
 
 
-def _other_target(statement: st.CreateFlow, target: Name) -> CtsqlError:
+def other_target(statement: st.CreateFlow, target: Name) -> CtsqlError:
+    """NOT_SUPPORTED for a flow that writes another target; the caller raises it."""
     return error(
         "NOT_SUPPORTED",
         span=statement.target.span,
@@ -93,8 +94,8 @@ def _other_target(statement: st.CreateFlow, target: Name) -> CtsqlError:
     )
 
 
-def _clauses(statement: st.CreateFlow) -> str:
-    """What a statement says behind the flow's name."""
+def clauses_of(statement: st.CreateFlow) -> str:
+    """Return what a statement says behind the flow's name."""
     span = statement.span
     return span.source.text[statement.name.span.stop : span.stop].strip()
 
@@ -117,12 +118,13 @@ def compile_texts(names: Namespace, statement: st.CreateFlow) -> FlowTexts:
     query = parse(Source(text, "SEQUENCE BY").whole())
     assert isinstance(query, st.Select)  # it begins with SELECT
     sequences = [c.type for c in binder.query(query.query).columns or ()]
-    columns = names.engine.relations.columns_now(source)
+    columns = names.columns_now(source)
     name = qualify(statement.name, names.search_schema)
     return compile_flow(statement, columns, sequences, name.qualified())
 
 
-def _read(texts: FlowTexts) -> tuple[st.CreateContinualTask, st.CreateMaterializedView]:
+def read_flow_texts(texts: FlowTexts) -> tuple[st.CreateContinualTask, st.CreateMaterializedView]:
+    """The statements of a flow's task and of its view."""
     task = parse(Source(texts.task, "the task of the flow").whole())
     view = parse(Source(texts.view, "the target of the flow").whole())
     assert isinstance(task, st.CreateContinualTask)  # that is what is compiled

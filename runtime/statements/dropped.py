@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Catalog, Dropped, Item, ObjectKind
+from ctsql.catalog.items import Catalog, Dropped, Item, ObjectKind, replacement_of
 from ctsql.catalog.names import Name, fold
 from ctsql.catalog.times import to_iso
 from ctsql.planner.binding import qualify
@@ -159,6 +159,8 @@ class Undropping(OnNames):
             raise _blocked(statement, detail, f"Type: CREATE SCHEMA {item.name.schema}")
         for reading in item.reads:
             self._check_reading(restored, item, reading.object_id, statement)
+        if item.replaces is not None:
+            self._check_replaced(current, restored, item, statement)
         if item.location is None:
             return
         if _is_used(current, item):
@@ -168,6 +170,20 @@ class Undropping(OnNames):
         if problem is not None:
             detail = f"The rows of {item.kind.value} {item.name} are gone."
             raise _blocked(statement, detail, "Create it again.", cause=problem)
+
+    def _check_replaced(
+        self, current: Catalog, restored: Catalog, item: Item, statement: st.UndropObject
+    ) -> None:
+        """The view that a replacement is for is there, and has no other one."""
+        view = restored.items.get(item.replaces or "")
+        if view is None:
+            detail = f"The view that {item.name} is a replacement for is gone."
+            raise _blocked(statement, detail, "Create both again.")
+        other = replacement_of(current, view.id)
+        if other is not None:
+            detail = f"Materialized view {view.name} has another replacement now: {other.name}."
+            hint = f"Apply or drop that one first: DROP MATERIALIZED VIEW {other.name}"
+            raise _blocked(statement, detail, hint)
 
     def _check_reading(
         self, restored: Catalog, item: Item, object_id: str, statement: st.UndropObject

@@ -26,7 +26,8 @@ def dump(engine: Engine) -> list[tuple[str, str]]:
     made = [s for s in sorted(catalog.schemas.values()) if fold(s) != DEFAULT_SCHEMA]
     found = [("schemas", "".join(f"CREATE SCHEMA IF NOT EXISTS {quote(s)};\n" for s in made))]
     by_name = sorted(catalog, key=lambda item: item.name.key)
-    for item in catalog.closure([i.id for i in by_name]):
+    in_order = catalog.closure([i.id for i in by_name])
+    for item in sorted(in_order, key=lambda i: i.replaces is not None):
         if item.kind is not ObjectKind.TASK_OUTPUT:  # its task makes it
             current = engine.relations.current(item.check())
             found.append((f"{item.name.schema}.{item.name.name}", _text(engine, current)))

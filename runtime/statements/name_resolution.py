@@ -24,25 +24,39 @@ class Namespace:
         self.engine = engine
         self.search_schema = search_schema
 
+    def catalog(self) -> Catalog:
+        """The newest catalog."""
+        return self.engine.refresh_catalog()
+
+    def in_schema(self, schema: str) -> "Namespace":
+        """The same with another schema of unqualified names."""
+        return Namespace(self.engine, schema)
+
+    def columns_now(self, item: Item) -> tuple[Column, ...]:
+        """The columns that an object has now, whoever changed its table."""
+        return self.engine.relations.columns_now(item)
+
+    def analyst(self, catalog: Catalog) -> SparkAnalyst:
+        """Spark's analyser over the objects of a catalog."""
+        return SparkAnalyst(
+            self.engine.session, lambda object_id: self.columns_now(catalog.items[object_id])
+        )
+
     def binder(self) -> Binder:
         """A binder on the newest catalog."""
-        catalog = self.engine.refresh_catalog()
-        columns_of = self.engine.relations.columns_now
-        analyst = SparkAnalyst(
-            self.engine.session, lambda object_id: columns_of(catalog.items[object_id])
-        )
+        catalog = self.catalog()
         return Binder(
             catalog,
             self.search_schema,
-            analyst,
-            columns_of=columns_of,
+            self.analyst(catalog),
+            columns_of=self.columns_now,
             external_kind=self.engine.external.kind,
         )
 
     def columns_of(self, ref: RelationRef) -> tuple[Column, ...]:
         """The columns that a relation has now; none if there is no such object."""
         item = self.engine.catalog.find(qualify(ref, self.search_schema))
-        return () if item is None else self.engine.relations.columns_now(item)
+        return () if item is None else self.columns_now(item)
 
     def of_kind(self, ref: RelationRef, kind: ObjectKind, *, only: str | None = None) -> Item:
         """The object with a name; raises WRONG_OBJECT_KIND if it is of another kind.

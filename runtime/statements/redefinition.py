@@ -69,8 +69,7 @@ class Redefinition(OnNames):
         self.engine.timeline.refresh()
         self.engine.refresh_catalog()
         item = self.engine.relations.item(item.id)
-        text = current_definition(self.engine, self.engine.relations.current(item))
-        return item, _parse(text, item)
+        return item, definition_statement(self.engine, item)
 
     def redefine(
         self,
@@ -319,6 +318,11 @@ def _parse(text: str, item: Item) -> st.CreateContinualTask:
     return statement
 
 
+def definition_statement(engine: Engine, item: Item) -> st.CreateContinualTask:
+    """The definition of a task that is in force, with current names."""
+    return _parse(current_definition(engine, engine.relations.current(item)), item)
+
+
 def column_list(item: Item, old: st.CreateContinualTask) -> Sequence[st.Edit]:
     """The edit that fixes columns which were inferred from the first INSERT."""
     if old.columns or old.outputs:
@@ -336,5 +340,5 @@ def bind_task_state(
 ) -> int:
     """Bind a change of a task's state to a new T; returns it."""
     return engine.timeline.mint(
-        engine.relations.sources(), task=(item.id, change), tick_ms=engine.tick_ms
+        engine.relations.sources(), tasks={item.id: change}, tick_ms=engine.tick_ms
     )

@@ -300,8 +300,14 @@ def current_definition(engine: LogReader, item: Item) -> str:
     targets: list[st.RelationRef] = []
     meaning: dict[Name, Item] = {}
     match statement:
-        case st.CreateView() | st.CreateMaterializedView():
+        case st.CreateView():
             texts, targets = [statement.query], [statement.target]
+        case st.CreateMaterializedView():
+            texts, targets = [statement.query], [statement.target]
+            if statement.replaces is not None and item.replaces is not None:
+                targets.append(statement.replaces)
+                replaced = engine.catalog.items[item.replaces]
+                meaning[qualify(statement.replaces, item.search_schema)] = replaced
         case st.CreateContinualTask():
             outputs = [o.target for o in statement.outputs]
             for ref, output in zip(outputs, engine.catalog.outputs_of(item), strict=True):

@@ -36,9 +36,10 @@ from ctsql.planner.ivm import (
 from ctsql.planner.ivm.algebra.reasons import Reason
 from ctsql.planner.lowering import Context, lower_query
 from ctsql.planner.nodes import NormalReference, Query, ViewReference, ViewWrite, descend
+from ctsql.planner.rules import transform
 from ctsql.planner.syntax import Rewritten, rewrite
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
-from ctsql.runtime.spark.analyzer import EmptySources
+from ctsql.runtime.spark.analyzer import ColumnsOf, EmptySources
 from ctsql.runtime.spark.plan_reader import optimized
 from ctsql.runtime.spark.session import setting
 from ctsql.runtime.spark.temp_views import TemporaryNames
@@ -323,6 +324,21 @@ def types_given(
         return tuple(f.dataType.simpleString() for f in theirs.schema)
 
 
+def same_rows(session: SparkSession, one: Query, other: Query, columns_of: ColumnsOf) -> bool:
+    """Whether two queries give the same rows, as far as Spark's plans of them tell.
+
+    Queries that read the clock are not compared.
+    """
+    if any(q.sql.clocks for two in (one, other) for q in descend(two) if isinstance(q, Query)):
+        return False
+    sources = _NamedSources(session, columns_of)
+    plans = [
+        optimized(lower_query(transform(query), Context(session, sources, 0, clock_at=0)))
+        for query in (one, other)
+    ]
+    return same_plan(*plans)
+
+
 def _nothing(sources: "_GuardSources", table: Table) -> DataFrame:
     columns = backtick_all([c.name for c in table.columns])
     return sources.contents(table.object_id, 0).select(*columns)
@@ -347,4 +363,26 @@ class _GuardSources(EmptySources):
             found = self._frames[object_id] = like.sparkSession.createDataFrame(
                 nothing, like.schema
             )
+        return found
+
+
+class _NamedSources(EmptySources):
+    """Tables of which Spark does not know that they are empty, and which no plan mistakes.
+
+    A comparison with a table's own id tells it from another one with the same columns.
+    """
+
+    def __init__(self, session: SparkSession, columns_of: ColumnsOf) -> None:
+        super().__init__(session, columns_of)
+        self._frames: dict[str, DataFrame] = {}
+
+    def contents(self, object_id: str, at: int) -> DataFrame:
+        found = self._frames.get(object_id)
+        if found is None:
+            like = super().contents(object_id, at)
+            nothing = like.sparkSession.sparkContext.emptyRDD()
+            rows = like.sparkSession.createDataFrame(nothing, like.schema)
+            (first, *_) = backtick_all(like.columns)
+            named = rows.where(f"coalesce(CAST({first} AS STRING), '') <> '{object_id}'")
+            found = self._frames[object_id] = named
         return found

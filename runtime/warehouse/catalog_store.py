@@ -5,14 +5,27 @@ and what each DROP took away another: Delta's checkpoints keep them, its checksu
 back without a Spark job, and one commit can change several. The upper of the write handle counts
 the changes, so that of two processes that create an object at once one wins, and the other looks
 again before it goes on.
+
+Definitions that come into force together (:class:`~ctsql.catalog.proposals.Proposal`):
+
+    catalog: the proposal   timeline: bound to a T, or closed   catalog: its changes, and it goes
+
+P1: a proposal counts from the T to which the timeline has bound it. Whoever loads the catalog and
+    knows that T sees its changes, though they are not written; whoever changes the catalog next
+    writes them.
+P2: whoever changes the catalog while a proposal is not bound closes it on the timeline first. The
+    timeline takes one of the two, so a proposal never comes into force on top of another catalog
+    than the one that it was made for.
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Dropped, Item
 from ctsql.catalog.names import DEFAULT_SCHEMA
+from ctsql.catalog.proposals import Proposal, proposal_of
 from ctsql.catalog.subscriptions import Subscription
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.write_handle import Batch, Committed, Output
@@ -26,9 +39,30 @@ OBJECT = "ctsql.object."
 SCHEMA = "ctsql.schema."
 SUBSCRIPTION = "ctsql.subscription."
 DROPPED = "ctsql.dropped."
+PROPOSAL = "ctsql.proposal."
 FORMAT_PROPERTY = "ctsql.format"
 FORMAT = 1
 CHANGE_TRIES_MAX = 100
+
+
+class Decisions(Protocol):
+    """What the timeline says of proposals."""
+
+    def decided(self, proposal: str) -> int | None:
+        """The T from which a proposal is in force; None while it is not, and for a closed one."""
+
+    def close(self, proposal: str) -> int | None:
+        """See that a proposal that is not in force never will be; else the T since when it is."""
+
+
+class _NoDecisions:
+    """Those of a warehouse whose timeline is not opened yet: none is looked at before that."""
+
+    def decided(self, proposal: str) -> int | None:
+        """None is."""
+
+    def close(self, proposal: str) -> int | None:
+        """None can be."""
 
 
 class DeltaCatalog:
@@ -40,6 +74,7 @@ class DeltaCatalog:
         self._check_format(warehouse)
         self._catalog: Catalog | None = None
         self._version = -1
+        self.decisions: Decisions = _NoDecisions()
 
     @staticmethod
     def create(gateway: "Gateway", location: str) -> None:
@@ -60,7 +95,14 @@ class DeltaCatalog:
             raise error("WAREHOUSE_TOO_NEW", location=warehouse, found=found, known=FORMAT)
 
     def load(self) -> Catalog:
-        """The newest catalog; one look at the store when nothing changed."""
+        """The newest catalog in force; one look at the store when nothing changed."""
+        stored = self._load_stored()
+        proposal = stored.proposal
+        if proposal is None:
+            return stored
+        return _in_force(stored, proposal, self.decisions.decided(proposal.id))
+
+    def _load_stored(self) -> Catalog:
         table = self.table
         if self._catalog is None or table.has(self._version + 1):
             version, domains = table.domains()
@@ -68,7 +110,9 @@ class DeltaCatalog:
             schemas = [v for _, v in _under(SCHEMA, domains)]
             readers = [Subscription.of_entry(k, v) for k, v in _under(SUBSCRIPTION, domains)]
             drops = [Dropped.of_entry(k, v) for k, v in _under(DROPPED, domains)]
-            self._catalog, self._version = Catalog.of(items, schemas, readers, drops), version
+            made = Catalog.of(items, schemas, readers, drops)
+            proposal = proposal_of(_under(PROPOSAL, domains))
+            self._catalog, self._version = replace(made, proposal=proposal), version
         return self._catalog
 
     def change(self, make: Callable[[Catalog], Catalog]) -> Catalog:
@@ -78,11 +122,14 @@ class DeltaCatalog:
         """
         for _ in range(CHANGE_TRIES_MAX):
             upper = self._output.fetch_recent_upper()
-            before = self.load()
-            after = make(before)
+            before = now = self._load_stored()
+            if before.proposal is not None:
+                at = self.decisions.close(before.proposal.id)
+                now = _in_force(before, before.proposal, at)
+            after = make(now)
             changes = _differences(before, after)
             if not changes:
-                return before
+                return now
             batch = self._output.open(upper)
             if not isinstance(batch, Batch) or batch.version_read != self._version:
                 continue
@@ -95,6 +142,10 @@ class DeltaCatalog:
             invariant="one process wins each race to change the catalog",
             detail=f"{CHANGE_TRIES_MAX} tries were lost.",
         )
+
+
+def _in_force(stored: Catalog, proposal: Proposal, at: int | None) -> Catalog:
+    return replace(stored, proposal=None) if at is None else proposal.in_force(stored, at)
 
 
 def _under(prefix: str, domains: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -110,11 +161,13 @@ def _differences(before: Catalog, after: Catalog) -> dict[str, str | None]:
     return {**texts, **dict.fromkeys(old.keys() - new.keys())}
 
 
-def _entries(catalog: Catalog) -> dict[str, Item | Subscription | Dropped | str]:
+def _entries(catalog: Catalog) -> dict[str, Item | Subscription | Dropped | Proposal | str]:
     """What is stored of a catalog, by domain."""
+    proposal = catalog.proposal
     return {
         **{OBJECT + key: item for key, item in catalog.items.items()},
         **{SCHEMA + key: name for key, name in catalog.schemas.items() if key != DEFAULT_SCHEMA},
         **{SUBSCRIPTION + key: reader for key, reader in catalog.subscriptions.items()},
         **{DROPPED + key: drop for key, drop in catalog.dropped.items()},
+        **({PROPOSAL + proposal.id: proposal} if proposal else {}),
     }

@@ -10,6 +10,10 @@ A refresh of a view with a schedule that a user asks for by hand is a binding to
 So everybody who knows T knows of it, and what a view shows at T is definite. One more domain
 metadata action holds each view's newest request.
 
+Definitions that come into force together are bound likewise, by an action that says of the newest
+proposals (:mod:`ctsql.catalog.proposals`) from which T on they are in force, or that they are
+closed and never will be.
+
 What ALTER changes of a task is bound likewise, by one more action with the state of every such
 task: which definition is in force from which T on, and whether it is suspended. Whoever knows T
 knows all that was bound up to T, so every replica runs the same definition at T.
@@ -70,6 +74,9 @@ ARCHIVE_TRIES_MAX = 5
 MINT_TRIES_MAX = 1_000
 TASKS = "ctsql.tasks"
 INTENTS = "ctsql.transactions"
+PROPOSALS = "ctsql.proposals"
+PROPOSALS_KEPT = 50
+"""So many decisions are known: one counts until the catalog has its changes, which is at once."""
 SCHEMA = "t BIGINT, source STRING, version BIGINT"
 
 
@@ -130,6 +137,7 @@ class Timeline:
         self._frontier: dict[str, int] = {}
         self._requests: dict[str, int] = {}  # view -> its newest request
         self._tasks: dict[str, TaskState] = {}
+        self._proposals: dict[str, int | None] = {}  # the newest: T, or None for a closed one
         self.intents: dict[str, Any] = {}
         # By source the newest version looked at, where no commit after the bound one changes data.
         self._no_data_above: dict[str, int] = {}
@@ -174,11 +182,12 @@ class Timeline:
         return self.now
 
     def _take_in(self, domains: Mapping[str, str | None]) -> None:
-        names = (FRONTIER, REQUESTS, INTENTS, TASKS)
+        names = (FRONTIER, REQUESTS, INTENTS, TASKS, PROPOSALS)
         known = {name: json.loads(text) for name in names if (text := domains.get(name))}
         self._frontier = known.get(FRONTIER, self._frontier)
         self._requests = known.get(REQUESTS, self._requests)
         self.intents = known.get(INTENTS, self.intents)
+        self._proposals = known.get(PROPOSALS, self._proposals)
         if TASKS in known:
             self._tasks = {
                 task: TaskState(tuple((t, n) for t, n in raw["revisions"]), raw["suspended"])
@@ -267,7 +276,8 @@ class Timeline:
         *,
         fresh: bool = False,
         request: str | None = None,
-        task: tuple[str, Callable[[TaskState, int], TaskState]] | None = None,
+        tasks: Mapping[str, Callable[[TaskState, int], TaskState]] | None = None,
+        proposal: str | None = None,
         tick_ms: int = 0,
     ) -> int:
         """Bind every commit that is there; returns the newest T.
@@ -279,8 +289,12 @@ class Timeline:
                 or an earlier commit of one left out would get a later T.
             fresh: make a new T, not before the clock's time, even when no source has moved.
             request: bind to that new T that this view is to be refreshed.
-            task: bind to that new T what becomes of this task's state.
+            tasks: bind to that new T what becomes of the states of these tasks.
+            proposal: bind to that new T that the definitions of a proposal are in force.
             tick_ms: the length of the intervals whose commits share a T; 0 for none.
+
+        Raises:
+            DEFINITIONS_CHANGED: somebody else has closed the proposal; nothing is bound.
         """
         for _ in range(MINT_TRIES_MAX):
             self.refresh()
@@ -289,7 +303,9 @@ class Timeline:
                 for source, (name, table) in sources.items()
                 for c in self.unbound(source, name, table)
             ]
-            fresh = fresh or request is not None or task is not None
+            if proposal in self._proposals:
+                raise error("DEFINITIONS_CHANGED")
+            fresh = fresh or request is not None or bool(tasks) or proposal is not None
             waiting = {g: frozenset(i["tables"]) & sources.keys() for g, i in self.intents.items()}
             bindings = assign(candidates, self.now, waiting=waiting, tick_ms=tick_ms)
             if not bindings and self.now >= 0 and not fresh:
@@ -305,9 +321,12 @@ class Timeline:
             if request is not None:
                 bindings.append(Binding(newest, request, 0))
                 batch.domains[REQUESTS] = json.dumps({**self._requests, request: newest})
-            if task is not None:
-                changed = {**self._tasks, task[0]: task[1](self.task(task[0]), newest)}
+            if tasks:
+                made = {t: change(self.task(t), newest) for t, change in tasks.items()}
+                changed = {**self._tasks, **made}
                 batch.domains[TASKS] = json.dumps({t: asdict(s) for t, s in changed.items()})
+            if proposal is not None:
+                batch.domains[PROPOSALS] = _with_decision(self._proposals, proposal, newest)
             said = {"bindings": [[b.time, b.source, b.version] for b in bindings]}
             outcome = self._output.commit(batch, newest + 1, said)
             if isinstance(outcome, Committed):
@@ -333,6 +352,27 @@ class Timeline:
         if bound & self.intents.keys():
             left = {group: i for group, i in self.intents.items() if group not in bound}
             batch.domains[INTENTS] = json.dumps(left)
+
+    def decided(self, proposal: str) -> int | None:
+        """The T from which a proposal is in force; None while it is not, and for a closed one."""
+        self.refresh()
+        return self._proposals.get(proposal)
+
+    def close(self, proposal: str) -> int | None:
+        """See that a proposal that is not in force never will be; else the T since when it is."""
+        for _ in range(MINT_TRIES_MAX):
+            self.refresh()
+            if proposal in self._proposals:
+                return self._proposals[proposal]
+            batch = self._output.open(self._output.upper)
+            if not isinstance(batch, Batch):
+                continue
+            batch.domains[PROPOSALS] = _with_decision(self._proposals, proposal, None)
+            newest = max(clock.now_ms(), self.now + 1)
+            if isinstance(self._output.commit(batch, newest + 1, {"bindings": []}), Committed):
+                self.refresh()
+                return None
+        raise _never_first()
 
     def change_intents(self, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
         """Record what becomes of the intents, at a new T; nothing when ``change`` gives None.
@@ -422,6 +462,11 @@ class Timeline:
         self._scan_back(source, -1)
         held = self._bindings.get(source)
         return held[0].time if held else None
+
+
+def _with_decision(known: Mapping[str, int | None], proposal: str, at: int | None) -> str:
+    newest = [*known.items(), (proposal, at)][-PROPOSALS_KEPT:]
+    return json.dumps(dict(newest))
 
 
 def _bindings_of(commit: Commit) -> list[Binding]:

@@ -10,7 +10,8 @@ Where a document says ``warehouse``, the test's own is meant.
 | ``python`` | runs; names are kept for the document; ``expression  # -> value`` is compared |
 | ``console`` | lines with ``$``: ``make`` jobs must exist, ``ctsql`` with something to run is run |
 |  | and must print the lines that follow; so is ``ctsql test``, whose seconds do not |
-|  | matter; other commands are only shown |
+|  | matter, and ``ctsql plan`` and ``apply`` with a folder that was written; |
+|  | other commands are only shown |
 | ``text`` or none | shown |
 """
 
@@ -138,15 +139,21 @@ class Document:
                 done = CliRunner().invoke(main, words[1:])
                 assert done.exit_code in (0, 1), f"{self._place(block)}: {line}\n{done.output}"
                 assert _timeless(done.stdout) == _timeless(wanted), f"{self._place(block)}: {line}"
-            elif words[0] == "ctsql" and ("-c" in words or "--once" in words):
+            elif words[0] == "ctsql" and ("-c" in words or "--once" in words or _has_folder(words)):
                 done = CliRunner().invoke(main, words[1:])
-                assert done.exit_code == 0, f"{self._place(block)}: {line}\n{done.output}"
+                codes = (0, 2) if "plan" in words else (0,)
+                assert done.exit_code in codes, f"{self._place(block)}: {line}\n{done.output}"
                 if wanted:
                     assert done.output == wanted, f"{self._place(block)}: {line}"
 
 
 def _timeless(output: str) -> str:
     return _SECONDS.sub(" N s", output)
+
+
+def _has_folder(words: list[str]) -> bool:
+    """Whether a command plans or applies a folder that a block has written."""
+    return bool({"plan", "apply"} & {*words}) and any(Path(w).is_dir() for w in words[1:])
 
 
 def _commands(body: str) -> Iterator[tuple[str, str]]:

@@ -97,7 +97,12 @@ def _alter(cursor: Cursor) -> st.Statement:
     kind = _kind(cursor)
     target = cursor.relation("the name of what to alter")
     if cursor.at("APPLY", "REPLACEMENT"):
-        raise not_yet(cursor.here, "APPLY REPLACEMENT")
+        if kind is not ObjectKind.MATERIALIZED_VIEW:
+            raise not_yet(cursor.here, f"APPLY REPLACEMENT to a {kind.value}")
+        cursor.position += 2
+        replacement = cursor.relation("the name of the replacement")
+        cursor.end()
+        return st.ApplyReplacement(span=cursor.span, target=target, replacement=replacement)
     if kind is ObjectKind.TABLE:
         change = read_column_change(cursor)
         if change is not None:

@@ -62,7 +62,7 @@ def read_create(tokens: Tokens) -> st.Statement:
             cursor.here, "EXTERNAL", hint="Type: CREATE TABLE t LOCATION 'uri' to attach a table."
         )
     if cursor.at("REPLACEMENT"):
-        raise not_yet(cursor.here, "CREATE REPLACEMENT MATERIALIZED VIEW")
+        return _replacement(cursor, or_replace=or_replace)
     if word in _LATER:
         raise not_yet(cursor.here, f"CREATE {word}")
     if cursor.accept("FLOW"):
@@ -112,6 +112,7 @@ class _TableClauses:
         self.cursor = cursor
         self.columns: Tokens | None = None
         self.columns_span = cursor.here
+        self.columns_list: Span | None = None  # with its parentheses
         self.location: Token | None = None
         self.comment: str | None = None
         self.layout: Span | None = None  # the first clause about how to store the table
@@ -124,6 +125,8 @@ class _TableClauses:
         if cursor.at("(") and cursor.upper(1) not in QUERY_WORDS:
             self.columns_span = cursor.here
             self.columns = cursor.group()
+            stop = cursor.tokens[cursor.position - 1].stop
+            self.columns_list = Span(cursor.span.source, self.columns_span.start, stop)
         while cursor.current is not None and not cursor.at("AS"):
             if cursor.upper() in QUERY_WORDS and not self._is_source():
                 return
@@ -184,8 +187,9 @@ def _table(cursor: Cursor) -> st.CreateTable:
     clauses.read()
     span = cursor.span
     edits: list[st.Edit] = []
+    columns: tuple[st.ColumnDef, ...] = ()
     if clauses.columns is not None:
-        read_columns(clauses.columns, clauses.columns_span, typed=True)
+        columns = read_columns(clauses.columns, clauses.columns_span, typed=True)
         edits = type_edits(clauses.columns)
     query: st.SqlText | None = None
     if cursor.current is not None:
@@ -219,6 +223,9 @@ def _table(cursor: Cursor) -> st.CreateTable:
         location_span=location.span if location else None,
         feed=clauses.feed,
         comment=clauses.comment,
+        columns=columns,
+        columns_span=clauses.columns_list,
+        query=query,
     )
 
 
@@ -270,6 +277,29 @@ def _materialized_view(tokens: Tokens, *, or_replace: bool) -> st.CreateMaterial
         or_replace=or_replace,
         if_not_exists=header.if_not_exists,
         comment=header.comment,
+    )
+
+
+def _replacement(cursor: Cursor, *, or_replace: bool) -> st.CreateMaterializedView:
+    """``CREATE REPLACEMENT MATERIALIZED VIEW name FOR view ...``: without FOR it is a view."""
+    place, start = cursor.here, cursor.position
+    cursor.expect("REPLACEMENT")
+    if or_replace:
+        hint = "Drop the replacement first, then create it again."
+        raise not_supported(place, "OR REPLACE of a replacement", hint=hint)
+    if cursor.at("CONTINUAL", "TASK"):
+        raise not_yet(cursor.here, "CREATE REPLACEMENT CONTINUAL TASK")
+    cursor.expect("MATERIALIZED", "VIEW")
+    if_not_exists = cursor.if_not_exists()
+    cursor.relation("the name of the replacement")
+    before = cursor.position
+    cursor.expect("FOR")
+    replaced = cursor.relation("the name of the view that it is for")
+    tokens = cursor.tokens
+    plain = (*tokens[:start], *tokens[start + 1 : before], *tokens[cursor.position :])
+    made = _materialized_view(plain, or_replace=False)
+    return dataclasses.replace(
+        made, span=span_of(tokens), replaces=replaced, if_not_exists=if_not_exists
     )
 
 

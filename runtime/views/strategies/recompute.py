@@ -1,5 +1,7 @@
 """The whole query, compared with the stored rows."""
 
+from pyspark.sql import DataFrame
+
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import Telling
 from ctsql.runtime.log.staging import discard_on_error
@@ -7,8 +9,9 @@ from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.views.outcomes import Outcome, Staged, translated_failure
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
-from ctsql.runtime.warehouse.replaced_views import awaits_columns
+from ctsql.runtime.warehouse.replaced_views import awaits_columns, is_redefined
 from ctsql.runtime.warehouse.sources import StoredSources
+from ctsql.runtime.warehouse.table_checks import missing_table
 
 NAME = Strategy.RECOMPUTE
 
@@ -30,7 +33,9 @@ def refresh(context: RefreshContext) -> Outcome:
     assert at is not None  # a view is written from its first refresh on
     with translated_failure(item, context.time), discard_on_error([batch]):
         outputs = {item.id: (item, batch.version_read)}
-        desired = warehouse.queries.view_rows(context.view, StoredSources(warehouse), at)
+        desired = _built_beside(context, at)
+        if desired is None:
+            desired = warehouse.queries.view_rows(context.view, StoredSources(warehouse), at)
         stored = None
         if awaits_columns(warehouse, item):
             batch.start_anew(warehouse.queries.schema_text(item))
@@ -39,6 +44,23 @@ def refresh(context: RefreshContext) -> Outcome:
         small = _is_small(context)
         warehouse.queries.stage(context.staging, desired, stored, context.columns, small=small)
     return Staged(NAME)
+
+
+def _built_beside(context: RefreshContext, at: int) -> DataFrame | None:
+    """The rows of a replacement that was applied, if they are those as of T; else None."""
+    warehouse, item = context.warehouse, context.item
+    if item.built_beside is None or not is_redefined(warehouse, item):
+        return None
+    replacement_id, revision = item.built_beside
+    found = (i for _, i in warehouse.catalog.all_dropped() if i.id == replacement_id)
+    replacement = next(found, None)
+    if replacement is None or revision != item.revision:
+        return None
+    if missing_table(warehouse.relations, [replacement]) is not None:
+        return None
+    if not StoredSources(warehouse).is_exact(replacement, at):
+        return None
+    return warehouse.versions.contents_at(replacement, at)
 
 
 def _is_small(context: RefreshContext) -> bool:

@@ -1,0 +1,87 @@
+"""Definitions that are in the catalog and wait for the T from which they are in force.
+
+One proposal holds all that changes together: new and changed objects, those that go, and schemas.
+The timeline binds it to a T (:mod:`ctsql.runtime.warehouse.timeline`); until then it is seen by
+nobody, and from then on by everybody who knows the T.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from ctsql.catalog.errors import error
+
+if TYPE_CHECKING:
+    from ctsql.catalog.items import Catalog, Dropped, Item
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """Changes of the catalog that come into force together.
+
+    Attributes:
+        items: new and changed objects, as they will be.
+        begun: the ids of those that are created at the T.
+        gone: what a DROP would take away with it; None for nothing. schemas: new ones.
+    """
+
+    id: str
+    items: "tuple[Item, ...]" = ()
+    begun: frozenset[str] = field(default_factory=frozenset)
+    gone: "Dropped | None" = None
+    schemas: tuple[str, ...] = ()
+
+    def in_force(self, catalog: "Catalog", at: int) -> "Catalog":
+        """The catalog from T on."""
+        made = catalog
+        for schema in self.schemas:
+            made = made.with_schema(schema)
+        begun = (replace(i, created=at) if i.id in self.begun else i for i in self.items)
+        made = made.with_items(begun)
+        if self.gone is not None:
+            made = made.with_dropped(self.gone)
+        return replace(made, proposal=None)
+
+    def to_json(self) -> str:
+        """The proposal as text for the store."""
+        return json.dumps(
+            {
+                "items": {i.id: i.to_json() for i in self.items},
+                "begun": sorted(self.begun),
+                "gone": None if self.gone is None else [self.gone.id, self.gone.to_json()],
+                "schemas": list(self.schemas),
+            }
+        )
+
+
+def proposal_of(entries: "Iterable[tuple[str, str]]") -> Proposal | None:
+    """The proposal of a catalog's entries (id and text), of which there is at most one.
+
+    Raises STORED_DATA_INVALID where it cannot be read: what is in force is not known then.
+    """
+    from ctsql.catalog.items import Dropped, Item  # which has catalogs, and they proposals
+
+    found = next(iter(entries), None)
+    if found is None:
+        return None
+    proposal_id, text = found
+    try:
+        raw: dict[str, Any] = json.loads(text)
+        gone = raw["gone"]
+        return Proposal(
+            id=proposal_id,
+            items=tuple(Item.of_entry(k, v) for k, v in raw["items"].items()),
+            begun=frozenset(raw["begun"]),
+            gone=None if gone is None else Dropped.of_entry(*gone),
+            schemas=tuple(raw["schemas"]),
+        )
+    except (ValueError, KeyError, TypeError) as problem:
+        raise error(
+            "STORED_DATA_INVALID",
+            what="an entry of the catalog, of definitions that are to come into force",
+            detail=f"{type(problem).__name__}: {problem}.",
+            hint="Use the version of ctsql that wrote it, or restore the warehouse's "
+            "_ctsql/catalog table to an earlier version.",
+            cause=problem,
+        ) from problem

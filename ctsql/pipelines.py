@@ -1,0 +1,169 @@
+"""``ctsql plan FOLDER`` and ``ctsql apply FOLDER``: a folder of SQL as the state of a warehouse.
+
+Exit codes of plan: 0 nothing to do, 2 changes, 4 refused; of apply: 0 done or nothing to do, 4
+refused. Both: 1 where the environment prevents it or rows cannot be computed.
+"""
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from ctsql.catalog.errors import CatalogError, NotSupported, StatementError, error
+from ctsql.folder import sql_files
+from ctsql.planner.folder import Folder, read_folder
+
+if TYPE_CHECKING:
+    from ctsql.api import Connection
+    from ctsql.runtime.pipelines.plan import Change, Plan
+
+CHANGES, REFUSED = 2, 4
+_MARKS = {"new": "+", "changed": "~", "gone": "-", "refused": "!"}
+_UNITS = ("bytes", "kB", "MB", "GB", "TB")
+
+
+def read(folder: Path, variables: Mapping[str, str] | None = None) -> Folder:
+    """What a folder says; raises as :func:`ctsql.planner.folder.read_folder` does."""
+    return read_folder(sql_files(folder, variables))
+
+
+def plan(connection: "Connection", folder: Folder, *, prune: bool = False) -> "Plan":
+    """What a folder would change; writes nothing.
+
+    Raises WAREHOUSE_NOT_FOUND where there is none.
+    """
+    from ctsql.runtime.pipelines.planning import plan_folder
+
+    with connection._running("plan") as engine:
+        return plan_folder(engine, folder, prune=prune).plan
+
+
+def apply(
+    connection: "Connection",
+    folder: Folder,
+    *,
+    prune: bool = False,
+    saved: "Mapping[str, Any] | None" = None,
+) -> "Plan":
+    """Make the definitions of a warehouse those of a folder; returns what was done.
+
+    Raises as :func:`ctsql.runtime.pipelines.applying.apply_folder` does.
+    """
+    from ctsql.runtime.pipelines.applying import apply_folder
+
+    with connection._running("apply") as engine:
+        return apply_folder(engine, folder, prune=prune, saved=saved)
+
+
+def plan_command(
+    connect: "Callable[..., Connection]",
+    connection: "Connection",
+    folder: Folder,
+    *,
+    prune: bool,
+) -> "Plan":
+    """The plan of the command line: where there is no warehouse yet, all of the folder is new."""
+    try:
+        return plan(connection, folder, prune=prune)
+    except CatalogError as problem:
+        if problem.condition != "WAREHOUSE_NOT_FOUND":
+            raise
+    with ExitStack() as stack:
+        empty = stack.enter_context(tempfile.TemporaryDirectory(prefix="ctsql-plan-"))
+        nothing = stack.enter_context(connect(f"{empty}/warehouse"))
+        return plan(nothing, folder, prune=prune)
+
+
+def exit_code(made: "Plan") -> int:
+    """The exit code of a plan."""
+    if made.refused:
+        return REFUSED
+    return CHANGES if made.pending else 0
+
+
+def refusal_code(problem: BaseException | None) -> int | None:
+    """The exit code of an error that refuses a folder; None for any other."""
+    return REFUSED if isinstance(problem, StatementError | CatalogError | NotSupported) else None
+
+
+def save(made: "Plan", path: Path) -> None:
+    """Write a plan into a file, for apply."""
+    path.write_text(json.dumps(made.to_json(), indent=2) + "\n", encoding="utf-8")
+
+
+def load(path: Path) -> Mapping[str, Any]:
+    """A saved plan.
+
+    Raises:
+        PLAN_NOT_READ: it is none. OSError: the file cannot be read.
+    """
+    from ctsql.runtime.pipelines.plan import saved
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as problem:
+        raise error("PLAN_NOT_READ", name=path, detail="It is no UTF-8 text.") from problem
+    return saved(text, str(path))
+
+
+def write_plan(made: "Plan", out: TextIO, *, as_json: bool) -> None:
+    """Show a plan."""
+    if as_json:
+        out.write(json.dumps(made.to_json()) + "\n")
+        return
+    for line in lines_of(made):
+        out.write(line + "\n")
+
+
+def lines_of(made: "Plan") -> Iterator[str]:
+    """A plan as text: a block for each object that changes, and a line that counts all."""
+    for change in made.changes:
+        mark = _MARKS.get(change.status.value)
+        if mark is not None:
+            yield from _block(mark, change)
+    counted = ", ".join(f"{n} {what}" for what, n in made.counts().items())
+    yield counted or "nothing in the folder and nothing in the warehouse"
+
+
+def _block(mark: str, change: "Change") -> Iterator[str]:
+    what = change.status.value
+    if change.parts:
+        what += f" ({', '.join(change.parts)})"
+    effect = f": {change.effect.value}" if change.effect.value else ""
+    yield f"{mark} {change.keyword.lower()} {change.name}: {what}{effect}"
+    for read_table in change.reads:
+        yield f"    reads {read_table.name}: {_size(read_table.rows, read_table.bytes)}"
+    if change.incremental is not None:
+        how = "followed by the changes of its tables"
+        yield f"    {how}" if change.incremental else f"    recomputed each time: {change.reason}"
+    if change.refusal is not None:
+        told = change.refusal
+        yield f"    {told.condition}: {told.message}" + (f" ({told.place})" if told.place else "")
+        yield from (
+            f"    {text}" for text in (told.detail, told.hint and f"hint: {told.hint}") if text
+        )
+    if change.note:
+        yield f"    {change.note}"
+    if change.readers:
+        yield f"    read by {', '.join(change.readers)}"
+    for broken in change.breaks:
+        yield f"    breaks {broken}"
+
+
+def _size(rows: int | None, size: int | None) -> str:
+    counted = "rows not counted" if rows is None else f"about {rows:,} rows"
+    return "new, too" if size is None else f"{counted}, {_bytes(size)}"
+
+
+def _bytes(size: int) -> str:
+    """A number of bytes for a person.
+
+    >>> _bytes(0), _bytes(1_500), _bytes(2_000_000_000)
+    ('0 bytes', '1.5 kB', '2.0 GB')
+    """
+    value, unit = float(size), 0
+    while value >= 1000 and unit < len(_UNITS) - 1:
+        value, unit = value / 1000, unit + 1
+    return f"{size} bytes" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"

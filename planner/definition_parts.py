@@ -1,0 +1,158 @@
+"""Which parts of a definition say something else than before. Pure.
+
+Texts are compared by their tokens, with every relation as the object that it means: neither case,
+blanks and comments nor the spelling of a name make a difference. Two texts that differ may still
+mean the same; who has Spark's plans asks them (:mod:`ctsql.runtime.pipelines.binding`).
+"""
+
+from collections.abc import Callable, Iterable
+from enum import Enum
+
+from ctsql.catalog.names import Name, fold
+from ctsql.catalog.refreshes import RefreshPart
+from ctsql.catalog.spans import Source, Span
+from ctsql.planner.binding import qualify
+from ctsql.planner.syntax import ast as st, splice
+from ctsql.planner.syntax.tokens.tokenizer import words_of
+
+Meaning = Callable[[Name], str]
+"""What stands for a relation in texts that are compared: the same for the same object."""
+
+
+class Part(Enum):
+    """A part of a definition, as people are told of it."""
+
+    QUERY = "query"
+    BODY = "body"
+    INPUTS = "inputs"
+    COLUMNS = "columns"
+    OPTIONS = "options"
+    LAYOUT = "layout"
+    CONSTRAINTS = "constraints"
+    COMMENT = "comment"
+    BELOW = "query of a view that it reads"
+
+
+class Words:
+    """The parts of definitions as words.
+
+    Args:
+        schema: where unqualified names are looked up. meaning: what the names mean.
+    """
+
+    def __init__(self, schema: str, meaning: Meaning) -> None:
+        self._schema, self._meaning = schema, meaning
+
+    def parts(self, statement: st.Statement) -> dict[Part, object]:
+        """Values of the parts of a definition, comments left out: equal where it says the same."""
+        match statement:
+            case st.CreateView():
+                return {
+                    Part.QUERY: self.text(statement.query),
+                    Part.COLUMNS: [fold(c.name) for c in statement.columns],
+                }
+            case st.CreateMaterializedView():
+                return {
+                    Part.QUERY: self.text(statement.query),
+                    Part.COLUMNS: [fold(c.name) for c in statement.columns],
+                    Part.OPTIONS: _options(statement.options),
+                }
+            case st.CreateContinualTask():
+                return {
+                    Part.BODY: self._body(statement),
+                    Part.INPUTS: [self._input(i) for i in statement.inputs],
+                    Part.COLUMNS: self._columns(statement),
+                    Part.CONSTRAINTS: _constraints(statement),
+                    Part.OPTIONS: _options(statement.options),
+                }
+            case st.CreateTable():
+                query = None if statement.query is None else self.text(statement.query)
+                return {Part.QUERY: query, Part.LAYOUT: _layout(statement)}
+            case st.CreateFlow():
+                return {Part.BODY: self._flow(statement)}
+            case _:
+                raise TypeError(f"{type(statement).__name__} makes no object")
+
+    def text(self, text: st.SqlText) -> list[str]:
+        """The words of a piece of SQL."""
+        return self._spliced(text.span, [text], ())
+
+    def _spliced(self, span: Span, texts: Iterable[st.SqlText], called: Iterable[str]) -> list[str]:
+        edits: list[st.Edit] = []
+        for text in texts:
+            edits += text.edits
+            for ref in text.relations:
+                edits += self._named(ref, called)
+        inside = [
+            e
+            for e in edits
+            if e.span.source is span.source and span.start <= e.span.start < span.stop
+        ]
+        return words_of(Source(splice(span, inside).text, "words").whole())
+
+    def _named(self, ref: st.RelationRef, called: Iterable[str]) -> Iterable[st.Edit]:
+        is_alias = len(ref.parts) == 1 and fold(ref.parts[0]) in called
+        if ref.file is not None or is_alias:
+            return
+        yield st.Edit(span=ref.name_span, text=self._mean(ref))
+        yield from (st.Edit(span=prefix, text="") for prefix in ref.column_prefixes)
+
+    def _mean(self, ref: st.RelationRef) -> str:
+        return f"`{self._meaning(qualify(ref, self._schema))}`"
+
+    def _body(self, task: st.CreateContinualTask) -> list[str]:
+        called = [fold(i.alias) for i in task.inputs if i.alias]
+        texts = [text for part in task.body for text in st.texts_of(part)]
+        targets = [st.SqlText(span=p.target.span, relations=(p.target,)) for p in task.body]
+        return self._spliced(task.body_span, [*texts, *targets], called)
+
+    def _input(self, made: st.TaskInput) -> tuple[str, str, list[str]]:
+        alias = fold(made.alias) if made.alias else ""
+        return self._mean(made.ref), alias, [] if made.rows is None else self.text(made.rows)
+
+    def _columns(self, task: st.CreateContinualTask) -> object:
+        lists = [task.columns, *(o.columns for o in task.outputs)]
+        return [
+            [(fold(c.name), fold(c.type or ""), c.nullable, _text(c.default)) for c in columns]
+            for columns in lists
+        ]
+
+    def _flow(self, flow: st.CreateFlow) -> list[str]:
+        refs = [st.SqlText(span=r.span, relations=(r,)) for r in (flow.target, flow.source)]
+        whole = Span(flow.span.source, flow.name.span.stop, flow.span.stop)
+        return self._spliced(whole, refs, ())
+
+
+def _constraints(task: st.CreateContinualTask) -> object:
+    lists = [task.constraints, *(o.constraints for o in task.outputs)]
+    return [
+        [(fold(c.name), [fold(n) for n in c.columns], _text(c.predicate), c.action) for c in found]
+        for found in lists
+    ]
+
+
+def _text(text: st.SqlText | None) -> list[str]:
+    return [] if text is None else words_of(text.span)
+
+
+def _options(options: Iterable[st.Option]) -> list[tuple[str, str]]:
+    values = ((o.name, o.value) for o in options)
+    return sorted(
+        (name, " ".join(v.text.casefold().split()) if isinstance(v, RefreshPart) else repr(v))
+        for name, v in values
+    )
+
+
+def _layout(table: st.CreateTable) -> list[str]:
+    """The words behind a table's name without its columns, its comment and its query."""
+    source, start, stop = table.span.source, table.target.span.stop, table.span.stop
+    if table.query is not None:
+        stop = table.query.span.start
+    pieces = [(start, stop)]
+    if table.columns_span is not None:
+        pieces = [(start, table.columns_span.start), (table.columns_span.stop, stop)]
+    words = [word for a, b in pieces for word in words_of(Span(source, a, b))]
+    if "comment" in words:
+        place = words.index("comment")
+        del words[place : place + 2]
+    return [word for word in words if word not in ("using", "delta", "as")]

@@ -1,0 +1,268 @@
+"""Applies a folder of SQL: all its definitions come into force at one T, or none.
+
+    prepare:  folders of new tables and outputs, which no object owns yet; changed outputs are
+              brought up to now
+    decide:   :mod:`ctsql.runtime.statements.coming_into_force`
+    write:    new outputs get their first contents, changed views what differs
+
+A1: the commit of the timeline decides. Before it every reader sees the old definitions, after it
+    every reader that knows the T sees the new ones (:mod:`ctsql.runtime.warehouse.catalog_store`).
+A2: it takes place on top of the very definitions that were planned on. Who comes second finds
+    other ones and is told.
+A3: a process that is killed leaves a warehouse in which the same folder comes to the same end:
+    before the decision nothing has happened but unused folders; after it the outputs are brought up
+    by whoever reads them, and by the next apply.
+"""
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from ctsql.catalog.errors import CtsqlError, DataError, error
+from ctsql.catalog.items import Catalog, Item, KafkaSource, ObjectKind, Revision
+from ctsql.catalog.proposals import Proposal
+from ctsql.catalog.schemas import same_columns
+from ctsql.planner.folder import Folder
+from ctsql.planner.syntax import ast as st
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.log import fault_points as faults
+from ctsql.runtime.log.write_handle import NO_UPPER
+from ctsql.runtime.pipelines.binding import BoundObject
+from ctsql.runtime.pipelines.plan import Plan, Status, check_still
+from ctsql.runtime.pipelines.planning import PlannedFolder, plan_folder, warehouse_digest
+from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.statements.alter_task import TaskAlteration
+from ctsql.runtime.statements.coming_into_force import TaskChanges, bring_into_force
+from ctsql.runtime.statements.create import (
+    Creation,
+    keeps_vectors,
+    undo_on_failure,
+)
+from ctsql.runtime.statements.dml import run_on_table
+from ctsql.runtime.statements.dropped import dropped
+from ctsql.runtime.statements.failed_task import retry_failed
+from ctsql.runtime.statements.name_resolution import Namespace
+from ctsql.runtime.statements.output_tables import create_table_text
+from ctsql.runtime.statements.refresh_view import refresh_view
+from ctsql.runtime.tasks.progress import failure_of
+from ctsql.runtime.warehouse.replaced_views import is_redefined, table_schema
+from ctsql.runtime.warehouse.table_checks import identified
+from ctsql.runtime.warehouse.timeline import TaskState
+from ctsql.runtime.warehouse.watched_topics import check_topic_columns
+
+
+def apply_folder(
+    engine: Engine, folder: Folder, *, prune: bool = False, saved: Mapping[str, Any] | None = None
+) -> Plan:
+    """Make the definitions of a warehouse those of a folder; returns what was done.
+
+    Args:
+        prune: drop the objects that are not in the folder.
+        saved: the plan that it is to be, as :func:`ctsql.runtime.pipelines.plan.saved` reads it.
+
+    Raises:
+        PLAN_REFUSED: an object cannot become what the folder says. PLAN_OUTDATED: it is not the
+            saved plan. DEFINITIONS_CHANGED: another process was first. In these cases nothing is
+            changed. VIEW_FAILED, TASK_FAILED: the definitions are in force, and one of them cannot
+            be computed on the data.
+    """
+    engine.mint()
+    planned = plan_folder(engine, folder, prune=prune)
+    plan = planned.plan
+    if plan.refused:
+        told = (
+            f"{c.keyword.lower()} {c.name}: {c.refusal.message if c.refusal else c.note}"
+            for c in plan.refused
+        )
+        raise error("PLAN_REFUSED", count=len(plan.refused), detail=". ".join(told) + ".")
+    if saved is not None:
+        check_still(saved, plan)
+    if plan.pending:
+        _Application(engine, planned).run()
+    _bring_up(engine, planned)
+    return plan
+
+
+@dataclass
+class _Application:
+    engine: Engine
+    planned: PlannedFolder
+
+    def run(self) -> None:
+        new = [o for o in self.planned.objects if o.old is None]
+        changed = [o for o in self.planned.objects if o.old is not None and o.parts]
+        engine = self.engine
+        failed = self._end_before(changed)
+        made = [item for bound in new for item in bound.items]
+        with undo_on_failure(engine, made):
+            made = [item for bound in new for item in self._make(bound)]
+            faults.point("catalog_table_made")
+            bring_into_force(
+                engine,
+                partial(self._propose, made, changed),
+                tasks=partial(_task_changes, changed, failed),
+                tables=made,
+            )
+        for item in self.planned.gone:
+            if item.location is not None:
+                engine.gateway.forget(item.location)
+        for item in (i for bound in changed for i in bound.redefined if i.is_task):
+            task = engine.relations.item(item.id)
+            TaskAlteration(Namespace(engine, task.search_schema)).forget(task)
+
+    # ---- preparing
+
+    def _end_before(self, changed: Iterable[BoundObject]) -> dict[str, int | None]:
+        """Run changed tasks up to now by their old definitions; when they failed, by id.
+
+        Raises where a table cannot have the columns that a changed view is to get.
+        """
+        failed = {}
+        for item in (i for bound in changed for i in bound.redefined):
+            old = self.engine.catalog.items[item.id]
+            if item.is_task:
+                alteration = TaskAlteration(Namespace(self.engine, old.search_schema))
+                failed[item.id] = alteration.bring_up(old)
+            elif item.kind is ObjectKind.MATERIALIZED_VIEW:
+                _end_view(self.engine, old)
+                if not same_columns(item.columns, old.columns):
+                    self.engine.relations.table(old).begin().set_columns(table_schema(item))
+        return failed
+
+    def _make(self, bound: BoundObject) -> Sequence[Item]:
+        """Make the tables of a new object, in folders of their own."""
+        statement, engine = bound.definition.statement, self.engine
+        if isinstance(statement, st.CreateTable):
+            return [self._make_table(bound, statement)]
+        vectors = isinstance(statement, st.CreateFlow | st.CreateView) or keeps_vectors(statement)
+        made = []
+        for item in bound.items:
+            if item.location is not None:
+                with translate_spark_errors():
+                    engine.session.sql(create_table_text(item, has_vectors=vectors))
+            made.append(identified(engine.relations, item))
+        return made
+
+    def _make_table(self, bound: BoundObject, statement: st.CreateTable) -> Item:
+        (item,), engine = bound.items, self.engine
+        creation = Creation(Namespace(engine, bound.definition.schema))
+        if statement.location is not None:
+            return item  # it is there
+        assert item.location is not None  # a table has a folder
+        run_on_table(
+            engine, statement.text, statement.target, item.location, bound.definition.schema
+        )
+        item = creation.as_stored(item)
+        if isinstance(item.feed, KafkaSource):
+            check_topic_columns(item.feed, item.columns)
+        if item.feed is not None:
+            engine.watched.take_in(item)
+        return item
+
+    def _propose(
+        self, made: Sequence[Item], changed: Sequence[BoundObject], current: Catalog
+    ) -> Proposal:
+        """All that changes, on top of a catalog; raises DEFINITIONS_CHANGED on any other."""
+        if warehouse_digest(current) != self.planned.plan.warehouse:
+            raise error("DEFINITIONS_CHANGED")
+        later = [item for bound in changed for item in _with_changes(current, bound)]
+        begun = {i.id for i in made if i.kind not in (ObjectKind.TABLE, ObjectKind.VIEW)}
+        begun |= {i.id for b in changed for i in b.redefined if _begins_anew(current, b, i)}
+        gone = [current.items[i.id] for i in self.planned.gone]
+        return Proposal(
+            id=uuid.uuid4().hex,
+            items=(*made, *later),
+            begun=frozenset(begun),
+            gone=dropped(current, gone) if gone else None,
+            schemas=self.planned.schemas,
+        )
+
+
+def _task_changes(
+    changed: Sequence[BoundObject], failed: Mapping[str, int | None], proposal: Proposal
+) -> TaskChanges:
+    """The definitions of tasks that come into force: at the T, or where the old one failed."""
+    numbers = {i.id: i.revision for i in proposal.items}
+    ids = [i.id for bound in changed for i in bound.redefined if i.is_task]
+    return {i: partial(_put_in_force, number=numbers[i], failed_at=failed[i]) for i in ids}
+
+
+def _end_view(engine: Engine, view: Item) -> None:
+    """Bring a view up to now by its old definition: it changes at a later T."""
+    try:
+        engine.advance([view], engine.mint())
+    except DataError as problem:
+        if problem.condition not in ("VIEW_FAILED", "TASK_FAILED"):
+            raise  # else the new definition may be what mends it
+
+
+def _put_in_force(state: TaskState, now: int, *, number: int, failed_at: int | None) -> TaskState:
+    start = now if failed_at is None else failed_at
+    return replace(state, revisions=(*state.revisions, (start, number)))
+
+
+def _begins_anew(current: Catalog, bound: BoundObject, item: Item) -> bool:
+    """Whether a changed view counts as created at the T: with other columns or refresh times."""
+    if item.kind is not ObjectKind.MATERIALIZED_VIEW:
+        return False
+    is_same = same_columns(current.items[item.id].columns, item.columns)
+    return not is_same or bound.plans[item.id].view.refresh is not None
+
+
+def _with_changes(current: Catalog, bound: BoundObject) -> list[Item]:
+    """Changed objects as they will be, on top of what the newest catalog says of them."""
+    done, redefined = [], {i.id for i in bound.redefined}
+    for item in bound.items:
+        now = current.items[item.id]
+        later = replace(now, columns=item.columns, comment=item.comment, flow=item.flow)
+        if item.id in redefined and item.is_task:
+            newest = Revision(number=now.revision + 1, definition=item.definition, reads=item.reads)
+            later = later.with_revisions(newest, now.revisions)
+        elif item.id in redefined:
+            later = replace(
+                later,
+                definition=item.definition,
+                search_schema=item.search_schema,
+                reads=item.reads,
+                revision=item.revision,
+            )
+        done.append(later)
+    return done
+
+
+def _bring_up(engine: Engine, planned: PlannedFolder) -> None:
+    """Write first contents and what differs, also what an apply that was killed has left.
+
+    Raises:
+        The first error, after all that can be written is.
+    """
+    concerned = {i.id for o in planned.objects for i in o.items} | {i.id for i in planned.followers}
+    changed = {c.name for c in planned.plan.changes if c.status is Status.CHANGED}
+    problems: list[CtsqlError] = []
+    for item in engine.refresh_catalog().closure(i for i in concerned if i in engine.catalog.items):
+        if item.id not in concerned or not item.is_run:
+            continue
+        try:
+            _bring_up_one(engine, item, is_changed=str(item.name) in changed)
+        except DataError as problem:
+            problems.append(problem)
+    if problems:
+        raise problems[0]
+
+
+def _bring_up_one(engine: Engine, item: Item, *, is_changed: bool) -> None:
+    if engine.relations.is_suspended(item):
+        return
+    if item.kind is ObjectKind.CONTINUAL_TASK:
+        failure = failure_of(engine.warehouse, item)
+        starts = [start for start, _ in engine.timeline.task(item.id).revisions[-1:]]
+        if failure is not None and failure.time in starts:
+            retry_failed(engine, item)  # it was changed because it had failed
+            return
+    unwritten = engine.relations.output(item).fetch_recent_upper() == NO_UPPER
+    if unwritten or (is_changed and item.kind is ObjectKind.CONTINUAL_TASK):
+        engine.advance([item], engine.mint_for([item]))
+    elif item.kind is ObjectKind.MATERIALIZED_VIEW and is_redefined(engine.warehouse, item):
+        refresh_view(engine, item, full=True, replaced=True)

@@ -1,0 +1,572 @@
+"""Binds the definitions of a folder against a warehouse, one on top of the other.
+
+Each is compared with the definition that is there: what says the same is left alone and not bound
+at all; what says the same in other words is found out from Spark's plans.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql import types as T
+
+from ctsql.catalog.errors import CatalogError, NotSupported, StatementError, error
+from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.names import Name, fold
+from ctsql.catalog.schemas import Column, same_columns
+from ctsql.catalog.spans import Source
+from ctsql.planner.binding import Bound, bind_task, qualify
+from ctsql.planner.binding.checks import check_not_void, check_updatable
+from ctsql.planner.definition_parts import Part, Words
+from ctsql.planner.folder import Defining, Definition, define
+from ctsql.planner.lowering.type_names import type_name
+from ctsql.planner.nodes import Query
+from ctsql.planner.syntax import ast as st, parse
+from ctsql.planner.syntax.statements.alters import FIXED_OPTIONS
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.log import clock
+from ctsql.runtime.pipelines.overlay import Overlay, PlannedNames
+from ctsql.runtime.statements.alter_task import TaskAlteration, check_same_shape, with_columns
+from ctsql.runtime.statements.create import Creation, check_refresh_times, complete_outputs
+from ctsql.runtime.statements.create_flow import (
+    clauses_of,
+    compile_texts,
+    other_target,
+    read_flow_texts,
+)
+from ctsql.runtime.statements.name_resolution import check_free, drop_text, new_quarantine
+from ctsql.runtime.statements.redefinition import definition_statement
+from ctsql.runtime.statements.refresh_view import check_not_finished
+from ctsql.runtime.tasks.progress import check_not_suspended
+from ctsql.runtime.views.change_plans import check_clock, check_strict, same_rows
+
+REFUSALS = (StatementError, CatalogError, NotSupported)
+"""What says that an object cannot become what the folder says; any other error ends the plan."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundObject:
+    """A definition of a folder, bound.
+
+    Attributes:
+        old: what is there now. parts: what of it differs; of a new object none.
+        items: the object as it would be, a task's outputs behind it; of a flow task and view.
+        plans: of what is new or redefined and is run, by the item's id.
+    """
+
+    definition: Definition
+    old: Item | None
+    parts: tuple[Part, ...]
+    items: tuple[Item, ...]
+    plans: dict[str, Bound]
+
+    @property
+    def redefined(self) -> list[Item]:
+        """Those of the objects that are there and get another definition."""
+        if self.old is None:
+            return []
+        is_other = bool({*self.parts} - {Part.COMMENT})
+        return [
+            i for i in self.items if i.id in self.plans or (i.kind is ObjectKind.VIEW and is_other)
+        ]
+
+
+class FolderBinder:
+    """Binds the definitions, in order of what they read."""
+
+    def __init__(self, engine: Engine) -> None:
+        catalog = engine.refresh_catalog()
+        engine.timeline.refresh()  # for the definitions of tasks that are in force
+        self.engine = engine
+        self.overlay = Overlay(engine, catalog, catalog)
+        self.touched: set[str] = set()  # what has other columns, or is another plain view
+
+    def bind(self, made: Definition) -> BoundObject:
+        """Bind one definition on top of those before it, and put it there.
+
+        Raises:
+            StatementError, CatalogError, NotSupported: it cannot become what the folder says.
+        """
+        catalog = self.overlay.stored
+        old = catalog.find(made.name)
+        if old is None:
+            bound = self._new(made)
+        else:
+            self._check_kind(made, old.check(made.span))
+            bound = self._changed(made, old)
+        self.overlay.add(bound.items)
+        return bound
+
+    def _check_kind(self, made: Definition, old: Item) -> None:
+        is_flow = isinstance(made.statement, st.CreateFlow)
+        if old.kind is not made.kind or (is_flow and not old.flow) or old.flows:
+            hint = f"Drop it first: {drop_text(self.overlay.stored, old)}"
+            raise old.wrong_kind(made.keyword.lower(), hint, made.span)
+
+    def _names(self, made: Definition) -> PlannedNames:
+        return self.overlay.names(made.schema)
+
+    # ---- new objects
+
+    def _new(self, made: Definition) -> BoundObject:
+        names = self._names(made)
+        for name in made.names:
+            check_schema_there(self.overlay, name, made)
+            check_free(self.overlay.catalog, name, made.span, quiet=False)
+        statement = made.statement
+        match statement:
+            case st.CreateTable():
+                return self._found(made, [self._table(made, statement)])
+            case st.CreateView():
+                item = names.new(made.name, made.kind, statement.span, statement.comment)
+                bound = names.binder().bind_view(statement)
+                return self._found(
+                    made, [replace(item, columns=bound.columns, reads=bound.reads)], {}
+                )
+            case st.CreateMaterializedView():
+                item, plan = self._view(made, statement, None)
+                return self._found(made, [item], {item.id: plan})
+            case st.CreateContinualTask():
+                items, plan = self._task(made, statement)
+                return self._found(made, items, {items[0].id: plan})
+            case st.CreateFlow():
+                return self._flow(made, statement)
+
+    def _found(
+        self, made: Definition, items: Sequence[Item], plans: dict[str, Bound] | None = None
+    ) -> BoundObject:
+        done = tuple(commented(item, made) for item in items)
+        return BoundObject(definition=made, old=None, parts=(), items=done, plans=plans or {})
+
+    def _table(self, made: Definition, statement: st.CreateTable) -> Item:
+        names = self._names(made)
+        item = names.new(made.name, ObjectKind.TABLE, statement.span, statement.comment)
+        if statement.location is not None:
+            return Creation(names).attach(item, statement)
+        columns = declared(statement.columns)
+        if statement.query is not None:
+            binder = names.binder()
+            columns = binder.query(statement.query).columns or ()
+            for read in binder.reads.values():
+                if read.object_id not in self.overlay.stored.items:
+                    raise error(
+                        "NOT_SUPPORTED",
+                        span=statement.query.span,
+                        what="a table that is filled from an object that is new, too",
+                        why=f'"{read.name}" holds no rows before the folder is applied.',
+                        hint="Apply the folder without this table first.",
+                    )
+        for column in columns:
+            check_not_void(column, statement.span)
+        check_updatable(columns, statement.span)
+        feed = Creation(names).feed_of(statement)
+        return replace(item, columns=columns, feed=feed)
+
+    def _view(
+        self, made: Definition, statement: st.CreateMaterializedView, old: Item | None
+    ) -> tuple[Item, Bound]:
+        names, kind = self._names(made), ObjectKind.MATERIALIZED_VIEW
+        check_refresh_times(statement, clock.now_ms())
+        name = qualify(statement.target, made.schema)
+        item = old or names.new(name, kind, statement.span, statement.comment)
+        if old is None:
+            location = Creation(names).location_of(statement)
+            item = replace(item, location=location or item.location)
+        bound = names.binder().bind_materialized_view(statement, item)
+        check_clock(self.overlay.warehouse(), bound.view)
+        check_strict(self.overlay.warehouse(), bound.view)
+        for read in bound.reads:
+            self._check_runs(read.object_id)
+        return replace(item, columns=bound.columns, reads=bound.reads), bound
+
+    def _check_runs(self, object_id: str) -> None:
+        item = self.overlay.stored.items.get(object_id)
+        if item is not None:
+            check_not_suspended(self.engine.warehouse, item)
+
+    def _task(
+        self, made: Definition, statement: st.CreateContinualTask
+    ) -> tuple[list[Item], Bound]:
+        names = self._names(made)
+        name = qualify(statement.target, made.schema)
+        item = names.new(name, ObjectKind.CONTINUAL_TASK, statement.span, statement.comment)
+        outputs = names.new_outputs(statement)
+        location = Creation(names).location_of(statement)
+        item = replace(item, location=location or item.location)
+        if outputs:
+            item = replace(item, location=None, outputs=tuple(o.id for o in outputs))
+        bound = bind_task(names.binder(), statement, item, outputs)
+        for read in bound.reads:
+            self._check_runs(read.object_id)
+        beside = list(outputs)
+        if bound.task.has_quarantine:
+            beside.append(new_quarantine(names, item, statement.target.span))
+            item = replace(item, quarantine=beside[-1].id)
+        item = replace(item, columns=bound.columns, reads=bound.reads)
+        return [item, *complete_outputs(beside, item, bound)], bound
+
+    def _flow(self, made: Definition, statement: st.CreateFlow) -> BoundObject:
+        names = self._names(made)
+        task, view = read_flow_texts(compile_texts(names, statement))
+        items, task_plan = self._task(define_alone(task, made), task)
+        items = [replace(item, flow=clauses_of(statement)) for item in items]
+        self.overlay.add(items)
+        target, view_plan = self._view(define_alone(view, made), view, None)
+        target = replace(target, flow=clauses_of(statement))
+        plans = {items[0].id: task_plan, target.id: view_plan}
+        return self._found(made, [*items, target], plans)
+
+    # ---- objects that are there
+
+    def _changed(self, made: Definition, old: Item) -> BoundObject:
+        parts = self._parts(made, old)
+        is_other = bool(parts) or self._reads_touched(old)
+        if parts and old.flow and not isinstance(made.statement, st.CreateFlow):
+            raise error(
+                "NOT_SUPPORTED",
+                span=made.span,
+                what=f"another {made.kind.value} in the place of a flow's",
+                why=f'"{old.name}" is a part of a flow.',
+                hint="Write the flow into the folder: CREATE FLOW ...",
+            )
+        items, plans, stored = (
+            (old, *self.overlay.stored.flow_targets(old)),
+            {},
+            self.overlay.stored,
+        )
+        match made.statement:
+            case st.CreateTable() as statement:
+                parts = self._table_parts(statement, old, parts)
+            case st.CreateView() as statement if is_other:
+                item, parts = self._other_view(made, statement, old, parts)
+                items = (item,)
+            case st.CreateMaterializedView() as statement if is_other:
+                item, plan, parts = self._other_materialized(made, statement, old, parts)
+                items, plans = (item,), {item.id: plan} if plan else {}
+            case st.CreateContinualTask() as statement if is_other:
+                item, plan, parts = self._other_task(made, statement, old, parts)
+                items, plans = (item,), {item.id: plan} if plan else {}
+            case st.CreateFlow() as statement if parts:
+                items, plans = self._other_flow(made, statement, old)
+        before = (*items, *stored.outputs_of(old))
+        with_comments = tuple(commented(i, made) for i in before)
+        if with_comments != before:
+            parts = (*parts, Part.COMMENT)
+        return BoundObject(
+            definition=made,
+            old=old,
+            parts=tuple(dict.fromkeys(parts)),
+            items=with_comments,
+            plans=plans,
+        )
+
+    def _other_flow(
+        self, made: Definition, statement: st.CreateFlow, old: Item
+    ) -> tuple[tuple[Item, ...], dict[str, Bound]]:
+        """The task and the view of a flow by other clauses."""
+        target = qualify(statement.target, made.schema)
+        views = self.overlay.stored.flow_targets(old)
+        if not views or views[0].name != target:
+            raise other_target(statement, views[0].name if views else target)
+        task, view = read_flow_texts(compile_texts(self._names(made), statement))
+        flow, alone = clauses_of(statement), define_alone(task, made)
+        item, plan, _ = self._other_task(alone, task, old, (Part.BODY,))
+        item = replace(item, flow=flow)
+        self.overlay.add([item])
+        alone = define_alone(view, made)
+        shown, query, _ = self._other_materialized(alone, view, views[0], (Part.QUERY,))
+        plans = {i: p for i, p in ((item.id, plan), (shown.id, query)) if p is not None}
+        return (item, replace(shown, flow=flow)), plans
+
+    def _parts(self, made: Definition, old: Item) -> tuple[Part, ...]:
+        """The parts whose words differ."""
+        current = self.engine.relations.current(old)
+        stored = self.overlay.stored
+        before = old_statement(current, as_flow=isinstance(made.statement, st.CreateFlow))
+        if before is None:
+            return () if isinstance(made.statement, st.CreateTable) else (Part.QUERY,)
+        then = {r.name: r.object_id for r in current.reads}
+        own = _own(define(before, current.search_schema))
+
+        def meant(name: Name) -> str:
+            found = stored.find(name)
+            known = then.get(name) or (found.id if found else None)
+            return own.get(name) or known or name.qualified()
+
+        now = _own(made)
+
+        def means(name: Name) -> str:
+            found = self.overlay.catalog.find(name)
+            return now.get(name) or (found.id if found else name.qualified())
+
+        one = Words(current.search_schema, meant).parts(before)
+        other = Words(made.schema, means).parts(made.statement)
+        return tuple(part for part, said in other.items() if one.get(part) != said)
+
+    def _table_parts(
+        self, statement: st.CreateTable, old: Item, parts: tuple[Part, ...]
+    ) -> tuple[Part, ...]:
+        """Raise NOT_SUPPORTED where a table would have to be another one."""
+        if statement.location is not None:
+            same = self.engine.gateway.qualify(statement.location) == old.location
+            if not same:
+                raise _other_table(statement, old, "another LOCATION", f"It is at {old.location}.")
+            return ()
+        wanted = declared(statement.columns)
+        there = self.engine.relations.columns_now(old)
+        differs = columns_text(old.name, there, wanted) if wanted else []
+        if differs:
+            raise error(
+                "NOT_SUPPORTED",
+                span=statement.columns_span or statement.target.span,
+                what="changing the columns of a table with the folder",
+                why=f'Table "{old.name}" has ({", ".join(c.ddl() for c in there)}).',
+                hint=f"Type: {'; '.join(differs)}",
+            )
+        if Part.LAYOUT in parts:
+            raise _other_table(
+                statement, old, "another layout or source", "Both hold from its creation on."
+            )
+        return ()  # its query has run
+
+    def _other_view(
+        self, made: Definition, statement: st.CreateView, old: Item, parts: tuple[Part, ...]
+    ) -> tuple[Item, tuple[Part, ...]]:
+        bound = self._names(made).binder().bind_view(statement)
+        found = [] if same_columns(old.columns, bound.columns) else [Part.COLUMNS]
+        if self._is_touched(bound):
+            found.append(Part.BELOW)
+        if Part.QUERY in parts and (found or not self._same(old, bound.query)):
+            found.insert(0, Part.QUERY)
+        if not found:
+            return old, ()
+        item = replace(
+            old,
+            definition=statement.span.text,
+            search_schema=made.schema,
+            columns=bound.columns,
+            reads=bound.reads,
+        )
+        creation = Creation(self._names(made))
+        self._check_cycle(old, item, made)
+        creation.check_no_input(old, made.span)
+        self.touched.add(old.id)
+        return item, tuple(found)
+
+    def _other_materialized(
+        self,
+        made: Definition,
+        statement: st.CreateMaterializedView,
+        old: Item,
+        parts: tuple[Part, ...],
+    ) -> tuple[Item, Bound | None, tuple[Part, ...]]:
+        names = self._names(made)
+        check_not_finished(self.engine, old)
+        Creation(names).check_same_storage(old, statement)
+        check_not_suspended(self.engine.warehouse, old)
+        item, bound = self._view(made, statement, old)
+        is_same = same_columns(old.columns, bound.columns)
+        found: list[Part] = [Part.OPTIONS] if Part.OPTIONS in parts else []
+        if not is_same:
+            found.append(Part.COLUMNS)
+            self.touched.add(old.id)
+        if Part.QUERY in parts and not self._same(old, bound.view.desired):
+            found.insert(0, Part.QUERY)
+        if self._is_touched(bound):
+            found.append(Part.BELOW)
+        if not found:
+            return old, None, ()
+        item = replace(
+            item,
+            definition=statement.span.text,
+            search_schema=made.schema,
+            revision=old.revision + 1,
+        )
+        self._check_cycle(old, item, made)
+        return item, bound, tuple(found)
+
+    def _other_task(
+        self,
+        made: Definition,
+        statement: st.CreateContinualTask,
+        old: Item,
+        parts: tuple[Part, ...],
+    ) -> tuple[Item, Bound | None, tuple[Part, ...]]:
+        names = self._names(made)
+        before = definition_statement(self.engine, old)
+        if Part.OPTIONS in parts:
+            _check_options(before, statement)
+        outputs = self.overlay.stored.outputs_of(old)
+        columns = check_same_shape(names, old, before, statement)
+        if columns != tuple(o.columns for o in outputs or [old]):
+            raise error(
+                "NOT_SUPPORTED",
+                span=made.span,
+                what="more columns for a task that is there, together with other changes",
+                why="Its table gets them before the definition is in force.",
+                hint="Type its statement first: CREATE OR REPLACE CONTINUAL TASK ...",
+            )
+        parts = tuple(p for p in parts if p is not Part.COLUMNS)  # they are the same
+        if self._reads_touched(old):
+            parts = (*parts, Part.BELOW)
+        if not parts:
+            return old, None, ()
+        text = with_columns(old, statement)
+        again = parse(Source(text, f"definition of {old.name}").whole())
+        assert isinstance(again, st.CreateContinualTask)  # as it was
+        bound = bind_task(names.binder(), replace(again, body=statement.body), old, outputs)
+        if bound.task.has_quarantine and old.quarantine is None:
+            raise error(
+                "NOT_SUPPORTED",
+                span=made.span,
+                what="a quarantine for a task that is there, together with other changes",
+                why="It is a table of its own, which is made first.",
+                hint="Type its statement first: CREATE OR REPLACE CONTINUAL TASK ...",
+            )
+        TaskAlteration(names).check_cycle(old, bound, made.span)
+        item = replace(old, definition=text, reads=bound.reads)
+        return item, bound, parts
+
+    def _reads_touched(self, old: Item) -> bool:
+        current = self.engine.relations.current(old)
+        return any(r.object_id in self.touched for r in current.reads)
+
+    def _is_touched(self, bound: Bound) -> bool:
+        return any(r.object_id in self.touched for r in bound.reads)
+
+    def _same(self, old: Item, query: Query) -> bool:
+        """Whether the query that is there gives the same rows, as Spark reads both."""
+        plan = self.engine.relations.bound(old).plan
+        before = plan if isinstance(plan, Query) else self.engine.relations.bound(old).view.desired
+        overlay = self.overlay
+
+        def columns_of(object_id: str) -> Sequence[Column]:
+            return overlay.columns_now(overlay.catalog.items[object_id])
+
+        return same_rows(self.engine.session, before, query, columns_of)
+
+    def _check_cycle(self, old: Item, new: Item, made: Definition) -> None:
+        below = self.overlay.catalog.closure([r.object_id for r in new.reads])
+        if any(i.id == old.id for i in below):
+            raise error(
+                "RECURSIVE_DEFINITION",
+                span=made.span,
+                name=str(old.name),
+                detail="The new query reads it, directly or through other views.",
+            )
+
+
+def check_schema_there(overlay: Overlay, name: Name, made: Definition) -> None:
+    """Raise UNKNOWN_SCHEMA unless the schema is there or would be."""
+    if fold(name.schema) not in overlay.catalog.schemas:
+        raise error(
+            "UNKNOWN_SCHEMA",
+            span=made.span,
+            name=name.schema,
+            hint=f"Add to the folder: CREATE SCHEMA {name.schema}",
+        )
+
+
+def define_alone(
+    statement: st.CreateContinualTask | st.CreateMaterializedView, flow: Definition
+) -> Definition:
+    """The definition of one of the two statements of a flow."""
+    return define(statement, flow.schema)
+
+
+def declared(columns: Iterable[st.ColumnDef]) -> tuple[Column, ...]:
+    """The columns of a list, with their types in Spark's spelling."""
+    return tuple(
+        Column(c.name, type_name(T.DataType.fromDDL(c.type or "")), c.nullable, c.comment)
+        for c in columns
+    )
+
+
+def old_statement(item: Item, *, as_flow: bool) -> Defining | None:
+    """The statement that made an object; of a flow its own. None for an attached table."""
+    text = f"CREATE FLOW {item.name.qualified()} {item.flow}" if as_flow else item.definition
+    if not text:
+        return None
+    made = parse(Source(text, f"definition of {item.name}").whole())
+    assert isinstance(made, Defining)  # it is a definition
+    return made
+
+
+def _own(made: Definition) -> dict[Name, str]:
+    """What stands for the objects that a definition makes, in texts that are compared."""
+    return {name: f"own {n}" for n, name in enumerate(made.names)}
+
+
+def commented(item: Item, made: Definition) -> Item:
+    """An object with the comments that the folder gives; others stay."""
+    comment, columns = None, dict[str, str | None]()
+    if item.name == made.name and not isinstance(made.statement, st.CreateFlow):
+        comment = made.statement.comment
+        columns = {fold(c.name): c.comment for c in made.statement.columns if c.comment}
+    for said in made.comments:
+        if qualify(said.target, made.schema) != item.name:
+            continue
+        if said.column is None:
+            comment = said.comment
+        else:
+            columns[fold(said.column)] = said.comment
+            if all(fold(c.name) != fold(said.column) for c in item.columns):
+                raise error(
+                    "UNKNOWN_COLUMN",
+                    span=said.target.span,
+                    column=said.column,
+                    detail=f"Columns here: {', '.join(c.name for c in item.columns)}.",
+                )
+    return replace(
+        item,
+        comment=item.comment if comment is None else comment,
+        columns=tuple(
+            replace(c, comment=columns.get(fold(c.name), c.comment)) for c in item.columns
+        ),
+    )
+
+
+def columns_text(name: Name, there: Sequence[Column], wanted: Sequence[Column]) -> list[str]:
+    """The ALTER TABLE statements that give a table other columns; none where they are the same."""
+    old = {fold(c.name): c for c in there}
+    new = {fold(c.name): c for c in wanted}
+    alter = f"ALTER TABLE {name}"
+    texts = []
+    for key, column in new.items():
+        before = old.get(key)
+        if before is None:
+            texts.append(f"{alter} ADD COLUMN {replace(column, comment=None).ddl()}")
+        elif before.type != column.type:
+            texts.append(f"{alter} ALTER COLUMN {column.name} TYPE {column.type}")
+        elif before.nullable != column.nullable:
+            verb = "DROP" if column.nullable else "SET"
+            texts.append(f"{alter} ALTER COLUMN {column.name} {verb} NOT NULL")
+    texts += [f"{alter} DROP COLUMN {c.name}" for key, c in old.items() if key not in new]
+    return texts
+
+
+def _other_table(statement: st.CreateTable, old: Item, what: str, why: str) -> NotSupported:
+    problem = error(
+        "NOT_SUPPORTED",
+        span=statement.target.span,
+        what=f"{what} for a table that is there",
+        why=why,
+        hint=f"Leave it as it is, or make a table under another name. To drop this one: "
+        f"DROP TABLE {old.name}",
+    )
+    assert isinstance(problem, NotSupported)  # what the condition is
+    return problem
+
+
+def _check_options(old: st.CreateContinualTask, new: st.CreateContinualTask) -> None:
+    before = {o.name: o.value for o in old.options}
+    after = {o.name: o for o in new.options}
+    for name in FIXED_OPTIONS:
+        value = after[name].value if name in after else None
+        if value != before.get(name):
+            raise error(
+                "NOT_SUPPORTED",
+                span=after[name].span if name in after else new.target.span,
+                what=f"another {name} for a continual task that is there",
+                why="It holds from the creation on, and the task has begun.",
+                hint="Leave it as it is, or make a task under another name.",
+            )

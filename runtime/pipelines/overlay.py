@@ -1,0 +1,177 @@
+"""Names and columns of a warehouse as they would be: objects are bound that do not exist yet."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame, SparkSession
+
+from ctsql.catalog.items import Catalog, Item
+from ctsql.catalog.names import backtick_all, fold
+from ctsql.catalog.schemas import Column, plain_type
+from ctsql.planner.lowering.queries import run_text
+from ctsql.planner.nodes import ChangesInput, Node, Query, Relation, ViewReference
+from ctsql.planner.rules import transform
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.spark.analyzer import ColumnsOf, SparkAnalyst, empty
+from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.statements.name_resolution import Namespace
+from ctsql.runtime.warehouse.relations import Relations
+from ctsql.runtime.warehouse.warehouse import Warehouse
+
+_numbers = itertools.count()
+
+
+@dataclass
+class Overlay:
+    """A catalog on top of the stored one.
+
+    Attributes:
+        stored: what is there. catalog: with the definitions that are bound so far.
+    """
+
+    engine: Engine
+    stored: Catalog
+    catalog: Catalog
+
+    def __post_init__(self) -> None:
+        self.views = KnownViews(self.engine.session)
+
+    def add(self, items: Sequence[Item]) -> None:
+        """Put new or changed objects on top."""
+        self.catalog = self.catalog.with_items(items)
+
+    def columns_now(self, item: Item) -> tuple[Column, ...]:
+        """An object's columns; those of a stored table as its log has them."""
+        if item.id in self.stored.items:
+            return self.engine.relations.columns_now(item)
+        return item.columns
+
+    def names(self, schema: str) -> "PlannedNames":
+        """The names, with a schema for unqualified ones."""
+        return PlannedNames(self, schema)
+
+    def warehouse(self) -> Warehouse:
+        """The warehouse as planners of views see it; nothing can be read from it."""
+        warehouse = self.engine.warehouse
+        return replace(warehouse, relations=_PlannedRelations(self, warehouse.relations))
+
+
+class PlannedNames(Namespace):
+    """Resolves names in an overlay."""
+
+    def __init__(self, overlay: Overlay, search_schema: str) -> None:
+        super().__init__(overlay.engine, search_schema)
+        self._overlay = overlay
+
+    def catalog(self) -> Catalog:
+        """The catalog with what is bound so far."""
+        return self._overlay.catalog
+
+    def in_schema(self, schema: str) -> "PlannedNames":
+        """The same with another schema of unqualified names."""
+        return PlannedNames(self._overlay, schema)
+
+    def columns_now(self, item: Item) -> tuple[Column, ...]:
+        """The columns that an object has, or would have."""
+        return self._overlay.columns_now(item)
+
+    def analyst(self, catalog: Catalog) -> SparkAnalyst:
+        """Spark's analyser; an empty table is made once for the same columns."""
+        session = self.engine.session
+
+        def columns_of(object_id: str) -> Sequence[Column]:
+            return self.columns_now(catalog.items[object_id])
+
+        return _PlanningAnalyst(session, columns_of, self._overlay.views)
+
+
+class _PlanningAnalyst(SparkAnalyst):
+    """Analyses the same query of a definition once, over views that are registered once.
+
+    For Spark to name and type a query's columns it is all the same whether a relation is a table
+    or its change; so one view stands for all relations with the same columns.
+    """
+
+    def __init__(self, session: SparkSession, columns_of: ColumnsOf, views: "KnownViews") -> None:
+        super().__init__(session, columns_of)
+        self._columns_of, self._views = columns_of, views
+        self._known: dict[object, DataFrame] = {}
+
+    def _analysed(self, query: Query) -> DataFrame:
+        own = self._sources.own
+        key = (query.sql, query.relations, tuple(own.items()))
+        found = self._known.get(key)
+        if found is None:
+            query = transform(query)
+            with translate_spark_errors():
+                names = [self._view(node) for node in query.relations]
+                refs = dict(zip(query.sql.relations, names, strict=True))
+                found = self._known[key] = run_text(query.sql, refs, self._context)
+        return found
+
+    def _view(self, node: Node) -> str:
+        """The name of a view with the columns of a relation that a query reads."""
+        if isinstance(node, ViewReference):
+            made = self._views.named.get(node)
+            if made is None:
+                rows = self._analysed(node.query).toDF(*node.columns)
+                made = self._views.named[node] = self._views.register(rows)
+            return made
+        assert isinstance(node, Relation)  # a definition reads nothing else
+        there = self._sources.own.get(node.object_id) or self._columns_of(node.object_id)
+        by_name = {fold(c.name): c for c in there}
+        columns = tuple(by_name[fold(n)] for n in node.columns if fold(n) in by_name)
+        if isinstance(node, ChangesInput):
+            columns = (*columns, Column(node.columns[-1], "bigint", False))
+        return self._views.of(columns)
+
+
+class KnownViews:
+    """Temporary views of empty tables, by their columns, and of plain views, by their plans."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+        self._by_columns: dict[tuple[Column, ...], str] = {}
+        self.named: dict[Node, str] = {}
+        self._names: list[str] = []
+
+    def of(self, columns: tuple[Column, ...]) -> str:
+        """The view with these columns."""
+        found = self._by_columns.get(columns)
+        if found is None:
+            found = self._by_columns[columns] = self.register(self._empty(columns))
+        return found
+
+    def register(self, rows: DataFrame) -> str:
+        """Give rows a name until :meth:`drop`."""
+        name = f"__ct_plan{next(_numbers)}"
+        rows.createOrReplaceTempView(name)
+        self._names.append(name)
+        return name
+
+    def drop(self) -> None:
+        """Take all the names away."""
+        for name in self._names:
+            self._session.catalog.dropTempView(name)
+
+    def _empty(self, columns: Sequence[Column]) -> DataFrame:
+        is_plain = all(plain_type(c.type) == c.type and c.nullable for c in columns)
+        if not columns or not is_plain:
+            return empty(self._session, columns)
+        names = backtick_all([c.name for c in columns])
+        values = (f"CAST(NULL AS {c.type}) AS {n}" for n, c in zip(names, columns, strict=True))
+        return self._session.sql(f"SELECT {', '.join(values)} LIMIT 0")
+
+
+class _PlannedRelations(Relations):
+    """The registry, under the names and columns of an overlay."""
+
+    def __init__(self, overlay: Overlay, stored: Relations) -> None:
+        super().__init__(stored.gateway, stored.timeline)
+        self._overlay = overlay
+        self.catalog = overlay.catalog
+
+    def columns_now(self, item: Item) -> tuple[Column, ...]:
+        """An object's columns, or those that it would have."""
+        return self._overlay.columns_now(item)

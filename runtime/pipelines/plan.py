@@ -1,0 +1,197 @@
+"""What a folder of SQL would change in a warehouse, as values that can be shown and saved. Pure."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import Enum
+from typing import Any
+
+from ctsql.catalog.errors import CtsqlError, error
+
+FORMAT = 1
+
+
+class Status(Enum):
+    """What becomes of an object."""
+
+    NEW = "new"
+    UNCHANGED = "unchanged"
+    CHANGED = "changed"
+    GONE = "gone"
+    KEPT = "not in the folder"
+    REFUSED = "refused"
+
+
+class Effect(Enum):
+    """What a change does, in words for people."""
+
+    NONE = ""
+    CREATED_EMPTY = "an empty table is made"
+    CREATED_FILLED = "a table is made and filled by its query"
+    ATTACHED = "a table that is there is attached"
+    DEFINED = "it is defined; nothing is stored"
+    BUILT = "built: computed once, then followed"
+    BEGINS_EMPTY = "begins empty, and runs for what comes"
+    DIFFERENCE = "recomputed once; only rows that differ are written"
+    ANEW = "built anew: all rows are written, under the new columns"
+    NEXT_T = "takes over at the next T; what is written stays"
+    FOLLOWS = "stored readers show the new query from the next T on"
+    NOTED = "only noted in the catalog"
+    DROPPED = "dropped; UNDROP brings it back"
+    SCHEMA = "a schema is made"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """What a change reads of a table; None where the log does not say how much that is."""
+
+    name: str
+    rows: int | None = None
+    bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why an object cannot become what the folder says."""
+
+    condition: str
+    message: str
+    detail: str = ""
+    hint: str = ""
+    place: str = ""
+
+    @staticmethod
+    def of(problem: CtsqlError) -> "Refusal":
+        """The values of an error."""
+        return Refusal(
+            condition=problem.condition,
+            message=problem.message,
+            detail=problem.detail or "",
+            hint=problem.hint or "",
+            place=problem.span.place() if problem.span else "",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What becomes of one object.
+
+    Attributes:
+        keyword: ``MATERIALIZED VIEW``. parts: of a changed one what of it differs.
+        reads: what is read at once for that.
+        incremental: whether a view will follow its tables by their changes; None for other
+            objects. reason: why not, with the reason's code and the place in the definition.
+        readers: the objects that read it directly. breaks: those that cannot go on, and why.
+    """
+
+    name: str
+    keyword: str
+    status: Status
+    parts: tuple[str, ...] = ()
+    effect: Effect = Effect.NONE
+    reads: tuple[Read, ...] = ()
+    incremental: bool | None = None
+    reason: str = ""
+    readers: tuple[str, ...] = ()
+    breaks: tuple[str, ...] = ()
+    refusal: Refusal | None = None
+    note: str = ""
+
+    def refused(self, problem: CtsqlError) -> "Change":
+        """The same, refused for an error."""
+        return replace(self, status=Status.REFUSED, refusal=Refusal.of(problem), effect=Effect.NONE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a folder would change.
+
+    Attributes:
+        changes: of each object, those of the folder in order of what they read.
+        warehouse: a digest of the definitions that are there. folder: one of those of the folder.
+    """
+
+    changes: tuple[Change, ...]
+    warehouse: str
+    folder: str
+
+    @property
+    def refused(self) -> tuple[Change, ...]:
+        """What cannot be done; then nothing is done."""
+        return tuple(c for c in self.changes if c.status is Status.REFUSED)
+
+    @property
+    def pending(self) -> tuple[Change, ...]:
+        """What is to be done."""
+        return tuple(
+            c for c in self.changes if c.status in (Status.NEW, Status.CHANGED, Status.GONE)
+        )
+
+    def counts(self) -> dict[str, int]:
+        """The number of objects by what becomes of them, those that there are."""
+        numbers = {s: sum(c.status is s for c in self.changes) for s in Status}
+        return {s.value: n for s, n in numbers.items() if n}
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as values of JSON."""
+        return {
+            "format": FORMAT,
+            "warehouse": self.warehouse,
+            "folder": self.folder,
+            "summary": self.counts(),
+            "changes": [_change_json(c) for c in self.changes],
+        }
+
+
+def _change_json(change: Change) -> dict[str, Any]:
+    raw = asdict(change) | {"status": change.status.value, "effect": change.effect.value}
+    kept = ("name", "keyword", "status")
+    return {k: v for k, v in raw.items() if k in kept or v not in ((), "", None)}
+
+
+def saved(text: str, name: str) -> Mapping[str, Any]:
+    """The values of a saved plan.
+
+    Raises:
+        PLAN_NOT_READ: the text is none.
+    """
+    try:
+        raw = json.loads(text)
+        if raw["format"] != FORMAT:
+            raise ValueError(f"its format is {raw['format']}, and this ctsql writes {FORMAT}")
+        found: Mapping[str, Any] = {k: raw[k] for k in ("warehouse", "folder", "changes")}
+    except (ValueError, KeyError, TypeError) as problem:
+        detail = f"{type(problem).__name__}: {problem}."
+        raise error("PLAN_NOT_READ", name=name, detail=detail, cause=problem) from problem
+    return found
+
+
+def check_still(before: Mapping[str, Any], now: Plan) -> None:
+    """Raise PLAN_OUTDATED where a saved plan is not what would be done now."""
+    current = now.to_json()
+    was = {c["name"]: c for c in before["changes"]}
+    moved = [c["name"] for c in current["changes"] if _said(was.get(c["name"])) != _said(c)]
+    moved += [name for name in was if name not in {c["name"] for c in current["changes"]}]
+    reasons: Sequence[str] = [
+        text
+        for text, differs in (
+            ("Definitions in the warehouse changed since.", before["warehouse"] != now.warehouse),
+            ("The folder changed since.", before["folder"] != now.folder),
+        )
+        if differs
+    ]
+    if not reasons and not moved:
+        return
+    detail = " ".join(reasons)
+    if moved:
+        detail = f"{detail} It says otherwise of: {', '.join(moved)}.".strip()
+    raise error("PLAN_OUTDATED", detail=detail)
+
+
+def _said(change: Mapping[str, Any] | None) -> object:
+    """What a plan says of an object, figures left out: tables grow."""
+    if change is None:
+        return None
+    return {k: change.get(k) for k in ("keyword", "status", "effect")} | {
+        "parts": list(change.get("parts", ()))
+    }

@@ -1,0 +1,380 @@
+"""Plans a folder of SQL: what would become of each object, what that reads, and who is in the way.
+
+Nothing is written and no row is read: what a change reads is told by the logs of the tables.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.names import Name, fold
+from ctsql.catalog.schemas import same_columns
+from ctsql.planner.binding import Bound
+from ctsql.planner.definition_parts import Part
+from ctsql.planner.due_times import snapshot_inputs
+from ctsql.planner.folder import Definition, Folder
+from ctsql.planner.ivm import NoChangePlan
+from ctsql.planner.syntax import ast as st
+from ctsql.planner.syntax.tokens.tokenizer import words_of
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.pipelines.binding import REFUSALS, BoundObject, FolderBinder
+from ctsql.runtime.pipelines.plan import Change, Effect, Plan, Read, Status
+from ctsql.runtime.views.change_plans import prepared_for
+from ctsql.runtime.views.refresh_policy import WHY, Policy
+
+CHECKED_BY_SPARK_MAX = 10
+"""Of more new views than this Spark is not asked whether it reads their queries as planned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedFolder:
+    """A plan with the bound definitions that it was made of.
+
+    Attributes:
+        objects: of the folder, in order of what they read; those refused are not among them.
+        followers: stored objects that are not in it and that a changed plain view changes.
+        gone: what is dropped. schemas: those that are made.
+    """
+
+    plan: Plan
+    objects: tuple[BoundObject, ...]
+    followers: tuple[Item, ...]
+    gone: tuple[Item, ...]
+    schemas: tuple[str, ...]
+
+
+def plan_folder(engine: Engine, folder: Folder, *, prune: bool = False) -> PlannedFolder:
+    """Compare a folder with the warehouse.
+
+    Args:
+        prune: whether objects that are not in the folder are to be dropped.
+    """
+    planning = _Planning(engine, folder)
+    try:
+        return planning.run(prune=prune)
+    finally:
+        planning.overlay.views.drop()
+
+
+@dataclass
+class _Planning:
+    engine: Engine
+    folder: Folder
+    changes: list[Change] = field(default_factory=list)
+    objects: list[BoundObject] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.binder = FolderBinder(self.engine)
+        self.overlay = self.binder.overlay
+        self.stored = self.overlay.stored
+
+    def run(self, *, prune: bool) -> PlannedFolder:
+        schemas = [s.name for s in self.folder.schemas if s.name.lower() not in self.stored.schemas]
+        for schema in schemas:
+            self.overlay.catalog = self.overlay.catalog.with_schema(schema)
+            self.changes.append(
+                Change(name=schema, keyword="SCHEMA", status=Status.NEW, effect=Effect.SCHEMA)
+            )
+        refused: dict[Name, Definition] = {}
+        for made in self.folder.definitions:
+            change = self._one(made, refused)
+            if change.status is Status.REFUSED:
+                refused.update(dict.fromkeys(made.names, made))
+            self.changes.append(change)
+        followers = self._followers()
+        gone = self._others(prune=prune)
+        self._check_readers(gone)
+        self._describe()
+        plan = Plan(
+            changes=tuple(self.changes),
+            warehouse=warehouse_digest(self.stored),
+            folder=folder_digest(self.folder),
+        )
+        return PlannedFolder(
+            plan=plan,
+            objects=tuple(self.objects),
+            followers=tuple(followers),
+            gone=tuple(gone),
+            schemas=tuple(schemas),
+        )
+
+    def _one(self, made: Definition, refused: dict[Name, Definition]) -> Change:
+        change = Change(name=str(made.name), keyword=made.keyword, status=Status.UNCHANGED)
+        below = [str(name) for name in made.reads if name in refused]
+        if below:
+            return replace(
+                change,
+                status=Status.REFUSED,
+                note=f"it reads {', '.join(below)}, which is refused",
+            )
+        try:
+            bound = self.binder.bind(made)
+        except REFUSALS as problem:
+            return change.refused(problem)
+        self.objects.append(bound)
+        if bound.old is None:
+            return replace(change, status=Status.NEW, effect=self._effect_of_new(bound))
+        if not bound.parts:
+            return change
+        return replace(
+            change,
+            status=Status.CHANGED,
+            parts=tuple(part.value for part in bound.parts),
+            effect=effect_of_change(made.kind, bound.parts),
+        )
+
+    def _effect_of_new(self, bound: BoundObject) -> Effect:
+        match bound.definition.statement:
+            case st.CreateTable(location=str()):
+                return Effect.ATTACHED
+            case st.CreateTable(query=None):
+                return Effect.CREATED_EMPTY
+            case st.CreateTable():
+                return Effect.CREATED_FILLED
+            case st.CreateView():
+                return Effect.DEFINED
+            case st.CreateContinualTask():
+                plan = bound.plans[bound.items[0].id].task
+                return Effect.BUILT if snapshot_inputs(plan) else Effect.BEGINS_EMPTY
+            case _:
+                return Effect.BUILT
+
+    # ---- what else is concerned
+
+    def _followers(self) -> list[Item]:
+        """Stored views and tasks that are as they were, over a plain view that is not."""
+        changed = {o.old.id for o in self.objects if o.old is not None and o.parts}
+        found = []
+        for item in self.stored:
+            if not item.is_run or item.id in changed or item.problem:
+                continue
+            if self.stored.fingerprint(item) == self.overlay.catalog.fingerprint(item):
+                continue
+            found.append(item)
+            is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
+            self._change(
+                item,
+                status=Status.CHANGED,
+                parts=(Part.BELOW.value,),
+                effect=Effect.DIFFERENCE if is_view else Effect.NEXT_T,
+            )
+        return found
+
+    def _change(self, item: Item, **given: object) -> None:
+        """Note what becomes of a stored object, be it in the folder or not."""
+        name = str(item.name)
+        known = next((n for n, c in enumerate(self.changes) if c.name == name), None)
+        change = Change(name=name, keyword=_keyword(item), status=Status.KEPT)
+        if known is None:
+            self.changes.append(replace(change, **given))  # type: ignore[arg-type]
+        else:
+            self.changes[known] = replace(self.changes[known], **given)  # type: ignore[arg-type]
+
+    def _others(self, *, prune: bool) -> list[Item]:
+        """Objects that are not in the folder; those that are to be dropped are returned."""
+        mine = {name for made in self.folder.definitions for name in made.names}
+        others = [i for i in self.stored if i.name not in mine and not self._is_owned(i, mine)]
+        shown = {c.name for c in self.changes}
+        # A folder cannot say of streaming tables that they stay.
+        gone = [i for i in others if not i.problem and not _is_streaming(i)] if prune else []
+        for item in sorted(others, key=lambda i: i.name.key):
+            is_part = item.kind is ObjectKind.TASK_OUTPUT or (item.flow and not item.is_task)
+            if is_part or (str(item.name) in shown and not prune):
+                continue
+            status = Status.GONE if item in gone else Status.KEPT
+            effect = Effect.DROPPED if item in gone else Effect.NONE
+            self._change(item, status=status, effect=effect, parts=())
+        return gone
+
+    def _is_owned(self, item: Item, mine: set[Name]) -> bool:
+        """Whether it is written by a task of the folder: its quarantine."""
+        is_part = item.kind is ObjectKind.TASK_OUTPUT
+        return is_part and self.stored.items[item.owner].name in mine
+
+    def _check_readers(self, gone: Sequence[Item]) -> None:
+        """Refuse changes of columns under readers that keep what they read, and drops under any."""
+        catalog, dropped = self.overlay.catalog, {i.id for i in gone}
+        bound = {i.id for o in self.objects for i in o.items}
+        for made in self.objects:
+            for item in made.redefined:
+                before = self.stored.items[item.id]
+                if same_columns(before.columns, item.columns):
+                    continue
+                readers = [r for r in catalog.readers(item.id) if r.id in self.stored.items]
+                readers = [r for r in readers if r.id not in dropped]
+                if item.kind is ObjectKind.VIEW:
+                    readers = [r for r in readers if r.id not in bound]
+                if readers:
+                    self._refuse_columns(made, item, readers)
+        for item in gone:
+            readers = [r for r in catalog.readers(item.id) if r.id not in dropped]
+            followers = [f"subscription '{s.name}'" for s in self.stored.subscribers(item.id)]
+            if readers or followers:
+                named = [f"{r.kind.value} {r.name}" for r in readers] + followers
+                problem = error(
+                    "DEPENDENT_OBJECTS",
+                    kind=item.kind.value,
+                    name=str(item.name),
+                    keyword=_keyword(item),
+                    dependants=f"It is read by {', '.join(named)}.",
+                )
+                self._refuse(item.name, problem, named)
+
+    def _refuse_columns(self, made: BoundObject, item: Item, readers: Sequence[Item]) -> None:
+        breaks = [f"{r.kind.value} {r.name}{_lost(self.stored.items[r.id], item)}" for r in readers]
+        problem = error(
+            "COLUMNS_IN_USE",
+            span=made.definition.span,
+            kind=item.kind.value,
+            name=str(item.name),
+            dependants="The new columns differ, and it is read by "
+            f"{', '.join(str(r.name) for r in readers)}.",
+        )
+        self._refuse(made.definition.name, problem, breaks)
+
+    def _refuse(self, name: Name, problem: CtsqlError, breaks: Sequence[str]) -> None:
+        place = next(n for n, c in enumerate(self.changes) if c.name == str(name))
+        self.changes[place] = replace(self.changes[place].refused(problem), breaks=tuple(breaks))
+
+    # ---- figures
+
+    def _describe(self) -> None:
+        """Add readers, what is read, and how views are followed."""
+        by_name = {str(o.definition.name): o for o in self.objects}
+        runs = [p for o in self.objects for p in o.plans.values()]
+        asks = len(runs) <= CHECKED_BY_SPARK_MAX
+        for place, change in enumerate(self.changes):
+            made = by_name.get(change.name)
+            item = (
+                made.items[0]
+                if made
+                else next((i for i in self.stored if str(i.name) == change.name), None)
+            )
+            if item is None or change.status in (Status.UNCHANGED, Status.KEPT):
+                continue
+            readers = tuple(str(r.name) for r in self.overlay.catalog.readers(item.id))
+            change = replace(change, readers=readers)
+            if made is not None and change.status in (Status.NEW, Status.CHANGED):
+                change = self._with_figures(change, made, asks=asks)
+            self.changes[place] = change
+
+    def _with_figures(self, change: Change, made: BoundObject, *, asks: bool) -> Change:
+        reading = (Effect.BUILT, Effect.DIFFERENCE, Effect.ANEW, Effect.CREATED_FILLED)
+        reads: tuple[Read, ...] = ()
+        if change.effect in reading:
+            reads = tuple(self._read(i) for i in self._leaves(made))
+        view = next((i for i in made.items if i.kind is ObjectKind.MATERIALIZED_VIEW), None)
+        if view is None or view.id not in made.plans:
+            return replace(change, reads=reads)
+        why = self._why_recomputed(made.plans[view.id], asks=asks)
+        return replace(change, reads=reads, incremental=not why, reason=why)
+
+    def _leaves(self, made: BoundObject) -> list[Item]:
+        """The objects with rows that a change reads; plain views are what they read."""
+        found: dict[str, Item] = {}
+        own = {i.id for i in made.items}
+        waiting = [r.object_id for i in made.items for r in i.reads if r.object_id not in own]
+        query = getattr(made.definition.statement, "query", None)
+        if made.definition.kind is ObjectKind.TABLE and query is not None:
+            names = (self.overlay.catalog.find(n) for n in made.definition.reads)
+            waiting += [i.id for i in names if i is not None]
+        while waiting:
+            item = self.overlay.catalog.items[waiting.pop(0)]
+            if item.kind is ObjectKind.VIEW:
+                waiting += [r.object_id for r in item.reads]
+            else:
+                found[item.id] = item
+        return list(found.values())
+
+    def _read(self, item: Item) -> Read:
+        """What the log of a table says of its size."""
+        name = str(item.name)
+        if item.id not in self.stored.items:
+            return Read(name=name)
+        table = self.engine.relations.table(item)
+        version = table.version()
+        # A read-only connection may have computed rows, which are in no file.
+        files = (f for f in table.files(version).values() if isinstance(f, DataFile))
+        size = sum(file.size for file in files)
+        return Read(name=name, rows=table.rows_count(version), bytes=size)
+
+    def _why_recomputed(self, plan: Bound, *, asks: bool) -> str:
+        """Why a view will not follow its tables by their changes; nothing where it will."""
+        if Policy(plan.view.policy) is Policy.FULL:
+            return f"POLICY_FULL: {WHY['POLICY_FULL']}"
+        made = prepared_for(self.overlay.warehouse(), plan.view)
+        if isinstance(made.found, NoChangePlan):
+            reason = made.found.reason
+            place = made.place(reason)
+            where = "" if place is None else f", at {place.place()}"
+            return f"{reason.code}: {reason.sentence}{where}"
+        code = made.refusal() if asks else None
+        return "" if code is None else f"{code}: {WHY[code]}"
+
+
+def _lost(reader: Item, item: Item) -> str:
+    """Which of the columns that a reader was bound to are no longer there, as text."""
+    known = {fold(c.name) for c in item.columns}
+    mine = (r for r in reader.reads if r.object_id == item.id)
+    lost = [c for r in mine for c in r.columns if fold(c) not in known]
+    return f" (was bound to {', '.join(lost)})" if lost else ""
+
+
+def effect_of_change(kind: ObjectKind, parts: Iterable[Part]) -> Effect:
+    """What a change of some parts of an object does.
+
+    >>> effect_of_change(ObjectKind.CONTINUAL_TASK, [Part.BODY]).name
+    'NEXT_T'
+    >>> effect_of_change(ObjectKind.MATERIALIZED_VIEW, [Part.QUERY, Part.COLUMNS]).name
+    'ANEW'
+    """
+    found = set(parts)
+    if found == {Part.COMMENT}:
+        return Effect.NOTED
+    if kind is ObjectKind.CONTINUAL_TASK:
+        return Effect.NEXT_T
+    if kind is ObjectKind.VIEW:
+        return Effect.FOLLOWS
+    return Effect.ANEW if Part.COLUMNS in found else Effect.DIFFERENCE
+
+
+def _is_streaming(item: Item) -> bool:
+    return item.kind is ObjectKind.STREAMING_TABLE or bool(item.flows)
+
+
+def _keyword(item: Item) -> str:
+    return "FLOW" if item.flow and item.is_task else item.kind.keyword
+
+
+def warehouse_digest(catalog: Catalog) -> str:
+    """A short text that changes with any definition of a warehouse."""
+    told = sorted(
+        (
+            i.id,
+            i.kind.value,
+            i.name.key,
+            i.definition,
+            i.search_schema,
+            i.comment,
+            i.flow,
+            i.revision,
+        )
+        for i in catalog
+    )
+    return _digest([*told, sorted(catalog.schemas)])
+
+
+def folder_digest(folder: Folder) -> str:
+    """A short text that changes with what a folder says, whatever its files are."""
+    told = [
+        (d.name.key, d.schema, words_of(d.statement.span), [words_of(c.span) for c in d.comments])
+        for d in folder.definitions
+    ]
+    return _digest([*sorted(told), sorted(s.name.lower() for s in folder.schemas)])
+
+
+def _digest(values: Sequence[object]) -> str:
+    return hashlib.sha256(repr(values).encode()).hexdigest()[:16]

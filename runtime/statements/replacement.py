@@ -1,0 +1,213 @@
+"""CREATE REPLACEMENT MATERIALIZED VIEW, and ALTER MATERIALIZED VIEW ... APPLY REPLACEMENT.
+
+A replacement is a materialized view of its own: it is built and kept up to date beside the view
+that it is for, which goes on as it is. Applying it gives the view the replacement's definition from
+one T on, and the replacement goes, in one step. What the view's table then gets is the difference
+to the rows that the replacement holds, so that who follows the view sees that difference only.
+
+    r is brought up to now --> decided at T: v has r's query, r is gone --> v gets what differs
+                                    |
+                                    +-- whoever reads v next does this, if the process dies here
+"""
+
+import uuid
+from dataclasses import replace
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.items import Catalog, Item, ObjectKind, replacement_of, was_dropped
+from ctsql.catalog.proposals import Proposal
+from ctsql.catalog.schemas import Column, same_columns
+from ctsql.catalog.spans import Source, Span
+from ctsql.planner.syntax import ast as st, parse
+from ctsql.planner.syntax.statements.options import STORAGE_OPTIONS
+from ctsql.runtime.log import clock
+from ctsql.runtime.statements.alter_view import view_text
+from ctsql.runtime.statements.coming_into_force import bring_into_force
+from ctsql.runtime.statements.create import Creation, check_refresh_times
+from ctsql.runtime.statements.dropped import dropped
+from ctsql.runtime.statements.name_resolution import OnNames
+from ctsql.runtime.statements.refresh_view import check_not_finished, refresh_view
+from ctsql.runtime.statements.show import current_definition
+from ctsql.runtime.tasks.progress import check_not_suspended
+from ctsql.runtime.views.change_plans import check_clock, check_strict
+
+_KIND = ObjectKind.MATERIALIZED_VIEW
+
+
+class Replacement(OnNames):
+    """Builds and applies replacements; each method returns the status line."""
+
+    def create(self, statement: st.CreateMaterializedView) -> str:
+        """CREATE REPLACEMENT MATERIALIZED VIEW name FOR view: built at once.
+
+        Raises:
+            REPLACEMENT_COLUMNS_DIFFER, REPLACEMENT_EXISTS, REPLACEMENT_OF_ANOTHER: what is in the
+                way. RECURSIVE_DEFINITION: the query reads the view.
+        """
+        assert statement.replaces is not None  # else it is no replacement
+        view = self.names.of_kind(statement.replaces, _KIND)
+        name = self.names.free(statement.target, _KIND, quiet=statement.if_not_exists)
+        if name is None:
+            return "CREATE REPLACEMENT MATERIALIZED VIEW (exists already)"
+        self._check_replaceable(self.engine.catalog, view, statement.replaces.span)
+        check_refresh_times(statement, clock.now_ms())
+        for option in statement.options:
+            if option.name in STORAGE_OPTIONS:
+                raise error(
+                    "NOT_SUPPORTED",
+                    span=option.span,
+                    what=f"{option.name} of a replacement",
+                    why="The view keeps its own table, and how that is stored.",
+                    hint="Leave it out.",
+                )
+        item = self.names.new(name, _KIND, statement.span, statement.comment)
+        item = replace(item, replaces=view.id)
+        bound = self.names.binder().bind_materialized_view(statement, item)
+        item = replace(item, columns=bound.columns, reads=bound.reads)
+        self._check_fits(self.engine.catalog, item, view, statement.query.span)
+        check_clock(self.engine.warehouse, bound.view)
+        check_strict(self.engine.warehouse, bound.view)
+        Creation(self.names).create_output(item, bound, has_vectors=True, check=self._check_alone)
+        return "CREATE REPLACEMENT MATERIALIZED VIEW"
+
+    def _check_alone(self, current: Catalog, item: Item) -> None:
+        """Raise where another process was first to make a replacement, or dropped the view."""
+        view = current.items.get(item.replaces or "")
+        if view is None:
+            raise was_dropped(item.name, "while its replacement was being made", _KIND.value)
+        self._check_replaceable(current, view, None)
+
+    def _check_replaceable(self, catalog: Catalog, view: Item, span: Span | None) -> None:
+        there = replacement_of(catalog, view.id)
+        if there is not None:
+            raise error("REPLACEMENT_EXISTS", span=span, view=str(view.name), name=str(there.name))
+        detail = "It is a replacement itself." if view.replaces is not None else ""
+        if view.flow:
+            detail = "It is the target of a flow, which is replaced by CREATE OR REPLACE FLOW."
+        if detail:
+            raise error(
+                "NOT_SUPPORTED",
+                span=span,
+                what=f'a replacement for "{view.name}"',
+                why=detail,
+                hint="",
+            )
+        check_not_finished(self.engine, view)
+
+    def _check_fits(self, catalog: Catalog, item: Item, view: Item, span: Span) -> None:
+        """Raise where a view cannot get the definition of a replacement."""
+        if not same_columns(item.columns, view.columns):
+            raise error(
+                "REPLACEMENT_COLUMNS_DIFFER",
+                span=span,
+                name=str(item.name),
+                view=str(view.name),
+                before=_shown(view.columns),
+                after=_shown(item.columns),
+            )
+        below = catalog.closure([r.object_id for r in item.reads])
+        if any(i.id == view.id for i in below):
+            raise error(
+                "RECURSIVE_DEFINITION",
+                span=span,
+                name=str(view.name),
+                detail="The query of its replacement reads it, directly or through other views.",
+            )
+
+    def apply(self, statement: st.ApplyReplacement) -> str:
+        """ALTER MATERIALIZED VIEW name APPLY REPLACEMENT replacement.
+
+        Raises:
+            REPLACEMENT_OF_ANOTHER: it is none, or is for another view. DEPENDENT_OBJECTS: somebody
+                follows the replacement. VIEW_FAILED: its query cannot be computed; nothing changes.
+        """
+        engine = self.engine
+        view = self.names.of_kind(statement.target, _KIND)
+        beside = self.names.of_kind(statement.replacement, _KIND)
+        if beside.replaces != view.id:
+            raise self._of_another(beside, view, statement.replacement.span)
+        self._check_fits(engine.catalog, beside, view, statement.replacement.span)
+        check_not_finished(engine, view)
+        check_not_suspended(engine.warehouse, beside)
+        check_not_suspended(engine.warehouse, view)
+        engine.advance([view, beside], engine.mint_for([view, beside]))
+        definition = self._definition(view, beside)
+
+        def applied(current: Catalog) -> Proposal:
+            now, going = current.items.get(view.id), current.items.get(beside.id)
+            if now is None or going is None:
+                name = view.name if now is None else beside.name
+                raise was_dropped(name, "while the replacement was being applied", _KIND.value)
+            followers = current.subscribers(going.id)
+            if followers:
+                raise error(
+                    "DEPENDENT_OBJECTS",
+                    span=statement.replacement.span,
+                    kind="replacement",
+                    name=str(going.name),
+                    keyword=_KIND.keyword,
+                    dependants=f"Subscription '{followers[0].name}' follows it.",
+                )
+            self._check_fits(current, going, now, statement.replacement.span)
+            item = replace(
+                now,
+                definition=definition,
+                search_schema=going.search_schema,
+                reads=going.reads,
+                columns=_with_comments(going.columns, now.columns),
+                revision=now.revision + 1,
+                built_beside=(going.id, now.revision + 1),
+            )
+            begun = {item.id} if engine.schedules.schedule(beside) is not None else set()
+            return Proposal(
+                id=uuid.uuid4().hex,
+                items=(item,),
+                begun=frozenset(begun),
+                gone=dropped(current, [going]),
+            )
+
+        bring_into_force(engine, applied)
+        refresh_view(engine, engine.relations.item(view.id), full=True, replaced=True)
+        return "ALTER MATERIALIZED VIEW"
+
+    def _of_another(self, beside: Item, view: Item, span: Span) -> Exception:
+        detail, hint = "It is a materialized view of its own.", ""
+        if beside.replaces is not None:
+            name = self.engine.catalog.items[beside.replaces].name
+            detail = f'It is one for "{name}".'
+            hint = f"Type: ALTER MATERIALIZED VIEW {name} APPLY REPLACEMENT {beside.name}"
+        there = replacement_of(self.engine.catalog, view.id)
+        if not hint and there is not None:
+            hint = f"Type: ALTER MATERIALIZED VIEW {view.name} APPLY REPLACEMENT {there.name}"
+        return error(
+            "REPLACEMENT_OF_ANOTHER",
+            span=span,
+            name=str(beside.name),
+            view=str(view.name),
+            detail=detail,
+            hint=hint,
+        )
+
+    def _definition(self, view: Item, beside: Item) -> str:
+        """The statement that makes the view by its replacement's query, where it is stored now."""
+        made = _read(current_definition(self.engine, beside), beside)
+        before = _read(current_definition(self.engine, view), view)
+        stored = [o for o in before.options if o.name in STORAGE_OPTIONS]
+        return view_text(made, [*made.options, *stored], name=view.name.qualified())
+
+
+def _read(text: str, item: Item) -> st.CreateMaterializedView:
+    made = parse(Source(text, f"definition of {item.name}").whole())
+    assert isinstance(made, st.CreateMaterializedView)  # the definition of such a view
+    return made
+
+
+def _shown(columns: tuple[Column, ...]) -> str:
+    return ", ".join(f"{c.name} {c.type}" for c in columns)
+
+
+def _with_comments(columns: tuple[Column, ...], before: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Columns with the comments that they had, where they have none now."""
+    return tuple(
+        replace(c, comment=c.comment or old.comment) for c, old in zip(columns, before, strict=True)
+    )

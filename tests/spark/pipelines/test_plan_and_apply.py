@@ -1,0 +1,225 @@
+"""A folder of SQL becomes what is in the warehouse, and nothing is done twice."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from ctsql.api import Connection
+from ctsql.catalog.errors import CtsqlError
+from ctsql.pipelines import apply, exit_code, lines_of
+from ctsql.runtime.pipelines.plan import saved
+from ctsql.runtime.statements.dump import dump
+from tests.helpers.sql_folder import applied, change_of, folder_of, planned, statuses
+from tests.scenarios.runner import assert_rows
+
+pytestmark = pytest.mark.spark
+
+TABLES = """
+CREATE TABLE raw (k INT, v INT8 COMMENT 'value');
+CREATE TABLE names (k INT, name TEXT NOT NULL);
+"""
+VIEWS = """
+CREATE MATERIALIZED VIEW sums AS SELECT k, sum(v) AS s FROM big GROUP BY k;
+CREATE MATERIALIZED VIEW named AS SELECT name, s
+    FROM names JOIN sums ON names.k = sums.k WHERE s > 0 AND name <> 'x';
+CREATE VIEW big AS SELECT * FROM raw WHERE v > 1;
+CREATE MATERIALIZED VIEW middle AS SELECT k, max(v) AS m FROM raw GROUP BY k LIMIT 100;
+"""
+TASKS = """
+CREATE CONTINUAL TASK log ON INPUT raw AS (INSERT INTO log SELECT k, v FROM raw WHERE v > 0);
+CREATE CONTINUAL TASK both OUTPUTS (ups (k INT), downs (k INT)) ON INPUT raw AS (
+    INSERT INTO ups SELECT k FROM raw WHERE v > 0; INSERT INTO downs SELECT k FROM raw WHERE v < 0);
+CREATE FLOW f AS AUTO CDC INTO dim FROM raw KEYS (k) SEQUENCE BY v STORED AS SCD TYPE 1;
+COMMENT ON VIEW big IS 'the big ones';
+COMMENT ON COLUMN ups.k IS 'key';
+"""
+
+
+def _rows(con: Connection, query: str, *wanted: tuple[object, ...]) -> None:
+    assert_rows(con.execute(query).fetchall(), wanted, query)
+
+
+def _moments(con: Connection) -> tuple[int, int]:
+    """The newest version of the catalog, and the newest T."""
+    with con._running("test") as engine:
+        return engine.catalog_store.table.version(), engine.timeline.refresh()
+
+
+def test_a_folder_is_applied_once(connect: Callable[[], Connection]) -> None:
+    """All is made at one T; then the folder says what is there, in other words, too."""
+    con, other = connect(), connect()
+    first = planned(con, TASKS, VIEWS, TABLES)
+    assert (exit_code(first), set(statuses(first).values())) == (2, {"new"})
+    assert change_of(first, "middle").reason.startswith("LIMIT_WITHOUT_ORDER")
+    assert "at 2.sql:6:" in change_of(first, "middle").reason
+    assert change_of(first, "sums").incremental
+    assert change_of(first, "raw").readers == ("big", "both", "f", "log", "middle")
+    assert con.execute("SHOW OBJECTS").fetchall() == []
+    applied(con, TASKS, VIEWS, TABLES)
+    con.execute("INSERT INTO raw VALUES (1, 5), (1, 1), (2, -1); INSERT INTO names VALUES (1, 'a')")
+    _rows(other, "SELECT * FROM named", ("a", 5))
+    _rows(other, "SELECT k FROM ups", (1,), (1,))
+    _rows(other, "SELECT * FROM dim", (1, 5), (2, -1))
+    with con._running("test") as engine:
+        assert len({i.created for i in engine.refresh_catalog() if i.is_run}) == 1
+    with con._running("test") as engine:
+        dumped = [text for _, text in dump(engine)]
+    assert set(statuses(planned(con, *dumped)).values()) == {"unchanged"}
+    before = _moments(con)
+    again = applied(con, TABLES, TASKS, VIEWS)
+    assert (exit_code(again), _moments(con)) == (0, before)
+    same = VIEWS.replace("s > 0 AND name <> 'x'", "'x' <> name and 0 < s").replace(
+        "SELECT * FROM raw WHERE v > 1", "select r.k, r.v from `default`.RAW as r where (r.v > 1)"
+    )
+    spelt = TASKS.replace(
+        "INSERT INTO log SELECT k, v", "/* all */ insert into default.log select K, v"
+    )
+    assert set(statuses(planned(other, TABLES, same, spelt)).values()) == {"unchanged"}
+    assert _moments(con) == before
+
+
+def test_changes_come_into_force_together(connect: Callable[[], Connection]) -> None:
+    """Views, tasks, comments and what is dropped change in one commit, and at one T."""
+    con = connect()
+    applied(con, TABLES, VIEWS, TASKS)
+    con.execute("INSERT INTO raw VALUES (1, 5), (1, 2); INSERT INTO names VALUES (1, 'a')")
+    _rows(con, "SELECT * FROM named", ("a", 7))
+    _rows(con, "SELECT * FROM log", (1, 5), (1, 2))
+    views = VIEWS.replace("v > 1", "v > 2").replace("max(v) AS m", "max(v) AS top, count(*) AS n")
+    views += "CREATE MATERIALIZED VIEW more AS SELECT top FROM middle;"
+    tasks = TASKS.replace("SELECT k, v FROM", "SELECT k, v + 1000 AS v FROM").replace(
+        "the big", "big"
+    )
+    tasks = tasks[: tasks.index("CREATE CONTINUAL TASK both")] + tasks[tasks.index("CREATE FLOW") :]
+    tasks = tasks[: tasks.index("COMMENT ON COLUMN")]
+    tasks = tasks.replace("SEQUENCE BY v", "APPLY AS DELETE WHEN v = 9 SEQUENCE BY v")
+    made = planned(con, TABLES, views, tasks, prune=True)
+    assert statuses(made) == {
+        "raw": "unchanged",
+        "names": "unchanged",
+        "big": "changed query comment",
+        "sums": "changed query of a view that it reads",
+        "named": "unchanged",
+        "middle": "changed query columns",
+        "more": "new",
+        "log": "changed body",
+        "f": "changed body",
+        "both": "gone",
+    }
+    told = "\n".join(lines_of(made))
+    assert "~ materialized view middle: changed (query, columns): built anew" in told
+    assert "    reads raw: about 2 rows, " in told
+    version, _ = _moments(con)
+    applied(con, TABLES, views, tasks, prune=True)
+    with con._running("test") as engine:
+        now = engine.refresh_catalog()
+        at = {i.created for i in now if i.name.name in ("middle", "more")}
+        (task,) = (i for i in now if i.name.name == "log")
+        assert at == {engine.timeline.task(task.id).revisions[-1][0]}
+        assert engine.catalog_store.table.version() <= version + 4, (
+            "proposed, written, forgotten twice"
+        )
+    _rows(con, "SELECT * FROM named", ("a", 5))
+    _rows(con, "SELECT * FROM more", (5,))
+    con.execute("INSERT INTO raw VALUES (1, 9)")
+    _rows(con, "SELECT * FROM log", (1, 5), (1, 2), (1, 1009))
+    _rows(con, "SELECT * FROM sums", (1, 14))
+    _rows(con, "SELECT * FROM dim")
+    _rows(con, "SELECT * FROM middle", (1, 9, 3))
+    assert exit_code(planned(con, TABLES, views, tasks)) == 0
+    con.execute("UNDROP CONTINUAL TASK both")
+    _rows(con, "SELECT * FROM ups", (1,), (1,), (1,))
+
+
+AS_VIEW = TABLES.replace("TABLE raw (k INT, v INT8 COMMENT 'value')", "VIEW raw AS SELECT 1 AS v")
+OTHER_COLUMNS = TABLES.replace("k INT, v INT8", "k INT8, w TEXT, v INT8")
+ALTERS = "ALTER TABLE raw ALTER COLUMN k TYPE bigint; ALTER TABLE raw ADD COLUMN w string"
+
+
+@pytest.mark.parametrize(
+    ("after", "condition", "told"),
+    [
+        (OTHER_COLUMNS, "NOT_SUPPORTED", ALTERS),
+        (AS_VIEW, "WRONG_OBJECT_KIND", "DROP TABLE raw"),
+    ],
+)
+def test_refused(con: Connection, after: str, condition: str, told: str) -> None:
+    """What cannot be is refused with what to type, and nothing is changed."""
+    applied(con, TABLES)
+    moments = _moments(con)
+    made = planned(con, after)
+    (change,) = made.refused
+    assert change.refusal is not None
+    assert (change.refusal.condition, exit_code(made)) == (condition, 4)
+    assert told in change.refusal.hint
+    with pytest.raises(CtsqlError) as caught:
+        applied(con, after)
+    assert caught.value.condition == "PLAN_REFUSED"
+    assert _moments(con) == moments
+
+
+def test_refusals_of_views_and_tasks(con: Connection) -> None:
+    """Readers that would break, other inputs, unknown names: each by its own condition."""
+    text = """
+    CREATE TABLE t (k INT, v INT); CREATE TABLE u (k INT, v INT);
+    CREATE MATERIALIZED VIEW m AS SELECT k, v FROM t;
+    CREATE CONTINUAL TASK c (k INT) ON INPUT m AS (INSERT INTO c SELECT k FROM m);
+    CREATE VIEW p AS SELECT k, v FROM t;
+    CREATE MATERIALIZED VIEW q AS SELECT v FROM p;
+    """
+    applied(con, text)
+    moments = _moments(con)
+    cases = [
+        ("VIEW m AS SELECT k, v", "VIEW m AS SELECT k, v AS w", "m", "COLUMNS_IN_USE"),
+        ("INPUT m AS", "INPUT t AS", "c", "NOT_SUPPORTED"),
+        ("c (k INT)", "c (k INT8)", "c", "NOT_SUPPORTED"),
+        ("SELECT k FROM m", "SELECT z FROM m", "c", "UNKNOWN_COLUMN"),
+        ("VIEW p AS SELECT k, v", "VIEW p AS SELECT k", "q", "UNKNOWN_COLUMN"),
+        (
+            "VIEW p AS SELECT k, v FROM t",
+            "VIEW p AS SELECT k, v FROM q",
+            "",
+            "RECURSIVE_DEFINITION",
+        ),
+    ]
+    for old, new, name, condition in cases:
+        if not name:
+            with pytest.raises(CtsqlError) as caught:
+                planned(con, text.replace(old, new))
+            assert caught.value.condition == condition
+            continue
+        change = change_of(planned(con, text.replace(old, new)), name)
+        assert change.refusal is not None, new
+        assert change.refusal.condition == condition, new
+    broken = change_of(
+        planned(con, text.replace("k, v FROM t;\n    CREATE C", "k, v AS w FROM t;\n    CREATE C")),
+        "m",
+    )
+    assert broken.breaks == ("continual task c (was bound to v)",)
+    # A plain view may get other columns with all that reads it.
+    both = text.replace("VIEW p AS SELECT k, v", "VIEW p AS SELECT k, v AS w").replace(
+        "SELECT v FROM p", "SELECT w AS v FROM p"
+    )
+    assert statuses(planned(con, both))["q"] == "changed query of a view that it reads"
+    assert _moments(con) == moments
+    applied(con, both)
+    con.execute("INSERT INTO t VALUES (1, 2)")
+    _rows(con, "SELECT * FROM q", (2,))
+
+
+def test_a_saved_plan_is_what_is_done(connect: Callable[[], Connection]) -> None:
+    """Where the warehouse or the folder moved on since, nothing is done."""
+    con, other = connect(), connect()
+    made = planned(con, TABLES)
+    text = json.dumps(made.to_json())
+    other.execute("CREATE TABLE between (k INT)")
+    with pytest.raises(CtsqlError, match="not what would be done now") as caught:
+        apply(con, folder_of(TABLES), saved=saved(text, "plan.json"))
+    assert caught.value.condition == "PLAN_OUTDATED"
+    text = json.dumps(planned(con, TABLES).to_json())
+    with pytest.raises(CtsqlError, match="not what would be done now"):
+        apply(con, folder_of(TABLES, "CREATE VIEW w AS SELECT 1 AS k"), saved=saved(text, "p"))
+    assert apply(con, folder_of(TABLES), saved=saved(text, "p")).pending
+    with pytest.raises(CtsqlError, match='"p" is not a saved plan'):
+        saved("{}", "p")

@@ -1,0 +1,42 @@
+"""Proposals as text, and what they make of a catalog."""
+
+import pytest
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.items import Catalog, Dropped, Item, ObjectKind
+from ctsql.catalog.names import Name
+from ctsql.catalog.proposals import Proposal, proposal_of
+
+
+def _item(name: str, **given: object) -> Item:
+    made = {"id": name, "kind": ObjectKind.VIEW, "name": Name("default", name), "columns": ()}
+    return Item(**{**made, **given})  # type: ignore[arg-type]
+
+
+PROPOSAL = Proposal(
+    id="p",
+    items=(_item("new"), _item("old", definition="b", replaces="x", built_beside=("y", 2))),
+    begun=frozenset({"new"}),
+    gone=Dropped(id="d", at_ms=7, items=(_item("gone"),)),
+    schemas=("s",),
+)
+
+
+def test_as_text() -> None:
+    """What is stored is what was proposed."""
+    assert proposal_of([("p", PROPOSAL.to_json())]) == PROPOSAL
+    assert proposal_of([]) is None
+    with pytest.raises(CtsqlError) as caught:
+        proposal_of([("p", "{}")])
+    assert caught.value.condition == "STORED_DATA_INVALID"
+
+
+def test_in_force() -> None:
+    """New objects begin at the T, others keep theirs; what goes is kept beside."""
+    before = Catalog.of([_item("old", created=3), _item("gone"), _item("stays")])
+    after = PROPOSAL.in_force(before, 42)
+    assert {i.id: i.created for i in after} == {"old": 0, "stays": 0, "new": 42}
+    assert after.items["old"].definition == "b"
+    assert set(after.schemas) == {"default", "s"}
+    assert [i.id for _, i in after.all_dropped()] == ["gone"]
+    assert after.proposal is None

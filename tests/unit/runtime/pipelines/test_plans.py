@@ -1,0 +1,113 @@
+"""Plans as values: what is saved, what is no longer true, and what people are told."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.names import Name
+from ctsql.catalog.schemas import Column
+from ctsql.pipelines import exit_code, lines_of
+from ctsql.runtime.pipelines.binding import columns_text
+from ctsql.runtime.pipelines.plan import (
+    Change,
+    Effect,
+    Plan,
+    Read,
+    Refusal,
+    Status,
+    check_still,
+    saved,
+)
+
+NEW = Change(name="a", keyword="TABLE", status=Status.NEW, effect=Effect.CREATED_EMPTY)
+VIEW = Change(
+    name="v",
+    keyword="MATERIALIZED VIEW",
+    status=Status.CHANGED,
+    parts=("query", "columns"),
+    effect=Effect.ANEW,
+    reads=(Read(name="t", rows=1_000, bytes=2_500), Read(name="u")),
+    incremental=False,
+    reason="SAMPLE: a sample is not a function of the table, at x.sql:1:2",
+    readers=("w",),
+)
+SAME = Change(name="s", keyword="VIEW", status=Status.UNCHANGED)
+REFUSED = Change(
+    name="r",
+    keyword="TABLE",
+    status=Status.REFUSED,
+    refusal=Refusal(condition="C", message="m", detail="D.", hint="h", place="x.sql:1:1"),
+    breaks=("view w",),
+)
+PLAN = Plan(changes=(NEW, VIEW, SAME), warehouse="1", folder="2")
+
+
+def test_exit_codes() -> None:
+    """0 nothing to do, 2 changes, 4 refused."""
+    assert exit_code(replace(PLAN, changes=(SAME,))) == 0
+    assert exit_code(PLAN) == 2
+    assert exit_code(replace(PLAN, changes=(NEW, REFUSED))) == 4
+
+
+def test_as_text() -> None:
+    """A block for each object that changes, and a line that counts all."""
+    assert list(lines_of(replace(PLAN, changes=(NEW, VIEW, SAME, REFUSED)))) == [
+        "+ table a: new: an empty table is made",
+        "~ materialized view v: changed (query, columns): built anew: all rows are written, under "
+        "the new columns",
+        "    reads t: about 1,000 rows, 2.5 kB",
+        "    reads u: new, too",
+        "    recomputed each time: SAMPLE: a sample is not a function of the table, at x.sql:1:2",
+        "    read by w",
+        "! table r: refused",
+        "    C: m (x.sql:1:1)",
+        "    D.",
+        "    hint: h",
+        "    breaks view w",
+        "1 new, 1 unchanged, 1 changed, 1 refused",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("now", "told"),
+    [
+        (PLAN, ""),
+        (replace(PLAN, changes=(NEW, replace(VIEW, reads=()), SAME)), ""),
+        (replace(PLAN, warehouse="x"), "Definitions in the warehouse changed since."),
+        (replace(PLAN, folder="x"), "The folder changed since."),
+        (replace(PLAN, changes=(NEW, VIEW)), "It says otherwise of: s."),
+        (replace(PLAN, changes=(NEW, replace(VIEW, parts=("query",)), SAME)), "otherwise of: v."),
+    ],
+)
+def test_a_saved_plan(now: Plan, told: str) -> None:
+    """Figures may differ, since tables grow; what is done may not."""
+    before = saved(json.dumps(PLAN.to_json()), "p.json")
+    if not told:
+        check_still(before, now)
+        return
+    with pytest.raises(CtsqlError) as caught:
+        check_still(before, now)
+    assert told in str(caught.value.detail)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 99}', '{"format": 1}'])
+def test_no_plan(text: str) -> None:
+    """A file that holds something else is refused."""
+    with pytest.raises(CtsqlError) as caught:
+        saved(text, "p.json")
+    assert caught.value.condition == "PLAN_NOT_READ"
+
+
+def test_statements_for_columns() -> None:
+    """Columns that come, go, change their type or NOT NULL; order and case do not count."""
+    there = [Column("a", "int"), Column("b", "int"), Column("c", "int", nullable=False)]
+    wanted = [Column("C", "int"), Column("A", "bigint"), Column("d", "string", comment="x")]
+    assert columns_text(Name("default", "t"), there, wanted) == [
+        "ALTER TABLE t ALTER COLUMN C DROP NOT NULL",
+        "ALTER TABLE t ALTER COLUMN A TYPE bigint",
+        "ALTER TABLE t ADD COLUMN d string",
+        "ALTER TABLE t DROP COLUMN b",
+    ]
+    assert columns_text(Name("default", "t"), there, there[::-1]) == []
