@@ -35,7 +35,7 @@ FOLDER = {
             EXPECT recent AFTER 1 VALUES (1), (2)
             EXPECT recent AFTER 2 VALUES (2)
             EXPECT NO ROWS IN recent
-            EXPECT stamped VALUES (1, TIMESTAMP '2026-03-01 12:00:00Z'), (2, '2026-03-01 12:00Z')
+            EXPECT stamped VALUES (1, TIMESTAMP '2026-03-01 12:00:00Z'), (2, '2026-03-01 12:00:00Z')
             EXPECT NO CHANGE IN stamped AFTER 2
             EXPECT daily AFTER 2 VALUES (0)
             EXPECT daily VALUES (2);
@@ -154,7 +154,7 @@ def test_tests_pass_and_fail_as_they_must(folder: Path, connection: Connection) 
     failed = next(o for o in outcomes if o.case.name == "fails: -0.0")
     place = f"{folder}/types.sql:{failed.case.span.line}"
     assert list(failure_lines(failed.failures[0])) == [
-        f"{place}:60: types has other rows after step 1, at 2026-01-01T00:00:00.000Z",
+        f"{place}:65: types has other rows after step 1, at 2026-01-01T00:00:00.000Z",
         "       d",
         "  -  0.0",
         "  + -0.0",
