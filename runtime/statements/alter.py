@@ -236,9 +236,9 @@ def _readers_of(catalog: Catalog, named: Sequence[Item]) -> list[str]:
     own = {p.id for p in parts}
     readers = {r.id: r for p in parts for r in catalog.readers(p.id) if r.id not in own}
     followers = [s for p in parts for s in catalog.subscribers(p.id)]
-    beside = (r for p in parts if (r := replacement_of(catalog, p.id)) and r.id not in own)
+    waiting = (r for p in parts if (r := replacement_of(catalog, p.id)) and r.id not in own)
     return [
         *(f"{i.kind.value} {i.name}" for i in readers.values()),
-        *(f"its replacement {r.name}" for r in beside),
+        *(f"its replacement {r.name}" for r in waiting),
         *(f"subscription '{s.name}'" for s in followers),
     ]

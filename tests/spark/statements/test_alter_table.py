@@ -100,10 +100,11 @@ def test_values_and_types(con: Connection) -> None:
     con.execute("ALTER TABLE t ALTER w DROP DEFAULT; INSERT INTO t (k, v) VALUES (8, 8)")
     _rows(con, "SELECT w FROM t WHERE k = 8", (None,))
     expect_error(con, "ALTER TABLE keys ADD COLUMN z INT", "OUTPUT_OWNED")
-    con.execute("COMMENT ON COLUMN t.k IS 'key'; ALTER TABLE t RENAME COLUMN w TO `the w`")
+    con.execute("COMMENT ON COLUMN t.k IS 'key'; ALTER TABLE t ADD COLUMN x INT")
+    con.execute("ALTER TABLE t RENAME COLUMN x TO `the x`")
     assert con.execute("DESCRIBE t").fetchall()[0] == ("k", "int", "", "key")
     ((_, shown),) = con.execute("SHOW CREATE t").fetchall()
-    assert shown.endswith("DROP DEFAULT;\nALTER TABLE t RENAME COLUMN w TO `the w`")
+    assert shown.endswith("ADD COLUMN x INT;\nALTER TABLE t RENAME COLUMN x TO `the x`")
     (text,) = [t for name, t in dump(con._opened()) if name == "default.t"]
     text = text.replace("default.t", "again.t").replace("TABLE t", "TABLE again.t")
     con.execute(f"CREATE SCHEMA again; {text}")
