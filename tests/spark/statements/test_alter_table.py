@@ -111,7 +111,7 @@ def test_values_and_types(con: Connection) -> None:
     assert_rows(
         con.execute("DESCRIBE again.t").fetchall(), con.execute("DESCRIBE t").fetchall(), "again"
     )
-    con.execute("BEGIN; INSERT INTO t VALUES (9, 9, 'g')")
+    con.execute("BEGIN; INSERT INTO t VALUES (9, 9, 'g', 1)")
     expect_error(con, "ALTER TABLE t ADD COLUMN z INT", "TRANSACTION_OPEN")
     con.execute("ROLLBACK")
 
