@@ -8,6 +8,7 @@ each command looks here first.
 
 import hashlib
 import os
+import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ SWITCH = "CTSQL_WARM"
 MINUTES = "CTSQL_WARM_MINUTES"
 """The environment variable that says after how many minutes without a command it ends."""
 MINUTES_DEFAULT = 10.0
+_FOLDER_BYTES_MAX = 80  # with the name of a socket some systems allow 104 bytes
 _CONFIGURING = (
     *("AWS", "AZURE", "CTSQL_CLASS", "GOOGLE", "HADOOP", "JAVA", "JDK", "PATH", "PYSPARK"),
     *("SPARK", "YARN", "_JAVA"),
@@ -32,10 +34,30 @@ def is_on(environ: Mapping[str, str] = os.environ) -> bool:
 
 
 def folder() -> Path:
-    """The folder of the sockets; only its owner may look into it."""
+    """The folder of the sockets, which need not be there.
+
+    It is in the user's cache folder, or in the folder of temporary files where that one's path is
+    too long for the name of a socket.
+    """
     from platformdirs import user_cache_path
 
-    return user_cache_path("ctsql") / "warm"
+    home = user_cache_path("ctsql") / "warm"
+    if len(os.fsencode(home)) <= _FOLDER_BYTES_MAX:
+        return home
+    import tempfile
+
+    digest = hashlib.sha256(os.fsencode(home)).hexdigest()[:8]
+    return Path(tempfile.gettempdir(), f"ctsql-{os.getuid()}-{digest}")
+
+
+def is_private(home: Path) -> bool:
+    """Whether a folder is there, is the user's, and only its owner may look into it."""
+    try:
+        found = home.lstat()
+    except OSError:
+        return False
+    is_own = found.st_uid == os.getuid() and stat.S_ISDIR(found.st_mode)
+    return is_own and not found.st_mode & ~OWNER_ONLY & 0o777
 
 
 def socket_of(home: Path, environ: Mapping[str, str] = os.environ) -> Path:

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from ctsql.warm.address import OWNER_ONLY, folder, is_on, socket_of
+from ctsql.warm.address import OWNER_ONLY, folder, is_on, is_private, socket_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -136,10 +136,12 @@ def _positional(arguments: Sequence[str]) -> list[str]:
 
 
 def _connected(address: Path) -> socket.socket | None:
+    if not is_private(address.parent):
+        return None  # whoever else may write there could listen in its place
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.connect(str(address))
-    except OSError:  # there is none, or its path is too long for a socket
+    except OSError:  # there is none
         connection.close()
         return None
     return connection
@@ -149,8 +151,9 @@ def _started(address: Path) -> socket.socket | None:
     """Start a keeper, and connect to it."""
     sys.stderr.write("starting a Spark that stays for the commands after this one\n")
     with suppress(OSError):
-        address.parent.mkdir(parents=True, exist_ok=True)
-        address.parent.chmod(OWNER_ONLY)
+        address.parent.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
+        if not is_private(address.parent):
+            return None
         keeper = subprocess.Popen(
             [sys.executable, "-P", "-m", KEEPER, str(address)],
             stdin=subprocess.DEVNULL,

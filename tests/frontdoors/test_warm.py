@@ -5,6 +5,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from ctsql.cli import main
 from ctsql.warm import client
-from ctsql.warm.address import is_on, socket_of, state_of_code
+from ctsql.warm.address import folder, is_on, is_private, socket_of, state_of_code
 
 ROOT = Path(__file__).resolve().parents[2]
 ONE = "n\n1\n"
@@ -70,6 +71,26 @@ def test_the_state_of_the_code_is_what_was_changed_last() -> None:
         os.utime(file, ns=times)
 
 
+def test_a_long_path_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A socket's path may have about a hundred bytes."""
+    monkeypatch.setenv("XDG_CACHE_HOME", "/c")
+    assert folder() == Path("/c/ctsql/warm")
+    monkeypatch.setenv("XDG_CACHE_HOME", f"/{'c' * 100}")
+    assert len(str(socket_of(folder()))) < 100
+    assert folder() != Path(f"/{'c' * 100}/ctsql/warm")
+
+
+def test_a_folder_of_others_is_not_used(tmp_path: Path) -> None:
+    """Somebody could listen there, and be given commands."""
+    tmp_path.chmod(0o700)
+    assert is_private(tmp_path)
+    tmp_path.chmod(0o750)
+    assert not is_private(tmp_path)
+    assert not is_private(tmp_path / "nothing")
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert not is_private(tmp_path / "link")
+
+
 def test_it_can_be_switched_off() -> None:
     """By a variable of the environment."""
     assert is_on({})
@@ -103,12 +124,11 @@ class Shell:
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    shell = Shell(tmp_path)
-    yield shell
-    subprocess.run(
-        [sys.executable, "-m", "ctsql", "cool"], cwd=tmp_path, env=shell.environ, check=True
-    )
+def shell() -> Iterator[Shell]:
+    with tempfile.TemporaryDirectory() as home:
+        shell = Shell(Path(home))
+        yield shell
+        assert shell.run("cool")[0] == 0
 
 
 @pytest.mark.spark
