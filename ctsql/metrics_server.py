@@ -6,21 +6,21 @@ without Spark; elsewhere by an engine of the page's own, with a session cloned f
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.runtime.delta.local_log import NeedsSpark
-from ctsql.runtime.log_reader import LocalLogReader
 from ctsql.runtime.monitoring.metrics import Counts, JvmMemory, Lags, ServiceMetrics
 from ctsql.runtime.monitoring.objects import LagRow
 from ctsql.runtime.monitoring.pulse import Pulse
 from ctsql.runtime.monitoring.system_tables import system_rows
+from ctsql.side_reader import SideReader
 
 if TYPE_CHECKING:
     from ctsql.api import Connection
-    from ctsql.runtime.engine import Engine
     from ctsql.runtime.service.events import Event
 
 
@@ -31,8 +31,7 @@ class Metrics:
         self.pulse = Pulse()
         self._counts = Counts()
         self._connection = connection
-        self._reader: LocalLogReader | None = None
-        self._engine: Engine | None = None
+        self._reader = SideReader(connection, may_start=False)
 
     def note(self, event: "Event") -> None:
         """Count an event of the service."""
@@ -71,29 +70,15 @@ class Metrics:
             thread.join()
 
     def _lags(self) -> Sequence[LagRow]:
-        """The lag of each object; one thread at a time asks."""
+        """The lag of each object, or nothing while it needs Spark and that has not started.
+
+        One thread at a time asks.
+        """
         try:
-            if self._reader is None:
-                self._reader = LocalLogReader(self._connection.warehouse, read_only=True)
-            rows: list[LagRow] = system_rows(self._reader, "lag")
+            rows: list[LagRow] = self._reader(partial(system_rows, name="lag"))
             return rows
         except NeedsSpark:
-            return self._lags_by_spark()
-
-    def _lags_by_spark(self) -> Sequence[LagRow]:
-        """The same by an engine of the page's own; nothing before Spark has started."""
-        from ctsql.runtime.spark.errors import translate_spark_errors
-        from ctsql.runtime.spark.session import active
-
-        service = self._connection._engine
-        if service is None:
             return ()
-        with translate_spark_errors():
-            if self._engine is None:
-                self._engine = service.for_thread()
-            with active(self._engine.session):
-                found: list[LagRow] = system_rows(self._engine, "lag")
-                return found
 
     def _memory(self) -> Sequence[JvmMemory]:
         """The memory of the JVM; nothing before Spark has started, or when it is gone."""

@@ -19,10 +19,16 @@ T = TypeVar("T")
 
 
 class SideReader:
-    """The reader of one thread."""
+    """The reader of one thread.
 
-    def __init__(self, connection: "Connection") -> None:
+    Args:
+        may_start: whether Spark is started where it is needed; else the reader raises NeedsSpark
+            until the connection has started it.
+    """
+
+    def __init__(self, connection: "Connection", *, may_start: bool = True) -> None:
         self._connection = connection
+        self._may_start = may_start
         self._local: LocalLogReader | None = None
         self._engine: Engine | None = None
 
@@ -47,7 +53,10 @@ class SideReader:
         from ctsql.runtime.spark.session import active
 
         if self._engine is None:
-            self._connection.start()
+            if not self._connection.started:  # start() waits for what the connection runs
+                if not self._may_start:
+                    raise NeedsSpark("Spark")
+                self._connection.start()
             assert self._connection._engine is not None  # start() made it
             with translate_spark_errors():
                 self._engine = self._connection._engine.for_thread()

@@ -80,7 +80,7 @@ def test_collectors_that_hang_delay_no_tick(
             stop.set()
             run.join()
     with monkeypatch.context() as changed:
-        changed.setattr(metrics, "_reader", _NoReader())
+        changed.setattr(metrics._reader, "_local", _NoReader())
         (row,) = look_up()
         assert (row.object, row.state, row.lag_versions) == ("copy", "up to date", 0)
 
