@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from rich.cells import cell_len
 
 from ctsql.errortext import error_text, printable
-from ctsql.show import NULL, one_line
+from ctsql.show import NULL, join_cells, one_line
 from ctsql.testing.comparing import ROWS_SHOWN, Difference
 from ctsql.testing.running import Failure, Outcome
 from ctsql.values import is_number, text_of
@@ -49,9 +49,9 @@ def difference_lines(difference: Difference, has_styles: bool = False) -> Iterat
         for i, head in enumerate(heads)
     ]
     right = [is_number(kind) for kind in kinds]
-    yield f"  {_line(heads, widths, right)}"
+    yield f" {join_cells(heads, widths, right).rstrip()}"
     for sign, row in cells:
-        line = f"{sign} {_line(row, widths, right)}"
+        line = f"{sign}{join_cells(row, widths, right).rstrip()}"
         yield f"{RED if sign == '-' else GREEN}{line}{PLAIN}" if has_styles else line
     yield _legend(difference)
 
@@ -84,14 +84,6 @@ def _cell(value: object, kind: str) -> str:
     return (
         f"""'{text.replace("'", "''")}'""" if isinstance(value, str) and kind != "variant" else text
     )
-
-
-def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
-    made = []
-    for text, width, is_right in zip(cells, widths, right, strict=True):
-        blanks = " " * (width - cell_len(text))
-        made.append(f"{blanks}{text}" if is_right else f"{text}{blanks}")
-    return " | ".join(made).rstrip()
 
 
 def summary(outcomes: Sequence[Outcome], seconds: float, *, left_out: int = 0) -> str:
