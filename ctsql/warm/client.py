@@ -31,9 +31,8 @@ RUN, STOP, JOIN = b"R", b"S", b"J"
 ACCEPTED = b"A"
 INTERRUPTED, TERMINATED = 130, 143  # exit statuses
 KEEP, NO_MORE = "--keep-warm", "cool"
-LISTENING_SECONDS_MAX = (
-    10.0  # for a keeper that was just started; it listens before it starts Spark
-)
+LISTENING_SECONDS_MAX = 10.0
+"""How long a keeper that was just started may take until it listens, before it starts Spark."""
 _STEP_SECONDS = 0.02
 _JOIN_CHARACTERS = 256
 _guests: list[socket.socket] = []

@@ -63,13 +63,15 @@ class Keeper:
                     self._accept()
                 else:
                     self._hear(channel)
-            self._assign()
+            is_current = state_of_code() == self._code
+            if is_current:
+                self._assign()
             is_busy = self.waiting or self.guests or len(self.idle) < len(self.workers)
             if is_busy:
                 self._idle_since = time.monotonic()
             elif time.monotonic() - self._idle_since > idle_seconds:
                 return
-            if self.gateway.proc.poll() is not None or state_of_code() != self._code:
+            if self.gateway.proc.poll() is not None or not is_current:
                 return
 
     def close(self) -> None:
@@ -118,7 +120,7 @@ class Keeper:
         channel.close()
 
     def _assign(self) -> None:
-        while self.waiting and self.idle and state_of_code() == self._code:
+        while self.waiting and self.idle:
             connection, channel = self.waiting.popleft(), self.idle.pop()
             with connection, suppress(OSError):  # a worker that has just ended is heard of next
                 socket.send_fds(channel, [RUN], [connection.fileno()])
