@@ -77,6 +77,7 @@ class FakeConnection:
         self.create = create
         self.is_new = False
         self.in_transaction = False
+        self._master: str | None = None
         self.started = False
         self.closed = False
         self.ran: list[str] = []
