@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from ctsql.api import Connection
 
 BROKEN_PIPE = 141
-_COMMANDS = ("run", "status", "serve", "dump", "plan", "apply", "cool", "test")
+_COMMANDS = ("run", "status", "serve", "dump", "plan", "rehearse", "apply", "cool", "test")
 TESTS_OF_SHORT = 10
 """So few tests are over before Java's second compiler pays (docs/decisions/0077)."""
-_WITH_FOLDER = ("dump", "plan", "apply", "test")
+_WITH_FOLDER = ("dump", "plan", "rehearse", "apply", "test")
 
 
 @click.command(
@@ -47,7 +47,7 @@ _WITH_FOLDER = ("dump", "plan", "apply", "test")
 @click.argument(
     "files",
     nargs=-1,
-    metavar="[FILE... | run | status | serve | dump, test, plan, apply FOLDER | cool]",
+    metavar="[FILE... | run | status | serve | dump, test, plan, rehearse, apply FOLDER | cool]",
 )
 @click.option(
     "-c", "--command", "commands", multiple=True, metavar="SQL", help="Run this; repeatable."
@@ -127,7 +127,8 @@ _WITH_FOLDER = ("dump", "plan", "apply", "test")
     "--json",
     "as_json",
     is_flag=True,
-    help="With run and status: one JSON object per line; with plan and apply: one JSON object.",
+    help="With run and status: one JSON object per line; with plan, rehearse and apply: one "
+    "JSON object.",
 )
 @click.option("--prune", is_flag=True, help="With plan and apply: drop what is not in the folder.")
 @click.option(
@@ -136,6 +137,12 @@ _WITH_FOLDER = ("dump", "plan", "apply", "test")
     type=click.Path(dir_okay=False),
     metavar="FILE",
     help="With apply: only if it does what this plan says, which plan -o has written.",
+)
+@click.option(
+    "--last",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="With rehearse: go through the newest N changes; 100 if not given.",
 )
 @click.option("-k", "part", metavar="TEXT", help="With test: only tests with TEXT in their name.")
 @click.option(
@@ -173,6 +180,7 @@ def main(context: click.Context, /, **given: Any) -> None:
     same objects again; "ctsql cool" ends the Spark that --keep-warm left running.
     "ctsql test FOLDER" runs the TEST statements in its .sql files.
     "ctsql plan FOLDER" says what the definitions in a folder of .sql files would change;
+    "ctsql rehearse FOLDER" says what rows they would have made of the newest changes;
     "ctsql apply FOLDER" does it.
     A file with one of these names is given as ./run, for example.
     """
@@ -187,7 +195,7 @@ def main(context: click.Context, /, **given: Any) -> None:
     try:
         _check(given, command)
     except click.UsageError as problem:
-        if command == "plan":
+        if command in ("plan", "rehearse"):
             raise _PlanUsageError(problem.message) from problem
         raise
     connect = context.obj or _connect()
@@ -197,7 +205,7 @@ def main(context: click.Context, /, **given: Any) -> None:
 
 
 class _PlanUsageError(click.UsageError):
-    """Bad usage of ``ctsql plan``, where 2 says that there are changes."""
+    """Bad usage of ``ctsql plan`` or ``rehearse``, where 2 says that something would change."""
 
     exit_code = FAILED
 
@@ -244,6 +252,13 @@ _ABOUT = {
         "is written but the file of -o, which apply --plan takes. Exit status: 0 nothing to do, 2 "
         "changes, 4 refused, 1 it could not be found out.",
         ("--prune", "--json", "--output", "--set"),
+    ),
+    "rehearse": (
+        "Go through the newest changes again with the definitions in a folder of .sql files, in "
+        "memory, and compare the rows with what is stored. Nothing is written. Exit status: 0 the "
+        "same rows, 2 rows would differ, 1 an error would come, or it could not be found out, 4 "
+        "refused.",
+        ("--last", "--json", "--output", "--set"),
     ),
     "apply": (
         "Make the definitions of the warehouse those of a folder of .sql files, all at one T or "
@@ -301,11 +316,13 @@ def _check(given: dict[str, Any], command: str | None) -> None:
             raise click.UsageError(f"{name} goes with: ctsql test")
     if given["prune"] and command not in ("plan", "apply"):
         raise click.UsageError("--prune goes with: ctsql plan, ctsql apply")
+    if given["last"] is not None and command != "rehearse":
+        raise click.UsageError("--last goes with: ctsql rehearse")
     if given["plan_file"] and command != "apply":
         raise click.UsageError("--plan goes with: ctsql apply")
     if given["as_json"] and command is None:
         raise click.UsageError(
-            "--json goes with: ctsql run, status, plan, apply. See --format json."
+            "--json goes with: ctsql run, status, plan, rehearse, apply. See --format json."
         )
 
 
@@ -328,7 +345,7 @@ def _dispatch(
         log_format=LogFormat(given["log_format"] or "text"),
     )
     # Those make no warehouse; tests have their own, which they write.
-    only_shows = command in ("status", "serve", "dump", "plan")
+    only_shows = command in ("status", "serve", "dump", "plan", "rehearse")
     read_only = only_shows or (given["read_only"] and command != "test")
     connection = connect(
         given["warehouse"],
@@ -336,7 +353,8 @@ def _dispatch(
         read_only=read_only,
         create=command != "run",
     )
-    connection.is_short = bool(given["commands"]) or command in ("status", *_WITH_FOLDER)
+    is_short = command in ("status", *_WITH_FOLDER) and command != "rehearse"
+    connection.is_short = is_short or bool(given["commands"])
     if interactive and given["master"] is None:
         connection.find_spark = partial(shared_spark, keep=given["keep_warm"])
     elif given["keep_warm"]:
@@ -352,12 +370,8 @@ def _dispatch(
             return serve(runner, *_address("listen", given["listen"] or ADDRESS))
         if command == "status":
             return _watch(runner, given["interval"]) if given["watch"] else _status(runner)
-        if command == "dump":
-            return _dump(runner, Path(files[1]))
-        if command == "test":
-            return _test(runner, given)
-        if command in ("plan", "apply"):
-            return _plan(connect, runner, given) if command == "plan" else _apply(runner, given)
+        if command in _WITH_FOLDER:
+            return _with_folder(connect, runner, command, given)
         if interactive:
             from ctsql.repl import Repl
 
@@ -379,6 +393,23 @@ def _dispatch(
         # Closing waits for running work, so not after an abandoned start or statement.
         if connection.started and not runner.abandoned:
             connection.close()
+
+
+def _with_folder(
+    connect: "Callable[..., Connection]", runner: Runner, command: str, given: dict[str, Any]
+) -> int:
+    """Run a command that takes a folder of SQL."""
+    match command:
+        case "dump":
+            return _dump(runner, Path(given["files"][1]))
+        case "test":
+            return _test(runner, given)
+        case "plan":
+            return _plan(connect, runner, given)
+        case "rehearse":
+            return _rehearse(runner, given)
+        case _:
+            return _apply(runner, given)
 
 
 def _run_options(given: dict[str, Any]) -> RunOptions:
@@ -544,7 +575,30 @@ def _plan(connect: "Callable[..., Connection]", runner: Runner, given: dict[str,
         code = pipelines.exit_code(made)
 
     found = runner.guard(work)
-    return code if found in (OK, FAILED) else found
+    return code or found if found in (OK, FAILED) else found
+
+
+def _rehearse(runner: Runner, given: dict[str, Any]) -> int:
+    """``ctsql rehearse``: what a folder would have made of the newest changes."""
+    from ctsql import pipelines, rehearsals
+
+    settings, code = runner.settings, OK
+    count = given["last"] or rehearsals.CHANGES_GONE_THROUGH
+
+    def work() -> None:
+        nonlocal code
+        try:
+            folder = pipelines.read(Path(given["files"][1]), settings.variables)
+            report = rehearsals.rehearse(runner.connection, folder, count=count)
+        except CtsqlError as problem:
+            code = pipelines.refusal_code(problem) or FAILED
+            raise
+        settings.progress.pause()
+        rehearsals.write_report(report, settings.out, as_json=given["as_json"])
+        code = report.exit_code
+
+    found = runner.guard(work)
+    return code or found if found in (OK, FAILED) else found
 
 
 def _apply(runner: Runner, given: dict[str, Any]) -> int:
@@ -567,7 +621,7 @@ def _apply(runner: Runner, given: dict[str, Any]) -> int:
             pipelines.write_plan(made, settings.out, as_json=given["as_json"])
 
     found = runner.guard(work)
-    return code if found in (OK, FAILED) else found
+    return code or found if found in (OK, FAILED) else found
 
 
 @contextmanager

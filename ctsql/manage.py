@@ -7,6 +7,7 @@ from ctsql.planner.binding.advice import advise
 from ctsql.planner.explain import explain
 from ctsql.planner.nodes import ViewWrite
 from ctsql.planner.syntax import ast as st
+from ctsql.rehearsals import rehearse_statement
 from ctsql.result import Result
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.functions import describe_functions, function_names
@@ -50,6 +51,8 @@ def manage(names: Namespace, statement: st.Statement) -> Result:
             made = Result.of_status(status)
             made.notices = notices
             return made
+        case st.Rehearse():
+            return rehearse_statement(engine, statement, schema)
         case st.Explain():
             return _explain(Explanation(names), statement)
         case _ if reads_logs(statement):

@@ -17,7 +17,7 @@ from ctsql.planner.folder import Folder, read_folder
 
 if TYPE_CHECKING:
     from ctsql.api import Connection
-    from ctsql.runtime.pipelines.plan import Change, Plan
+    from ctsql.runtime.pipelines.plan import Change, Plan, Refusal
 
 CHANGES, REFUSED = 2, 4
 _MARKS = {"new": "+", "changed": "~", "gone": "-", "refused": "!"}
@@ -139,11 +139,7 @@ def _block(mark: str, change: "Change") -> Iterator[str]:
         how = "followed by the changes of its tables"
         yield f"    {how}" if change.incremental else f"    recomputed each time: {change.reason}"
     if change.refusal is not None:
-        told = change.refusal
-        yield f"    {told.condition}: {told.message}" + (f" ({told.place})" if told.place else "")
-        yield from (
-            f"    {text}" for text in (told.detail, told.hint and f"hint: {told.hint}") if text
-        )
+        yield from (f"    {line}" for line in refusal_lines(change.refusal))
     if change.note:
         yield f"    {change.note}"
     if change.readers:
@@ -152,15 +148,21 @@ def _block(mark: str, change: "Change") -> Iterator[str]:
         yield f"    breaks {broken}"
 
 
+def refusal_lines(told: "Refusal") -> Iterator[str]:
+    """An error as lines."""
+    yield f"{told.condition}: {told.message}" + (f" ({told.place})" if told.place else "")
+    yield from (text for text in (told.detail, told.hint and f"hint: {told.hint}") if text)
+
+
 def _size(rows: int | None, size: int | None) -> str:
     counted = "rows not counted" if rows is None else f"about {rows:,} rows"
-    return "new, too" if size is None else f"{counted}, {_bytes(size)}"
+    return "new, too" if size is None else f"{counted}, {bytes_text(size)}"
 
 
-def _bytes(size: int) -> str:
+def bytes_text(size: int) -> str:
     """A number of bytes for a person.
 
-    >>> _bytes(0), _bytes(1_500), _bytes(2_000_000_000)
+    >>> bytes_text(0), bytes_text(1_500), bytes_text(2_000_000_000)
     ('0 bytes', '1.5 kB', '2.0 GB')
     """
     value, unit = float(size), 0

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, fold
 from ctsql.catalog.spans import Source, Span
@@ -177,7 +177,7 @@ class _Found:
                 ):
                     self._add(define(statement, schema))
                 case _:
-                    _refuse(statement)
+                    raise not_a_definition(statement)
 
     def _add_schema(self, statement: st.CreateSchema) -> None:
         first = self.schemas.setdefault(fold(statement.name), statement)
@@ -257,11 +257,11 @@ def _attach(found: _Found, comment: st.CommentOn, schema: str) -> None:
     found.definitions[owner] = replace(made, comments=(*made.comments, comment))
 
 
-def _refuse(statement: st.Statement) -> None:
-    """Raise NOT_A_DEFINITION, or NOT_SUPPORTED_YET."""
+def not_a_definition(statement: st.Statement) -> CtsqlError:
+    """NOT_A_DEFINITION, or NOT_SUPPORTED_YET; the caller raises it."""
     if isinstance(statement, st.CreateStreamingTable | st.CreateAppendFlow):
         what = "a streaming table, or a flow into one, in a folder of definitions"
-        raise not_yet(statement.span, what, "Run it as a script: ctsql FILE")
+        return not_yet(statement.span, what, "Run it as a script: ctsql FILE")
     words = statement.span.text.split()
     verb = words[0].upper()
     hint = "Keep it in another folder, and run it as a script: ctsql FILE"
@@ -272,7 +272,7 @@ def _refuse(statement: st.Statement) -> None:
     elif verb == "ALTER":
         hint = "Change the CREATE statement instead."
     what = verb if verb in _ROWS else " ".join(words[:2]).upper().rstrip(";")
-    raise error("NOT_A_DEFINITION", span=statement.span, what=what, taken=TAKEN, hint=hint)
+    return error("NOT_A_DEFINITION", span=statement.span, what=what, taken=TAKEN, hint=hint)
 
 
 def _in_order(definitions: Sequence[Definition]) -> list[Definition]:

@@ -35,8 +35,17 @@ def failure_lines(failure: Failure, *, has_styles: bool = False) -> Iterator[str
         yield from (f"  {line}" for line in error_text(failure.problem).plain.splitlines())
 
 
-def difference_lines(difference: Difference, has_styles: bool = False) -> Iterator[str]:
-    """The rows that are missing with -, those that are not expected with +, in columns."""
+def difference_lines(
+    difference: Difference,
+    has_styles: bool = False,
+    *,
+    said: tuple[str, str] = ("expected and not there", "there and not expected"),
+) -> Iterator[str]:
+    """The rows that are missing with -, those that are not expected with +, in columns.
+
+    Args:
+        said: what - and + mean.
+    """
     if difference.is_order:
         yield "(the same rows)"
         return
@@ -53,14 +62,14 @@ def difference_lines(difference: Difference, has_styles: bool = False) -> Iterat
     for sign, row in cells:
         line = f"{sign}{join_cells(row, widths, right).rstrip()}"
         yield f"{RED if sign == '-' else GREEN}{line}{PLAIN}" if has_styles else line
-    yield _legend(difference)
+    yield _legend(difference, said)
 
 
-def _legend(difference: Difference) -> str:
+def _legend(difference: Difference, said: tuple[str, str]) -> str:
     parts = []
     for sign, count, what in (
-        ("-", difference.missing_count, "expected and not there"),
-        ("+", difference.surplus_count, "there and not expected"),
+        ("-", difference.missing_count, said[0]),
+        ("+", difference.surplus_count, said[1]),
     ):
         if count:
             more = f", the first {ROWS_SHOWN} are shown" if count > ROWS_SHOWN else ""

@@ -40,7 +40,7 @@ _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if os.name == "posix
 _WITH_VALUES = {
     "-c", "--command", "-w", "--warehouse", "--master", "--format", "-o", "--output", "--interval",
     "--workers", "--set", "--metrics", "--log-format", "-k", "--junit",
-    "--listen", "--serve", "--plan",
+    "--listen", "--serve", "--plan", "--last",
 }  # fmt: skip
 
 

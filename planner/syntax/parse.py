@@ -3,13 +3,14 @@
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.ast import Explain, Statement
+from ctsql.planner.syntax.ast import Explain, Rehearse, Statement
 from ctsql.planner.syntax.statements.commands import COMMANDS, named_object
 from ctsql.planner.syntax.statements.creates import read_create
 from ctsql.planner.syntax.statements.queries import DML_VERBS, read_dml, read_query
 from ctsql.planner.syntax.tokens.split import split_tokens
 from ctsql.planner.syntax.tokens.token_reader import (
     Cursor,
+    bad_option,
     found_text,
     invalid,
     not_supported,
@@ -41,7 +42,7 @@ _REFUSED = {
     "LIST": ("", ""),
     "APPLY": ("", "Type: CREATE FLOW f AS AUTO CDC INTO target FROM source KEYS (k) SEQUENCE BY n"),
 }
-_KNOWN = (*_QUERY_STARTS[:-1], *DML_VERBS, "CREATE", "EXPLAIN", *COMMANDS)
+_KNOWN = (*_QUERY_STARTS[:-1], *DML_VERBS, "CREATE", "EXPLAIN", "REHEARSE", *COMMANDS)
 _PLANS = ("EXTENDED", "FORMATTED", "CODEGEN", "COST", "LOGICAL", "ANALYZE")
 
 
@@ -71,6 +72,8 @@ def _statement(tokens: Tokens) -> Statement:
         return read_create(tokens)
     if first == "EXPLAIN":
         return _explain(tokens)
+    if first == "REHEARSE":
+        return _rehearse(tokens)
     if first in COMMANDS:
         cursor = Cursor(tokens)
         cursor.take()
@@ -116,3 +119,19 @@ def _analyze(cursor: Cursor) -> Explain:
     cursor.end()
     kind = ObjectKind.MATERIALIZED_VIEW
     return Explain(span=span_of(cursor.tokens), analyze=True, kind=kind, target=target)
+
+
+def _rehearse(tokens: Tokens) -> Rehearse:
+    cursor = Cursor(tokens)
+    cursor.expect("REHEARSE")
+    span, count = span_of(tokens), None
+    if cursor.accept("LAST"):
+        number = cursor.whole_number("the number of changes")
+        count = int(number.text)
+        if count < 1:
+            raise bad_option(number.span, "LAST", "It is the number of changes, at least 1.")
+    if cursor.at("CREATE"):
+        return Rehearse(span=span, count=count, definition=read_create(cursor.rest))
+    folder = cursor.string("a folder in quotes, or CREATE").text
+    cursor.end()
+    return Rehearse(span=span, count=count, folder=folder)

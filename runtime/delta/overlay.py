@@ -9,6 +9,7 @@ keep commits in memory.
 M1: nothing is written into any folder of the warehouse. (tests/spark/engine/test_read_only.py)
 M2: the stored part is pinned when the table is opened; later commits are not seen. When
     :meth:`ReadOnlyGateway.is_stale` reports them, the engine starts again from what is stored.
+    Whoever rehearses pins an older version (:meth:`ReadOnlyGateway.pin`), and does not start again.
 M3: inserted rows are computed once and persisted by Spark, in memory or on its local disks;
     deleted rows are kept as file and row number in the driver, eight bytes each, as for a commit.
 
@@ -93,6 +94,14 @@ class ReadOnlyGateway(Gateway):
             found = self._opened[location] = MemoryTable(self.table(location))
         return found
 
+    def pin(self, location: str, version: int) -> None:
+        """See an output as it was at a version, with commits in memory from there on.
+
+        Only before anybody has opened it.
+        """
+        assert location not in self._opened  # a write handle may hold what is there
+        self._opened[location] = MemoryTable(self.table(location), version)
+
     def forget(self, location: str) -> None:
         """Drop the caches of a table, after it was deleted."""
         self._opened.pop(location, None)
@@ -111,11 +120,17 @@ class ReadOnlyGateway(Gateway):
 class MemoryTable(DeltaTable):
     """A stored table, pinned, and commits in memory on top of it."""
 
-    def __init__(self, stored: DeltaTable) -> None:
+    def __init__(self, stored: DeltaTable, version: int | None = None) -> None:
+        """A table at a stored version; None for the newest one."""
+        newest = stored.update()
         # The handles and the caches of what is stored are shared: nothing is opened twice.
         self.__dict__.update(stored.__dict__)
         self.stored = stored
-        self._pinned = self._snapshot = stored.update()
+        self._pinned = self._snapshot = (
+            newest
+            if version is None or version == newest.version
+            else stored.log_files.snapshot_at(version)
+        )
         self.stored_version = self._pinned.version
         self.steps: list[Step] = []
         self.staged_rows: dict[str, Kept] = {}
@@ -431,4 +446,4 @@ def _check_not_null(rows: DataFrame, table: MemoryTable) -> DataFrame:
 
 
 def _action(name: str, rows_count: int) -> DataFile:
-    return DataFile("", {"path": name, "stats": f'{{"numRecords": {rows_count}}}'})
+    return DataFile("", {"path": name, "size": 0, "stats": f'{{"numRecords": {rows_count}}}'})

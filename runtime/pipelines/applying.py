@@ -71,18 +71,23 @@ def apply_folder(
     engine.mint()
     planned = plan_folder(engine, folder, prune=prune)
     plan = planned.plan
-    if plan.refused:
-        told = (
-            f"{c.keyword.lower()} {c.name}: {c.refusal.message if c.refusal else c.note}"
-            for c in plan.refused
-        )
-        raise error("PLAN_REFUSED", count=len(plan.refused), detail=". ".join(told) + ".")
+    check_not_refused(plan)
     if saved is not None:
         check_still(saved, plan)
     if plan.pending:
         _Application(engine, planned).run()
     _bring_up(engine, planned)
     return plan
+
+
+def check_not_refused(plan: Plan) -> None:
+    """Raise PLAN_REFUSED where an object cannot become what the folder says."""
+    if plan.refused:
+        told = (
+            f"{c.keyword.lower()} {c.name}: {c.refusal.message if c.refusal else c.note}"
+            for c in plan.refused
+        )
+        raise error("PLAN_REFUSED", count=len(plan.refused), detail=". ".join(told) + ".")
 
 
 @dataclass
@@ -167,7 +172,7 @@ class _Application:
         """All that changes, on top of a catalog; raises DEFINITIONS_CHANGED on any other."""
         if warehouse_digest(current) != self.planned.plan.warehouse:
             raise error("DEFINITIONS_CHANGED")
-        later = [item for bound in changed for item in _with_changes(current, bound)]
+        later = [item for bound in changed for item in with_changes(current, bound)]
         begun = {i.id for i in made if i.kind not in (ObjectKind.TABLE, ObjectKind.VIEW)}
         begun |= {i.id for b in changed for i in b.redefined if _begins_anew(current, b, i)}
         gone = [current.items[i.id] for i in self.planned.gone]
@@ -211,7 +216,7 @@ def _begins_anew(current: Catalog, bound: BoundObject, item: Item) -> bool:
     return not is_same or bound.plans[item.id].view.refresh is not None
 
 
-def _with_changes(current: Catalog, bound: BoundObject) -> list[Item]:
+def with_changes(current: Catalog, bound: BoundObject) -> list[Item]:
     """Changed objects as they will be, on top of what the newest catalog says of them."""
     done, redefined = [], {i.id for i in bound.redefined}
     for item in bound.items:

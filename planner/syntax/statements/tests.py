@@ -26,7 +26,7 @@ from ctsql.planner.syntax.statements.queries import DML_VERBS, read_dml, read_in
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.token_reader import Cursor, bad_option, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, span_of
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, span_of
 
 _AT_HINT = "Type: AT TIMESTAMP '2026-01-31 12:00:00', in UTC, or AT milliseconds since 1970."
 _PARTS = ("GIVEN", "THEN", "EXPECT")
@@ -329,10 +329,8 @@ def _after(
     """Read AFTER n, if it is there; 0 is in front of the first step."""
     if not cursor.accept("AFTER"):
         return None, None
-    token: Token | None = cursor.current
-    if token is None or token.kind is not Kind.NUMBER or not token.text.isdigit():
-        cursor.fail("the number of a step", hint="GIVEN and THEN are counted from 1.")
-    cursor.take()
+    hint = "GIVEN and THEN are counted from 1."
+    token = cursor.whole_number("the number of a step", hint=hint)
     number = int(token.text)
     if not least <= number <= len(steps):
         detail = f"The test has {len(steps)} step(s): each GIVEN and each THEN is one."

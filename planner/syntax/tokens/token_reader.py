@@ -145,6 +145,13 @@ class Cursor:
             self.fail(what, hint=hint)
         return self.take()
 
+    def whole_number(self, what: str, *, hint: str = "") -> Token:
+        """Read a whole number without a sign."""
+        token = self.current
+        if token is None or token.kind is not Kind.NUMBER or not token.text.isdigit():
+            self.fail(what, hint=hint)
+        return self.take()
+
     def name(self, what: str) -> Token:
         """Read one identifier."""
         if not self.is_at_name:

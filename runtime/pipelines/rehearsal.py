@@ -1,0 +1,414 @@
+"""Rehearses a folder of SQL: its definitions over the newest changes of what they read, in memory.
+
+    present:  a read-only engine with the definitions that are there, brought up to the last T
+    trial:    another one with the folder's. Outputs are pinned as they were before the first T;
+              from there the same sinks run as ever, T by T.
+
+R1: nothing is written below the warehouse's folder. What is new has its tables in a folder that
+    goes when the rehearsal is over.
+R2: what runs is what would have run if the folder had been applied just before the first T.
+R3: changes that are gone from a log are not made up: HISTORY_LOST is raised.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from pyspark.sql import DataFrame
+
+from ctsql.catalog.errors import CtsqlError, DataError
+from ctsql.catalog.items import Catalog, Item, ObjectKind, written_by
+from ctsql.catalog.schemas import same_columns
+from ctsql.planner.folder import Folder
+from ctsql.runtime.delta.overlay import ReadOnlyGateway
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.monitoring.refreshes import refreshes
+from ctsql.runtime.monitoring.wanted import Bounds, Wanted
+from ctsql.runtime.pipelines.applying import check_not_refused, with_changes
+from ctsql.runtime.pipelines.plan import Refusal, Status
+from ctsql.runtime.pipelines.planning import PlannedFolder, plan_folder
+from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.statements.output_tables import create_table_text
+from ctsql.runtime.tasks.progress import complete_through, failure_of
+from ctsql.runtime.warehouse.table_checks import identified
+from ctsql.runtime.warehouse.timeline import TaskState
+
+LOOK_BACK_MS = 60_000
+"""So far back changes are looked for at first; then four times as far, and so on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """What commits took in all: their number, seconds of computing, rows, bytes read."""
+
+    commits: int
+    seconds: float
+    rows_written: int
+    bytes_read: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """An error that came, or would come, at a T."""
+
+    time: int
+    said: Refusal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsed:
+    """What came of one output.
+
+    Attributes:
+        parts: of a changed definition what differs; of one that only reads what is changed none.
+        rows: as of the last T by the folder's definitions; None after a problem.
+        stored: by the present ones, with the same columns; None for a new output, one with other
+            columns, and after a problem.
+        problems: by the folder's definitions, in order of T. present: the one by the present ones.
+        costs: by the folder's definitions; before: by the present ones, of one that is there.
+        note: why it was not rehearsed, or not compared.
+    """
+
+    name: str
+    keyword: str
+    status: Status
+    parts: tuple[str, ...] = ()
+    rows: DataFrame | None = None
+    stored: DataFrame | None = None
+    problems: tuple[Problem, ...] = ()
+    present: Problem | None = None
+    costs: Costs | None = None
+    before: Costs | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsal:
+    """What came of a rehearsal.
+
+    Attributes:
+        after: the T before the first one. times: the Ts that were gone through, oldest first.
+        inputs: the names of what changed at them. outputs: in order of what they read.
+    """
+
+    after: int
+    times: tuple[int, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[Rehearsed, ...]
+
+
+def choose_times(
+    times: Sequence[int], *, count: int, first: int, complete: int
+) -> tuple[int, list[int]]:
+    """The T to begin behind, and the Ts to go through.
+
+    These are the newest ones; but where the present definitions have stopped before, those from
+    there on, as what is stored must be known where the rehearsal begins.
+
+    Args:
+        times: of all changes, ascending. first: an output is known from there on (inclusive).
+        complete: through there (inclusive) what is stored is complete.
+
+    >>> choose_times([10, 20, 30, 40], count=2, first=0, complete=99)
+    (20, [30, 40])
+    >>> choose_times([10, 20, 30, 40], count=2, first=0, complete=15)
+    (10, [20, 30])
+    >>> choose_times([10, 20, 30, 40], count=9, first=15, complete=99)
+    (15, [20, 30, 40])
+    """
+    known = [t for t in times if t > first]
+    waiting = [t for t in known if t > complete]
+    chosen = waiting[:count] if len(waiting) > count else known[-count:]
+    before = [t for t in known if chosen and t < chosen[0]]
+    return before[-1] if before else first, chosen
+
+
+@contextmanager
+def rehearsed(engine: Engine, folder: Folder, *, count: int) -> Iterator[Rehearsal]:
+    """Rehearse a folder; inside, the rows of its outputs can be read.
+
+    Args:
+        count: over so many changes, at least 1.
+
+    Raises:
+        PLAN_REFUSED: an object cannot become what the folder says. HISTORY_LOST: changes, or what
+            was stored before them, are gone from a log.
+    """
+    present = Engine(engine.session, engine.location, read_only=True)
+    present.context = engine.context
+    present.mint()
+    planned = plan_folder(present, folder)
+    check_not_refused(planned.plan)
+    with tempfile.TemporaryDirectory(prefix="ctsql-rehearse-") as place:
+        yield _Rehearsing(present, planned, place).run(count)
+
+
+@dataclass
+class _Rehearsing:
+    present: Engine
+    planned: PlannedFolder
+    place: str
+    problems: dict[str, list[Problem]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.stored = self.present.catalog
+        objects = [o for o in self.planned.objects if o.old is None or o.parts]
+        items = [i for o in objects for i in (with_changes(self.stored, o) if o.old else o.items)]
+        self.catalog = self.stored.with_items(items)
+        self.changed = [i.id for o in objects for i in o.items]
+        self.parts = {i.id: tuple(p.value for p in o.parts) for o in objects for i in o.items}
+        self.redefined = {i.id for o in objects for i in o.redefined if i.is_task}
+        self.left_out: dict[str, str] = {}
+        self.affected = self._affected()
+
+    def _affected(self) -> list[Item]:
+        """The tasks and views that may have other rows, each after what it reads."""
+        catalog, followers = self.catalog, [i.id for i in self.planned.followers]
+        for item in catalog:
+            if item.kind is ObjectKind.TABLE and item.id not in self.stored.items:
+                for reader in catalog.all_readers(item.id):
+                    self.left_out[reader.id] = f"it reads {item.name}, which is new: nothing came"
+        ids = {i for c in (*self.changed, *followers) for i in (c, *_reading(catalog, c))}
+        return [i for i in catalog.closure(ids) if i.id in ids and i.is_run]
+
+    @property
+    def running(self) -> list[Item]:
+        """Those of the affected that are rehearsed."""
+        return [i for i in self.affected if i.id not in self.left_out]
+
+    def run(self, count: int) -> Rehearsal:
+        bases = self._bases()
+        after, times = self._times(bases, count)
+        if not times:
+            return Rehearsal(after=after, times=(), inputs=(), outputs=tuple(self._untried()))
+        trial = self._trial(after)
+        trial.advance(bases, times[-1])
+        self._go_through(trial, times)
+        found = [r for item in self.affected for r in self._came_of(trial, item, after, times)]
+        moved = [i for i in bases if self._moves(i, after, times[-1])]
+        return Rehearsal(
+            after=after,
+            times=tuple(times),
+            inputs=tuple(sorted(str(i.name) for i in moved)),
+            outputs=tuple(found),
+        )
+
+    # ---- which changes
+
+    def _bases(self) -> list[Item]:
+        """What the affected objects read that is as it was."""
+        affected = {i.id for i in self.affected}
+        below = self.catalog.closure(i.id for i in self.running)
+        return [
+            i
+            for i in below
+            if i.id not in affected
+            and (i.kind is ObjectKind.TABLE or i.is_run)
+            and any(r.id in affected for r in self.catalog.all_readers(i.id))
+        ]
+
+    def _moves(self, item: Item, after: int, until: int) -> set[int]:
+        moves = self.present.versions.movements(item, after=after, until=until)
+        return {m.time for m in moves}
+
+    def _times(self, bases: Sequence[Item], count: int) -> tuple[int, list[int]]:
+        """The T to begin behind, and those to go through."""
+        present, now = self.present, self.present.timeline.now
+        present.advance(bases, now)
+        there = [self.stored.items[i.id] for i in self.running if i.id in self.stored.items]
+        tasks = [i for i in there if i.is_task]
+        known = [present.timeline.first_time(i.id) for i in bases if i.kind is ObjectKind.TABLE]
+        oldest = min((t for t in known if t is not None), default=now)
+        first = max((i.created for i in tasks), default=oldest)
+        complete = complete_through(present.warehouse, tasks)
+        times: set[int] = set()
+        back = LOOK_BACK_MS
+        while True:
+            after = max(min(now, complete) - back, first)
+            times = {t for i in bases for t in self._moves(i, after, now)}
+            if after == first or len([t for t in times if t <= complete]) > count:
+                break
+            back *= 4
+        after, chosen = choose_times(
+            sorted(times), count=count, first=first, complete=min(now, complete)
+        )
+        return self._apart(tasks, after), chosen
+
+    def _apart(self, tasks: Iterable[Item], after: int) -> int:
+        """A T at which no task's output shares its commit with later Ts."""
+        outputs = [o for task in tasks for o in written_by(self.stored, task) if o.is_output]
+        while True:
+            before = after
+            for output in outputs:
+                found = self.present.versions.find_storage(output, after)
+                if found.shared is not None:
+                    entries = self.present.relations.output(output).entries(since=after + 1)
+                    after = min(after, max(entries[0].upper - 1, output.created))
+            if after == before:
+                return after
+
+    # ---- the trial
+
+    def _trial(self, after: int) -> Engine:
+        """An engine with the folder's definitions, and outputs as they were at a T."""
+        trial = Engine(self.present.session, self.present.location, read_only=True)
+        trial.context = self.present.context
+        gateway = trial.gateway
+        assert isinstance(gateway, ReadOnlyGateway)  # as asked for
+        new = [i for i in self.catalog if i.id not in self.stored.items]
+        trial.relations.use(self.catalog.with_items(replace(i, created=after) for i in new))
+        put_in_force: dict[str, Callable[[TaskState, int], TaskState]] = {}
+        for item in self.running:
+            if item.id in self.redefined:
+                put_in_force[item.id] = _always(item.revision)
+            for output in written_by(trial.catalog, trial.catalog.items[item.id]):
+                self._place(trial, gateway, output, after)
+        trial.timeline.mint(trial.relations.sources(), tasks=put_in_force)
+        return trial
+
+    def _place(self, trial: Engine, gateway: ReadOnlyGateway, output: Item, after: int) -> None:
+        """Pin an output's table, or make an empty one where there was none with its columns."""
+        old = self.stored.items.get(output.id)
+        if (
+            old is not None
+            and old.location is not None
+            and same_columns(old.columns, output.columns)
+        ):
+            version = self.present.versions.version_at(old, after)
+            if version is not None and old.created <= after:
+                gateway.pin(old.location, version)
+                return
+        if output.location is None:
+            return
+        made = replace(
+            output,
+            location=f"file:{self.place}/{output.id}",
+            created=after,
+            table_id=None,
+            revision=output.revision if output.is_task else 0,
+        )
+        with translate_spark_errors():
+            trial.session.sql(create_table_text(made, has_vectors=True))
+        trial.relations.add([made])
+        trial.relations.add([identified(trial.relations, made)])
+
+    def _go_through(self, trial: Engine, times: Iterable[int]) -> None:
+        stopped: set[str] = set()
+        for at in times:
+            for item in self.running:
+                below = trial.catalog.closure([item.id])
+                if any(i.id in stopped for i in below):
+                    continue
+                try:
+                    trial.advance_one(trial.catalog.items[item.id], at)
+                except DataError as problem:
+                    if item.is_task:
+                        stopped.add(item.id)
+                        failure = failure_of(trial.warehouse, item)
+                        at = at if failure is None else failure.time
+                    self._note(item, at, problem)
+
+    def _note(self, item: Item, at: int, problem: CtsqlError) -> None:
+        """Keep an error; of a view that has the same one at the next T the first."""
+        known = self.problems.setdefault(item.id, [])
+        cause = problem.__cause__ if isinstance(problem.__cause__, CtsqlError) else problem
+        said = replace(Refusal.of(cause), place=self._place_of(item, problem), hint="")
+        if not known or known[-1].said != said:
+            known.append(Problem(time=at, said=said))
+
+    def _place_of(self, item: Item, problem: CtsqlError) -> str:
+        """Where in the folder an error is; in the stored definition of one that is as it was."""
+        if problem.span is None:
+            return ""
+        inside = problem.span
+        made = (o.definition for o in self.planned.objects if item.id in {i.id for i in o.items})
+        said = next((m.statement.span for m in made), None)
+        if said is None or inside.source.text != said.text:
+            return inside.place()
+        return said.part(inside.start, inside.stop).place()
+
+    # ---- what came of it
+
+    def _untried(self) -> Iterator[Rehearsed]:
+        for item in self.affected:
+            note = self.left_out.get(item.id, "nothing has changed in what it reads")
+            yield self._told(item, note=note)
+
+    def _told(self, item: Item, **found: object) -> Rehearsed:
+        is_new = item.id not in self.stored.items
+        parts = self.parts.get(item.id, ())
+        status = Status.NEW if is_new else Status.CHANGED if parts else Status.UNCHANGED
+        told = Rehearsed(name=str(item.name), keyword=item.kind.keyword, status=status, parts=parts)
+        return replace(told, **found)  # type: ignore[arg-type]
+
+    def _came_of(
+        self, trial: Engine, item: Item, after: int, times: Sequence[int]
+    ) -> Iterator[Rehearsed]:
+        """What came of a task's outputs, or of a view."""
+        if item.id in self.left_out:
+            yield self._told(item, note=self.left_out[item.id])
+            return
+        if trial.relations.is_suspended(item):
+            yield self._told(item, note="it is suspended")
+            return
+        last, problems = times[-1], tuple(self.problems.get(item.id, ()))
+        waits = [
+            str(i.name)
+            for i in trial.catalog.closure([item.id])
+            if i.id != item.id and i.is_task and i.id in self.problems
+        ]
+        for number, output in enumerate(written_by(trial.catalog, trial.catalog.items[item.id])):
+            found = self._told(output, parts=self.parts.get(item.id, ()))
+            if number == 0:
+                found = replace(
+                    found,
+                    problems=problems,
+                    costs=_costs(trial, item, after, last),
+                    before=self._costs_before(item, after, last),
+                )
+            if waits:
+                found = replace(found, note=f"it waits for {', '.join(waits)}")
+            elif not (problems and (item.is_task or problems[-1].time == last)):
+                rows = trial.versions.contents_as_now(output, last)
+                found = self._compared(replace(found, rows=rows), output, last)
+            yield found
+
+    def _costs_before(self, item: Item, after: int, last: int) -> Costs | None:
+        if item.id not in self.stored.items:
+            return None
+        return _costs(self.present, self.stored.items[item.id], after, last)
+
+    def _compared(self, found: Rehearsed, output: Item, last: int) -> Rehearsed:
+        old = self.stored.items.get(output.id)
+        if old is None:
+            return found
+        try:
+            self.present.advance([old], last)
+            rows = self.present.versions.contents_as_now(old, last)
+        except DataError as problem:
+            return replace(found, present=Problem(time=last, said=Refusal.of(problem)))
+        if not same_columns(old.columns, output.columns):
+            return replace(found, note="its columns are others, so its rows are not compared")
+        return replace(found, stored=rows)
+
+
+def _reading(catalog: Catalog, object_id: str) -> list[str]:
+    return [i.id for i in catalog.all_readers(object_id)]
+
+
+def _always(number: int) -> Callable[[TaskState, int], TaskState]:
+    """A definition is in force at every T, whatever was before."""
+    return lambda state, _: replace(state, revisions=(*state.revisions, (0, number)))
+
+
+def _costs(engine: Engine, item: Item, after: int, last: int) -> Costs:
+    """What the commits of a task or view took at the Ts of a rehearsal, by what they say."""
+    wanted = Wanted(objects=frozenset({str(item.name)}), t=Bounds(after + 1, last))
+    made = list(refreshes(engine, wanted))
+    return Costs(
+        commits=len(made),
+        seconds=sum(r.seconds or 0.0 for r in made),
+        rows_written=sum((r.rows_inserted or 0) + (r.rows_deleted or 0) for r in made),
+        bytes_read=sum(r.bytes_read or 0 for r in made),
+    )

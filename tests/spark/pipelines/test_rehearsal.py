@@ -1,0 +1,164 @@
+"""A rehearsal says what a folder would have made of the newest changes, and writes nothing."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ctsql.api import Connection, connect
+from ctsql.catalog.errors import CtsqlError
+from ctsql.rehearsals import Report, lines_of, rehearse
+from tests.conftest import TEST_MASTER
+from tests.helpers.sql_folder import applied, folder_of
+from tests.scenarios.runner import assert_rows
+
+pytestmark = pytest.mark.spark
+
+TABLES = "CREATE TABLE orders (id INT, customer STRING, amount INT); CREATE TABLE other (k INT);"
+NEWEST = """
+CREATE CONTINUAL TASK newest (id INT, customer STRING, amount INT) ON INPUT orders AS (
+    DELETE FROM newest WHERE id IN (SELECT id FROM orders);
+    INSERT INTO newest SELECT id, customer, max(amount) FROM orders GROUP BY id, customer
+);
+"""
+SPENT = "CREATE MATERIALIZED VIEW spent AS SELECT customer, sum(amount) AS s FROM big GROUP BY ALL;"
+ABOVE = """
+CREATE VIEW big AS SELECT * FROM newest WHERE amount > 1;
+CREATE CONTINUAL TASK log (customer STRING, s BIGINT) ON INPUT spent AS (
+    INSERT INTO log SELECT customer, s FROM spent
+);
+CREATE CONTINUAL TASK sides OUTPUTS (low (id INT), high (id INT)) ON INPUT orders AS (
+    INSERT INTO low SELECT id FROM orders WHERE amount < 6;
+    INSERT INTO high SELECT id FROM orders WHERE amount >= 6
+);
+"""
+COUNTED = (
+    "CREATE MATERIALIZED VIEW counted AS SELECT customer, count(*) AS n FROM newest GROUP BY ALL;"
+)
+FIRST = [
+    "INSERT INTO orders VALUES (1, 'ann', 10), (2, 'bob', 5)",
+    "INSERT INTO orders VALUES (1, 'ann', 12), (1, 'ann', 7)",
+]
+LATER = [
+    "INSERT INTO orders VALUES (3, 'cid', 1), (3, 'cid', 4)",
+    "DELETE FROM orders WHERE id = 2",
+    "INSERT INTO orders VALUES (2, 'bob', 6), (4, NULL, NULL), (4, NULL, 3), (4, NULL, 9)",
+]
+OTHER = [
+    NEWEST.replace("max(amount)", "min(amount)"),
+    SPENT.replace("sum(amount)", "sum(amount + 1)"),
+    COUNTED.replace("count(*) AS n", "count(*) AS n, max(amount) AS top"),
+    ABOVE.replace("amount > 1", "amount > 4").replace("amount < 6", "amount < 5"),
+    "CREATE MATERIALIZED VIEW big_ones AS SELECT id FROM newest WHERE amount > 5;",
+]
+
+
+def _run(con: Connection, statements: Sequence[str]) -> None:
+    for statement in statements:
+        con.execute(statement)
+        con.execute("SELECT * FROM log; SELECT * FROM low").fetchall()
+
+
+def _files(folder: str) -> dict[Path, int]:
+    place = Path(folder.removeprefix("file:"))
+    return {path: path.stat().st_size for path in place.rglob("*") if path.is_file()}
+
+
+def _differences(report: Report) -> dict[str, tuple[list[object], list[object]]]:
+    return {
+        o.output.name: (list(o.difference.missing), list(o.difference.surplus))
+        for o in report.outcomes
+        if o.difference is not None
+    }
+
+
+def test_it_says_what_applying_before_those_changes_would_have_made(
+    con: Connection, tmp_path: Path
+) -> None:
+    """The rows of a rehearsal are those of a warehouse in which the folder was applied before."""
+    oracle = connect(str(tmp_path / "applied"), master=TEST_MASTER)
+    for one in (con, oracle):
+        applied(one, TABLES, NEWEST, SPENT, COUNTED, ABOVE)
+        _run(one, FIRST)
+    applied(oracle, TABLES, *OTHER)
+    _run(con, LATER)
+    _run(oracle, LATER)
+    before = _files(con.warehouse)
+    report = rehearse(con, folder_of(TABLES, *OTHER), count=len(LATER))
+    assert _files(con.warehouse) == before
+    assert len(report.rehearsal.times) == len(LATER)
+    assert report.rehearsal.inputs == ("orders",)
+    found = {o.output.name: o for o in report.outcomes}
+    assert set(found) == {"newest", "spent", "log", "low", "high", "big_ones", "counted"}
+    for name, outcome in found.items():
+        rows = oracle.execute(f"SELECT * FROM {name}").fetchall()
+        assert outcome.count == len(rows), name
+    wanted = oracle.execute("SELECT * FROM newest").fetchall()
+    stored = con.execute("SELECT * FROM newest").fetchall()
+    gone, come = _differences(report)["newest"]
+    assert_rows([*(r for r in stored if r not in gone), *come], wanted, "newest")
+    assert report.exit_code == 2
+    assert found["counted"].output.note.startswith("its columns are others")
+    oracle.close()
+
+
+def test_the_same_definitions_make_the_same_rows(con: Connection) -> None:
+    """What a folder does not change is not gone through; a body in other words makes no row."""
+    applied(con, TABLES, NEWEST, SPENT, ABOVE)
+    _run(con, [*FIRST, *LATER])
+    report = rehearse(con, folder_of(TABLES, NEWEST, SPENT, ABOVE))
+    assert list(lines_of(report)) == ["nothing to rehearse: the folder says what is there"]
+    other = NEWEST.replace("max(amount)", "max(amount + 0)")
+    report = rehearse(con, folder_of(TABLES, other, SPENT, ABOVE))
+    assert [o.output.name for o in report.outcomes] == ["newest", "spent", "log"]
+    assert (report.exit_code, _differences(report)) == (0, {})
+    assert len(report.rehearsal.times) == 5
+
+
+def test_errors_that_would_come_are_told_with_their_t(con: Connection) -> None:
+    """A body that fails at a T is told with its place in the folder, and what follows waits."""
+    applied(con, TABLES, NEWEST, SPENT, ABOVE)
+    _run(con, [*FIRST, *LATER])
+    failing = NEWEST.replace("max(amount)", "max(12 DIV (amount - 1))")
+    report = rehearse(con, folder_of(TABLES, failing, SPENT, ABOVE), count=4)
+    found = {o.output.name: o.output for o in report.outcomes}
+    (problem,) = found["newest"].problems
+    assert problem.time == report.rehearsal.times[1]
+    assert problem.said.place.startswith("2.sql:4:")
+    assert "zero" in problem.said.message
+    assert (found["spent"].note, found["log"].note) == ("it waits for newest",) * 2
+    assert report.exit_code == 1
+
+
+def test_a_body_that_mends_a_failed_task_is_seen_to(con: Connection) -> None:
+    """Where the task of today stands still, its successor is gone through from there on."""
+    failing = NEWEST.replace("max(amount)", "max(12 DIV (amount - 1))")
+    applied(con, TABLES, failing)
+    for statement in (*FIRST, *LATER, "INSERT INTO orders VALUES (5, 'eve', 7)"):
+        con.execute(statement)
+    with pytest.raises(CtsqlError, match="zero"):
+        con.execute("SELECT * FROM newest")
+    report = rehearse(con, folder_of(TABLES, NEWEST), count=2)
+    (outcome,) = report.outcomes
+    assert len(report.rehearsal.times) == 2
+    assert outcome.output.present is not None
+    assert "zero" in outcome.output.present.said.message
+    assert (outcome.count, outcome.output.problems) == (3, ())
+    assert report.exit_code == 0
+
+
+def test_as_a_statement(con: Connection, tmp_path: Path) -> None:
+    """REHEARSE gives a row for each output, of one definition or of a folder."""
+    applied(con, TABLES, NEWEST)
+    for statement in (*FIRST, *LATER):
+        con.execute(statement)
+    con.execute("SELECT * FROM newest")
+    create = NEWEST.replace("max(amount)", "min(amount)").strip().rstrip(";")
+    found = con.execute(f"REHEARSE LAST 4 {create}")
+    ((*told, error, _, _),) = found.fetchall()
+    assert found.columns[:6] == ["object", "kind", "status", "rows", "gone", "come"]
+    assert (told[:6], error) == (["newest", "continual task", "changed", 4, 3, 3], None)
+    (tmp_path / "a.sql").write_text(TABLES + NEWEST)
+    assert con.execute(f"REHEARSE '{tmp_path}'").fetchall() == []
+    with pytest.raises(CtsqlError, match="NOT_A_DEFINITION"):
+        con.execute("REHEARSE CREATE STREAMING TABLE s")
