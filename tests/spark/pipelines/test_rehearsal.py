@@ -160,5 +160,5 @@ def test_as_a_statement(con: Connection, tmp_path: Path) -> None:
     assert (told[:6], error) == (["newest", "continual task", "changed", 4, 3, 3], None)
     (tmp_path / "a.sql").write_text(TABLES + NEWEST)
     assert con.execute(f"REHEARSE '{tmp_path}'").fetchall() == []
-    with pytest.raises(CtsqlError, match="NOT_A_DEFINITION"):
+    with pytest.raises(CtsqlError, match="NOT_SUPPORTED_YET"):
         con.execute("REHEARSE CREATE STREAMING TABLE s")
