@@ -102,6 +102,12 @@ _WITH_FOLDER = ("dump", "plan", "rehearse", "apply", "test")
     "needs ctsql[otel].",
 )
 @click.option(
+    "--lineage",
+    is_flag=True,
+    help="With run: what each commit is made of to OpenLineage, where OPENLINEAGE_URL says; needs "
+    "ctsql[openlineage].",
+)
+@click.option(
     "--serve",
     is_flag=False,
     flag_value=ADDRESS,
@@ -219,6 +225,7 @@ _ABOUT = {
             "--workers",
             "--metrics",
             "--traces",
+            "--lineage",
             "--serve",
             "--log-format",
             "--json",
@@ -301,7 +308,9 @@ def _check(given: dict[str, Any], command: str | None) -> None:
             raise click.UsageError(f"Type: ctsql {command} FOLDER")
     elif command and len(files) > 1:
         raise click.UsageError(f"{command} takes no arguments; for a file type ./{command}")
-    for option in ("once", "interval", "workers", "metrics", "traces", "serve", "log_format"):
+    for option in (
+        "once", "interval", "workers", "metrics", "traces", "lineage", "serve", "log_format",
+    ):  # fmt: skip
         is_known = command == "run" or (option == "interval" and given["watch"])
         if given[option] and not is_known:
             raise click.UsageError(f"--{option.replace('_', '-')} goes with: ctsql run")
@@ -422,6 +431,7 @@ def _run_options(given: dict[str, Any]) -> RunOptions:
         metrics=_address("metrics", given["metrics"]) if given["metrics"] else None,
         serve=_address("serve", given["serve"]) if given["serve"] else None,
         traces=given["traces"],
+        lineage=given["lineage"],
     )
 
 

@@ -1,4 +1,4 @@
-"""``ctsql run``: the service, its log, its metrics and its traces."""
+"""``ctsql run``: the service, its log, its metrics, its traces and its lineage."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ class RunOptions:
     Attributes:
         interval, workers: None for the default. as_json: events go to standard output as JSON.
         metrics: host and port of the metrics' page; None for none. serve: of the status page.
-        traces: whether spans are given to OpenTelemetry.
+        traces: whether spans are given to OpenTelemetry. lineage: whether runs to OpenLineage.
     """
 
     once: bool = False
@@ -36,6 +36,7 @@ class RunOptions:
     as_json: bool = False
     metrics: tuple[str, int] | None = None
     traces: bool = False
+    lineage: bool = False
     serve: tuple[str, int] | None = None
 
 
@@ -117,6 +118,11 @@ def _observed(runner: Runner, options: RunOptions) -> Iterator[_Observed]:
             tracing = stack.enter_context(Tracing(tell=runner.settings.note).opened())
             found.events.append(tracing.note)
             found.on_time = tracing.reached
+        if options.lineage:
+            from ctsql.lineage import lineage_of
+
+            lineage = lineage_of(runner.connection, runner.settings.note)
+            found.events.append(stack.enter_context(lineage.opened()).note)
         if options.serve is not None:
             from ctsql.serve_command import serving
 

@@ -1,0 +1,286 @@
+"""``ctsql run --lineage``: an OpenLineage run for each commit; the extra ``ctsql[openlineage]``.
+
+Where events go is said by OpenLineage's own variables and files, above all ``OPENLINEAGE_URL``.
+They are made and sent by a thread of its own from a queue of bounded length: while who takes them
+is slow or dead, events are dropped and no tick waits.
+
+Source: the OpenLineage specification, "Run Event", "Naming", "Column Level Lineage Dataset Facet".
+"""
+
+import logging
+import queue
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.runtime.monitoring.lineage import Dataset, Field, Lineage, lineage
+
+try:
+    from openlineage.client import OpenLineageClient
+    from openlineage.client.event_v2 import (
+        InputDataset,
+        Job,
+        OutputDataset,
+        Run,
+        RunEvent,
+        RunState,
+    )
+    from openlineage.client.generated.base import OutputDatasetFacet
+    from openlineage.client.generated.column_lineage_dataset import (
+        ColumnLineageDatasetFacet,
+        Fields,
+        InputField,
+        Transformation,
+    )
+    from openlineage.client.generated.dataset_version_dataset import DatasetVersionDatasetFacet
+    from openlineage.client.generated.error_message_run import ErrorMessageRunFacet
+    from openlineage.client.generated.job_type_job import JobTypeJobFacet
+    from openlineage.client.generated.nominal_time_run import NominalTimeRunFacet
+    from openlineage.client.generated.output_statistics_output_dataset import (
+        OutputStatisticsOutputDatasetFacet,
+    )
+    from openlineage.client.generated.schema_dataset import (
+        SchemaDatasetFacet,
+        SchemaDatasetFacetFields,
+    )
+    from openlineage.client.generated.sql_job import SQLJobFacet
+    from openlineage.client.generated.symlinks_dataset import Identifier, SymlinksDatasetFacet
+    from openlineage.client.transport.console import ConsoleTransport
+except ImportError as problem:
+    raise error(
+        "INVALID_USAGE",
+        message="lineage needs OpenLineage's client, which is not installed",
+        detail=f"{problem}. Type: pip install 'ctsql[openlineage]'",
+    ) from problem
+
+if TYPE_CHECKING:
+    from ctsql.api import Connection
+    from ctsql.runtime.service.events import Event
+
+QUEUE_MAX = 10_000
+"""Events that wait; what comes beyond is dropped, and told once."""
+END_SECONDS = 5.0
+"""How long the end of a service waits for the last events to be taken."""
+PRODUCER = "https://pypi.org/project/ctsql"
+_BUCKETS = {"s3a": "s3", "s3n": "s3", "s3": "s3", "gs": "gs"}
+_RUNS = uuid.UUID("5d1a9bd6-6c55-4d0c-9e0c-6f6b1c6c7a11")
+"""Names the runs: processes that share the work give the same id to the same run."""
+
+
+def place(location: str) -> tuple[str, str]:
+    """The namespace and the name of a dataset, as OpenLineage names what is in a store.
+
+    >>> place("file:/data/w/t"), place("s3a://bucket/w/t")
+    (('file', '/data/w/t'), ('s3://bucket', 'w/t'))
+    >>> place("hdfs://host:9000/w/t"), place("abfss://box@acct.net/w/t")
+    (('hdfs://host:9000', '/w/t'), ('abfss://box@acct.net', '/w/t'))
+    """
+    parts = urlsplit(location)
+    if not parts.netloc:
+        return "file", parts.path
+    scheme = _BUCKETS.get(parts.scheme)
+    if scheme is not None:
+        return f"{scheme}://{parts.netloc}", parts.path.lstrip("/")
+    return f"{parts.scheme}://{parts.netloc}", parts.path
+
+
+def run_id(object_id: str, t: int) -> str:
+    """The id of what one object did at one T."""
+    return str(uuid.uuid5(_RUNS, f"{object_id} {t}"))
+
+
+class LineageEvents:
+    """Gives the runs of one service to a client of OpenLineage's.
+
+    Args:
+        warehouse: the namespace of jobs. describe: what an output is made of, by its name; it is
+            called in the thread that sends. tell: is given what does not work, once of each kind.
+        client: who sends.
+    """
+
+    def __init__(
+        self,
+        warehouse: str,
+        describe: Callable[[str], Lineage | None],
+        client: OpenLineageClient,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._warehouse = warehouse
+        self._describe = describe
+        self._tell_once = _Once(tell)
+        self._client = client
+        self._waiting: queue.Queue[Event | None] = queue.Queue(QUEUE_MAX)
+
+    def note(self, event: "Event") -> None:
+        """Take an event of the service; never waits."""
+        is_failure = event.condition is not None and event.name and event.time is not None
+        if event.refresh is None and not is_failure:
+            return
+        try:
+            self._waiting.put_nowait(event)
+        except queue.Full:
+            self._tell_once("events are dropped, as nobody takes them fast enough")
+
+    @contextmanager
+    def opened(self) -> Iterator["LineageEvents"]:
+        """Inside, what is noted is sent; at the end the last events are, if that is quick."""
+        logger = logging.getLogger("openlineage")
+        quiet, logger.propagate = logger.propagate, False  # what fails is told by us
+        sender = threading.Thread(target=self._send_all, name="ctsql lineage", daemon=True)
+        sender.start()
+        try:
+            yield self
+        finally:
+            with suppress(queue.Full):  # nothing is taken any more; the process ends the thread
+                self._waiting.put(None, timeout=END_SECONDS)
+            sender.join(END_SECONDS)
+            logger.propagate = quiet
+
+    def _send_all(self) -> None:
+        while (event := self._waiting.get()) is not None:
+            try:
+                for made in self._made(event):
+                    self._client.emit(made)
+            except CtsqlError as problem:
+                self._tell_once(f"{problem.condition}: {problem.message}")
+            except (OSError, RuntimeError, ValueError) as problem:
+                self._tell_once(f"an event was not taken: {type(problem).__name__}: {problem}")
+        self._client.close(END_SECONDS)
+
+    def _made(self, event: "Event") -> Iterator[RunEvent]:
+        """The begin and the end of a run; none of an output that is gone."""
+        made = event.refresh
+        name = event.name if made is None else made.output
+        t = event.time if made is None else made.t
+        found = None if name is None or t is None else self._describe(name)
+        if found is None or t is None:
+            return
+        ended = _instant(event.at) if made is None else made.at
+        begun = ended - timedelta(seconds=event.seconds or 0.0)
+        yield self._event(found, t, RunState.START, begun)
+        if made is None:
+            reason = f"{event.condition}: {event.message}"
+            facets = {"errorMessage": ErrorMessageRunFacet(reason, "SQL")}
+            yield self._event(found, t, RunState.FAIL, ended, facets)
+            return
+        written: dict[str, OutputDatasetFacet] = {
+            "outputStatistics": OutputStatisticsOutputDatasetFacet(
+                rowCount=made.rows_inserted, size=made.bytes_written, fileCount=made.files_written
+            )
+        }
+        facet = DatasetVersionDatasetFacet(str(made.version))
+        output = _dataset_facets(found.output, self._warehouse) | {"version": facet}
+        output |= {"columnLineage": _columns(found)}
+        namespace, path = place(found.output.location)
+        outputs = [OutputDataset(namespace, path, facets=output, outputFacets=written)]
+        yield self._event(found, t, RunState.COMPLETE, ended, outputs=outputs)
+
+    def _event(
+        self,
+        found: Lineage,
+        t: int,
+        state: RunState,
+        at: datetime,
+        facets: dict[str, Any] | None = None,
+        outputs: list[OutputDataset] | None = None,
+    ) -> RunEvent:
+        moment = _instant(t).isoformat()
+        run = Run(
+            run_id(found.id, t), {"nominalTime": NominalTimeRunFacet(moment), **(facets or {})}
+        )
+        kind = JobTypeJobFacet(processingType="STREAMING", integration="CTSQL", jobType=found.kind)
+        job = Job(
+            self._warehouse,
+            found.object,
+            {"sql": SQLJobFacet(found.definition, "spark"), "jobType": kind},
+        )
+        inputs = [
+            InputDataset(*place(i.location), facets=_dataset_facets(i, self._warehouse))
+            for i in found.inputs
+        ]
+        return RunEvent(
+            eventTime=at.isoformat(),
+            producer=f"{PRODUCER}/{version('ctsql')}",
+            run=run,
+            job=job,
+            eventType=state,
+            inputs=inputs,
+            outputs=outputs or [OutputDataset(*place(found.output.location))],
+        )
+
+
+def lineage_of(
+    connection: "Connection", tell: Callable[[str], None], client: OpenLineageClient | None = None
+) -> LineageEvents:
+    """The events of a connection's service.
+
+    Args:
+        client: by default the one that OpenLineage's configuration says.
+
+    Raises:
+        INVALID_USAGE: it says none.
+    """
+    from ctsql.side_reader import SideReader
+
+    client = client or OpenLineageClient()
+    if client.transport.kind == ConsoleTransport.kind and not client.config.transport:
+        raise error(
+            "INVALID_USAGE",
+            message="nothing says where lineage goes",
+            detail="Set OPENLINEAGE_URL, or write a file openlineage.yml.",
+        )
+    reader = SideReader(connection)
+    return LineageEvents(
+        connection.warehouse,
+        lambda name: reader(lambda logs: lineage(logs, name)),
+        client,
+        tell,
+    )
+
+
+class _Once:
+    """Tells each text once, whatever numbers are in it."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell, self._told = tell, set[str]()
+
+    def __call__(self, text: str) -> None:
+        kind = text.split(":")[0]
+        if kind not in self._told:
+            self._told.add(kind)
+            self._tell(f"lineage: {text}; more of the kind are not shown")
+
+
+def _instant(at_ms: int) -> datetime:
+    return datetime.fromtimestamp(at_ms / 1000, UTC)
+
+
+def _dataset_facets(dataset: Dataset, warehouse: str) -> dict[str, Any]:
+    fields = [SchemaDatasetFacetFields(name=name, type=kind) for name, kind in dataset.columns]
+    called = Identifier(namespace=warehouse, name=dataset.name, type="TABLE")
+    return {
+        "schema": SchemaDatasetFacet(fields=fields),
+        "symlinks": SymlinksDatasetFacet(identifiers=[called]),
+    }
+
+
+def _columns(found: Lineage) -> ColumnLineageDatasetFacet:
+    fields = {
+        column: Fields(inputFields=[_input(f, "DIRECT") for f in given])
+        for column, given in found.fields.items()
+    }
+    return ColumnLineageDatasetFacet(
+        fields=fields, dataset=[_input(f, "INDIRECT") for f in found.reads]
+    )
+
+
+def _input(field: Field, kind: str) -> InputField:
+    namespace, name = place(field.dataset)
+    how = Transformation(type=kind)
+    return InputField(namespace=namespace, name=name, field=field.column, transformations=[how])
