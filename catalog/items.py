@@ -80,6 +80,7 @@ class Revision:
 
     Attributes:
         once: it is in force at one T only, and runs there whether or not an input has changed.
+        retry: the RETRY QUARANTINE that such a T is for; else empty.
         flows: see :class:`Item`.
         columns: those of each output by it, in order; empty where they are as they are now.
     """
@@ -90,6 +91,7 @@ class Revision:
     once: bool = False
     flows: tuple[Flow, ...] = ()
     columns: tuple[Schema, ...] = ()
+    retry: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,13 +152,14 @@ class Item:
         outputs: the ids of a task's outputs, where they are objects of their own: the task then
             holds no rows, and each output reads the task and nothing else. The first one leads:
             its log has the task's upper.
-        quarantine: the id of the table for rows that a task's outputs do not take; it reads the
-            task, as an output does. None for none.
+        quarantine: the id of the table for rows that a task's outputs do not take, which reads the
+            task, as an output does; of a view that of a view of the rows that it leaves out. None
+            for none.
         feed: of a table the files or messages that come into it; None for none.
         flow: of the task and the view of a flow what CREATE FLOW said behind its name; else empty,
             as in a catalog of an older version.
         flows: of a streaming table the flows that append to it; none for other tasks.
-        once: of a task at an earlier revision, see :class:`Revision`.
+        once, retry: of a task at an earlier revision, see :class:`Revision`.
         alterations: of a table what ALTER TABLE changed of its columns, as typed behind its name.
         replaces: of a replacement the id of the view that it is for; None for any other object.
         built_beside: of a view whose replacement was applied the replacement's id, and the
@@ -187,6 +190,7 @@ class Item:
     flow: str = ""
     flows: tuple[Flow, ...] = ()
     once: bool = False
+    retry: str = ""
     alterations: tuple[str, ...] = ()
     replaces: str | None = None
     built_beside: tuple[str, int] | None = None
@@ -228,6 +232,7 @@ class Item:
             own_reads=None,
             flows=found.flows,
             once=found.once,
+            retry=found.retry,
         )
 
     def with_revisions(self, current: Revision, earlier: Iterable[Revision]) -> "Item":
@@ -450,8 +455,10 @@ def _revision_json(revision: Revision) -> list[Any]:
     made = [revision.number, revision.definition, _readings_json(revision.reads)]
     if revision.once or revision.flows or revision.columns:
         made += [revision.once, _flows_json(revision.flows)]
-    if revision.columns:
+    if revision.columns or revision.retry:
         made.append([[c.to_json() for c in schema] for schema in revision.columns])
+    if revision.retry:
+        made.append(revision.retry)
     return made
 
 
@@ -466,6 +473,7 @@ def _revision(raw: list[Any]) -> Revision:
         once=once,
         flows=_flows(flows),
         columns=tuple(tuple(map(Column.from_json, schema)) for schema in columns),
+        retry=rest[1] if len(rest) > 1 else "",
     )
 
 
@@ -670,6 +678,8 @@ class Catalog:
                 queue.append(replacement)
             if item.kind is ObjectKind.TASK_OUTPUT:
                 queue.append(self.items[item.owner])
+            elif item.quarantine is not None:
+                queue.append(self.items[item.quarantine])
         return list(found.values())
 
     def closure(self, object_ids: Iterable[str]) -> list[Item]:
@@ -771,8 +781,18 @@ class Catalog:
         return sorted(found, key=lambda s: fold(s.name))
 
 
+def is_quarantine(catalog: Catalog, item: Item) -> bool:
+    """Whether an object is the quarantine of another one."""
+    return owner_of_quarantine(catalog, item) is not None
+
+
+def owner_of_quarantine(catalog: Catalog, item: Item) -> Item | None:
+    """The task or view whose quarantine an object is; None for any other object."""
+    return next((i for i in catalog if i.quarantine == item.id), None)
+
+
 def beside(catalog: Catalog, task: Item) -> list[Item]:
-    """The objects that go and come with a task: its outputs, and its quarantine."""
+    """The objects that go and come with a task or view: its outputs, and its quarantine."""
     quarantine = [] if task.quarantine is None else [catalog.items[task.quarantine]]
     return [*catalog.outputs_of(task), *quarantine]
 

@@ -35,6 +35,8 @@ SOURCE = "__ct_source"
 """The alias of a MERGE source without a name."""
 BROKEN = "__ct_broken"
 """Which constraints a row breaks: bit i of a number for the i-th of its output."""
+RETRIED = "__ct_retried"
+"""What a row of a quarantine becomes that is sent through again."""
 WIDE = "__ct_wide"
 """Whether the row is too large for the driver."""
 

@@ -110,6 +110,16 @@ _DEPENDENCIES = _columns("""
     role         string!  input, reference or output
     columns      array<string>!  those of its columns that the definition names; all by a star
 """)
+_QUARANTINE = _columns("""
+    object           string!  the task or materialized view that has set the row aside
+    kind             string!  of the object
+    t                bigint   the T; NULL of a view, whose quarantine follows the data
+    relation         string   what the row is of: an output, the input, or the view
+    constraint_name  string   all that it breaks; NULL of one that could not be computed
+    reason           string   why: the rules, or the message of the error
+    place            string   what of the definition failed
+    row_json         string   the row
+""")
 _STORAGE = _columns("""
     object        string!  the table, task or materialized view
     kind          string!  of the object
@@ -129,6 +139,7 @@ SYSTEM_TABLES = {
         SystemTable("failures", "What could not be computed.", _FAILURES, (*_TIMED, "state")),
         SystemTable("lag", "How far each task and materialized view is.", _LAG),
         SystemTable("objects", "Every object.", _OBJECTS),
+        SystemTable("quarantine", "Each row that is set aside.", _QUARANTINE),
         SystemTable("refreshes", "Each commit of a task or materialized view.", _REFRESHES, _TIMED),
         SystemTable("storage", "The files that hold each object's rows now.", _STORAGE),
     )

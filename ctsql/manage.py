@@ -14,7 +14,7 @@ from ctsql.runtime.spark.functions import describe_functions, function_names
 from ctsql.runtime.statements.alter import Alteration
 from ctsql.runtime.statements.alter_table import COLUMNS, TableAlteration
 from ctsql.runtime.statements.alter_task import TaskAlteration
-from ctsql.runtime.statements.alter_view import set_view_options
+from ctsql.runtime.statements.alter_view import change_view_constraints, set_view_options
 from ctsql.runtime.statements.create import Creation
 from ctsql.runtime.statements.create_flow import create_flow
 from ctsql.runtime.statements.dropped import Undropping
@@ -23,6 +23,7 @@ from ctsql.runtime.statements.maintain import Maintenance
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.statements.pending import show_pending
 from ctsql.runtime.statements.replacement import Replacement
+from ctsql.runtime.statements.retry_quarantine import QuarantineRetry
 from ctsql.runtime.statements.show import Rows, is_like
 from ctsql.runtime.statements.streaming_tables import StreamingTables
 from ctsql.runtime.statements.verify import Verification
@@ -102,6 +103,8 @@ def _run(names: Namespace, statement: st.Statement) -> str:
             )
         case st.ResumeTask():
             return change.resume(statement)
+        case st.RetryQuarantine():
+            return QuarantineRetry(names).retry(statement)
         case st.ApplyReplacement():
             return Replacement(names).apply(statement)
         case st.ReplaceBody():
@@ -110,6 +113,8 @@ def _run(names: Namespace, statement: st.Statement) -> str:
             return TaskAlteration(names).set_options(statement)
         case st.SetOptions():
             return set_view_options(names, statement)
+        case st.ChangeConstraints(kind=ObjectKind.MATERIALIZED_VIEW):
+            return change_view_constraints(names, statement)
         case st.ChangeConstraints():
             return TaskAlteration(names).change_constraints(statement)
         case st.SwitchTask():

@@ -55,6 +55,7 @@ class Words:
                 return {
                     Part.QUERY: self.text(statement.query),
                     Part.COLUMNS: [fold(c.name) for c in statement.columns],
+                    Part.CONSTRAINTS: _constraints(statement.constraints),
                     Part.OPTIONS: _options(statement.options),
                 }
             case st.CreateContinualTask():
@@ -62,7 +63,9 @@ class Words:
                     Part.BODY: self._body(statement),
                     Part.INPUTS: [self._input(i) for i in statement.inputs],
                     Part.COLUMNS: self._columns(statement),
-                    Part.CONSTRAINTS: _constraints(statement),
+                    Part.CONSTRAINTS: _constraints(
+                        statement.constraints, *(o.constraints for o in statement.outputs)
+                    ),
                     Part.OPTIONS: _options(statement.options),
                 }
             case st.CreateTable():
@@ -123,8 +126,7 @@ class Words:
         return self._spliced(whole, refs, ())
 
 
-def _constraints(task: st.CreateContinualTask) -> object:
-    lists = [task.constraints, *(o.constraints for o in task.outputs)]
+def _constraints(*lists: Iterable[st.ConstraintDef]) -> object:
     return [
         [(fold(c.name), [fold(n) for n in c.columns], _text(c.predicate), c.action) for c in found]
         for found in lists

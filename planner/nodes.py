@@ -20,6 +20,7 @@ from ctsql.planner.syntax.ast import (
     OnViolation,
     RelationRef,
     SqlText,
+    rule_text,
 )
 
 
@@ -220,9 +221,7 @@ class Constraint:
     @property
     def rule(self) -> str:
         """What it asks for, as SQL."""
-        if self.predicate is None:
-            return f"NOT NULL ({', '.join(self.not_null)})"
-        return f"CHECK ({' '.join(self.predicate.sql.span.text.split())})"
+        return rule_text(None if self.predicate is None else self.predicate.sql, self.not_null)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,8 +317,9 @@ POLICY_AUTO = "auto"
 class ViewWrite:
     """Commit desired - stored at T; with ``refresh``, at the times of that schedule only.
 
-    A NULL in a column of ``not_null`` makes the whole contents an error. ``policy`` says how it
-    follows its tables: ``auto``, ``incremental``, ``strict`` or ``full``.
+    A NULL in a column of ``not_null`` makes the whole contents an error, and so does a row that
+    breaks one of ``constraints`` that says FAIL; rows that others leave out are not in ``desired``.
+    ``policy`` says how it follows its tables: ``auto``, ``incremental``, ``strict`` or ``full``.
     """
 
     object_id: str
@@ -329,12 +329,18 @@ class ViewWrite:
     stored: "Node"
     refresh: tuple[RefreshPart, ...] | None = None
     not_null: tuple[str, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
     policy: str = POLICY_AUTO
 
     @property
     def reads_clock(self) -> bool:
         """Whether its contents change because time passes."""
         return any(n.sql.clocks for n in descend(self.desired) if isinstance(n, Query))
+
+    @property
+    def failing(self) -> tuple[Constraint, ...]:
+        """The constraints that make the contents an error."""
+        return tuple(c for c in self.constraints if c.action is OnViolation.FAIL)
 
 
 Node = (

@@ -22,6 +22,7 @@ from ctsql.planner.binding.checks import (
     refuse_nondeterministic,
     refuse_schema_call,
 )
+from ctsql.planner.binding.constraints import bind_constraint, without_broken
 from ctsql.planner.binding.definitions import definition_of, is_no_definition, reading_definition
 from ctsql.planner.row_local import takes_rows_one_by_one
 from ctsql.planner.rules import transform
@@ -290,6 +291,14 @@ class Binder:
             check_storable(columns, statement.query.span)
         not_null = not_null_columns(statement, columns)
         columns = tuple(replace(c, nullable=False) if c.name in not_null else c for c in columns)
+        constraints = tuple(
+            bind_constraint(made, replace(own, columns=columns), self.analyst)
+            for made in statement.constraints
+        )
+        if self.analyst is not None:
+            for made in constraints:
+                refuse_nondeterministic(made, "materialized view", self.analyst.is_deterministic)
+        query = replace(query, sql=without_broken(statement, [c.name for c in columns]))
         stored = lp.Get(
             object_id=own.id,
             name=own.name,
@@ -304,6 +313,7 @@ class Binder:
             stored=stored,
             refresh=refresh_parts(statement),
             not_null=not_null,
+            constraints=constraints,
             policy=refresh_policy(statement),
         )
         return Bound(transform(plan), columns, tuple(self.reads.values()))

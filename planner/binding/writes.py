@@ -7,12 +7,12 @@ from ctsql.catalog import schemas
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import fold, quote
-from ctsql.catalog.reserved_columns import PROPOSED
 from ctsql.catalog.schemas import Column, check_unique
 from ctsql.catalog.spans import Span
 from ctsql.planner import nodes as lp
 from ctsql.planner.binding.binder import Binder
 from ctsql.planner.binding.checks import refuse_nondeterministic
+from ctsql.planner.binding.constraints import bind_constraint
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.tokens.token_reader import not_yet
 
@@ -54,18 +54,7 @@ class BodyBinder:
 
     def bind_constraint(self, made: st.ConstraintDef) -> lp.Constraint:
         """Bind a constraint of the output's rows; raises UNKNOWN_COLUMN, and what Spark says."""
-        constraint = lp.Constraint(
-            object_id=self.own.id,
-            name=made.name,
-            action=made.action,
-            predicate=self._condition(made.predicate),
-            not_null=tuple(self._column(name, made.span).name for name in made.columns),
-            of=self.own.name if self.own.kind is ObjectKind.TASK_OUTPUT else None,
-        )
-        if self.analyst is not None and constraint.predicate is not None:
-            check = lp.Delete(of=self.self_node, alias=PROPOSED, where=constraint.predicate)
-            self.analyst.check_predicate(check, self.own.columns)
-        return constraint
+        return bind_constraint(made, self.own, self.analyst)
 
     def _piece(self, sql: st.SqlText) -> lp.Query:
         """A predicate or a value: a query without columns of its own."""

@@ -7,7 +7,13 @@ from ctsql.planner.lowering.char_types import (
     is_padded as is_padded,
     without_padding as without_padding,
 )
-from ctsql.planner.lowering.constraints import mark_broken as mark_broken
+from ctsql.planner.lowering.constraints import (
+    AS_JSON as AS_JSON,
+    ROW_TEXT_MAX as ROW_TEXT_MAX,
+    kept_text as kept_text,
+    mark_broken as mark_broken,
+    with_refused as with_refused,
+)
 from ctsql.planner.lowering.context import (
     EMPTY as EMPTY,
     Context as Context,
@@ -36,6 +42,6 @@ from ctsql.planner.lowering.transaction import (
 )
 from ctsql.planner.lowering.view import (
     cast_to_stored as cast_to_stored,
-    check_not_null as check_not_null,
+    check_contents as check_contents,
     lower_view as lower_view,
 )

@@ -6,13 +6,24 @@ proposed at its end; rows that an earlier statement proposed and a later one too
 looked at.
 """
 
-from pyspark.sql import DataFrame
+from collections.abc import Sequence
 
-from ctsql.catalog.names import backtick
+from pyspark.sql import DataFrame, functions as F
+
+from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import BROKEN, PROPOSED
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.output_state import OutputState, View
 from ctsql.planner.nodes import Constraint, Query, Transaction
+from ctsql.planner.syntax import splice
+
+AS_JSON = {
+    "ignoreNullFields": "false",
+    "timestampFormat": f"yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]{3 * 'X'}",  # +01:00, or Z
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
+}
+"""How a row is written: with its NULLs, and its times to the microsecond."""
+ROW_TEXT_MAX = 200
 
 
 def mark_broken(
@@ -31,6 +42,37 @@ def mark_broken(
         pieces += [" + IF(", *_kept(constraint), f", 0L, {1 << bit}L)"]
     pieces.append(f" AS {BROKEN} FROM {{rows}} AS {PROPOSED}")
     return View(OutputState(None), context).run(pieces, {"rows": rows})
+
+
+def fail_broken(rows: DataFrame, constraints: Sequence[Constraint]) -> DataFrame:
+    """Rows whose evaluation fails where one of them breaks a constraint, naming the row."""
+    if not constraints:
+        return rows
+    names = backtick_all(rows.columns)
+    row = F.substring(F.to_json(F.struct(*names), AS_JSON), 1, ROW_TEXT_MAX)
+    first = rows.schema.fields[0]
+    value = F.col(names[0])
+    for constraint in reversed(constraints):
+        said = f'constraint "{constraint.name}" is broken: {constraint.rule} does not hold for '
+        failure = F.raise_error(F.concat(F.lit(said), row)).cast(first.dataType)
+        value = F.when(F.expr(kept_text(constraint)), value).otherwise(failure)
+    return rows.select(value.alias(first.name, metadata=first.metadata), *names[1:])
+
+
+def with_refused(rows: DataFrame, constraints: Sequence[Constraint]) -> DataFrame:
+    """Rows with ``BROKEN``, which is NULL where a row breaks one of some constraints."""
+    if not constraints:
+        return rows
+    kept = " AND ".join(kept_text(c) for c in constraints)
+    return rows.withColumn(BROKEN, F.expr(f"IF({kept}, 0L, NULL)"))
+
+
+def kept_text(constraint: Constraint) -> str:
+    """The condition that a row keeps a constraint that does not read the clock; never NULL."""
+    return "".join(
+        piece if isinstance(piece, str) else splice(piece.sql.span, piece.sql.edits).text
+        for piece in ("(", *_kept(constraint), ")")
+    )
 
 
 def _kept(constraint: Constraint) -> list[str | Query]:

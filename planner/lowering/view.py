@@ -9,6 +9,7 @@ from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import COLUMN_
 from ctsql.catalog.schemas import Column, plain_type
 from ctsql.planner.lowering.char_types import metadata_of
+from ctsql.planner.lowering.constraints import fail_broken
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.queries import lower_query
 from ctsql.planner.lowering.store_assignment import is_exact
@@ -31,7 +32,7 @@ def lower_view(node: ViewWrite, context: Context) -> DataFrame:
                 detail="What it reads has other types than when the view was made.",
                 hint="Give it the new type: CREATE OR REPLACE MATERIALIZED VIEW",
             )
-    return check_not_null(cast_to_stored(rows, node), node)
+    return check_contents(cast_to_stored(rows, node), node)
 
 
 def check_count(wanted: int, rows: DataFrame, query: Query) -> None:
@@ -63,8 +64,12 @@ def _store(value: SparkColumn, column: Column) -> SparkColumn:
     return value.cast(plain_type(column.type)).alias(column.name, metadata=metadata)
 
 
-def check_not_null(rows: DataFrame, node: ViewWrite) -> DataFrame:
+def check_contents(rows: DataFrame, node: ViewWrite) -> DataFrame:
     """Rows of the view, whose evaluation fails where the view asserts that it has no such row."""
+    return fail_broken(_check_not_null(rows, node), node.failing)
+
+
+def _check_not_null(rows: DataFrame, node: ViewWrite) -> DataFrame:
     if not node.not_null:
         return rows
     chosen = []

@@ -5,6 +5,7 @@ library's printer changes meanings. It stays the user's own text (:class:`SqlTex
 places marked that ctsql replaces: relations, clock calls, and spellings Spark does not know.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -172,6 +173,18 @@ class ConstraintDef:
     predicate: SqlText | None
     action: OnViolation
     column: str | None = None
+
+    @property
+    def rule(self) -> str:
+        """What it asks for, as SQL on one line."""
+        return rule_text(self.predicate, self.columns)
+
+
+def rule_text(predicate: SqlText | None, columns: Iterable[str]) -> str:
+    """What a CHECK, or where there is no predicate a NOT NULL of columns, asks for."""
+    if predicate is None:
+        return f"NOT NULL ({', '.join(columns)})"
+    return f"CHECK ({' '.join(predicate.span.text.split())})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -400,6 +413,7 @@ class CreateMaterializedView(Statement):
     if_not_exists: bool = False
     comment: str | None = None
     replaces: RelationRef | None = None
+    constraints: tuple[ConstraintDef, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -570,6 +584,15 @@ class ResumeTask(Statement):
 
     target: RelationRef
     skip: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryQuarantine(Statement):
+    """RETRY QUARANTINE task [SET column = value, ...] [WHERE condition]."""
+
+    target: RelationRef
+    assignments: tuple[Assignment, ...] = ()
+    where: SqlText | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -194,10 +194,12 @@ def stage_signed(
         signed: the output's columns and ``DIFF``; may contain equal rows.
         stored: the output's rows; None for none.
         not_null: columns in which inserted rows may not have NULL; otherwise nothing is staged.
+            Those that are not the output's are functions of the row, and not stored.
     """
+    compared = [*columns, *(c for c in not_null if c not in columns)]
     with ExitStack() as stack:
         # Consolidated: each row of the change once, with its total diff.
-        netted = derive([signed], lambda rows: net(rows[0], columns), ("net", tuple(columns)))
+        netted = derive([signed], lambda rows: net(rows[0], compared), ("net", tuple(compared)))
         change = netted.keep(stack)
         schema = T.StructType([change.schema[c] for c in columns])
         local = change.local
@@ -253,10 +255,9 @@ def _stage_signed_few(
     diffs = change.arrow.column(DIFF).to_pylist()
     if not diffs:
         return Staged.NOTHING
-    values = change.arrow.select(schema.names)
     come = [i for i, diff in enumerate(diffs) for _ in range(diff)]
     gone = [i for i, diff in enumerate(diffs) if diff < 0]
-    if any(values.column(c).take(pa.array(come, pa.int64())).null_count for c in not_null):
+    if any(change.arrow.column(c).take(pa.array(come, pa.int64())).null_count for c in not_null):
         return Staged.REFUSED
     victims: list[tuple[str, int]] = []
     if gone:

@@ -14,6 +14,7 @@ from ctsql.catalog.names import Name
 from ctsql.catalog.system_tables import SYSTEM_SCHEMA, SYSTEM_TABLES, SystemTable
 from ctsql.runtime.delta.local_log import NeedsSpark
 from ctsql.runtime.log_reader import LocalLogReader, LogReader
+from ctsql.runtime.monitoring.quarantined import NAME as QUARANTINE, quarantined
 from ctsql.runtime.monitoring.scan_filters import asked_of, unknown_table
 from ctsql.runtime.monitoring.system_tables import as_tuples, system_rows
 from ctsql.runtime.monitoring.wanted import ALL, Wanted
@@ -56,6 +57,8 @@ class SystemQueries:
         return self._frame(SYSTEM_TABLES[name], ALL)
 
     def _frame(self, table: SystemTable, wanted: Wanted) -> DataFrame:
+        if table.name == QUARANTINE:
+            return quarantined(self._session, self._reader, table.columns, wanted)
         found = as_tuples(table.name, self._rows(table.name, wanted))
         name = str(Name(SYSTEM_SCHEMA, table.name))
         # Spark is not told of NOT NULL: it takes Arrow's columns as they are.

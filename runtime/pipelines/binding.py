@@ -16,6 +16,7 @@ from ctsql.catalog.schemas import Column, same_columns
 from ctsql.catalog.spans import Source
 from ctsql.planner.binding import Bound, bind_task, qualify
 from ctsql.planner.binding.checks import check_not_void, check_updatable
+from ctsql.planner.binding.constraints import quarantine_query
 from ctsql.planner.definition_parts import Part, Words
 from ctsql.planner.folder import Defining, Definition, define
 from ctsql.planner.lowering.type_names import type_name
@@ -124,7 +125,10 @@ class FolderBinder:
                 )
             case st.CreateMaterializedView():
                 item, plan = self._view(made, statement, None)
-                return self._found(made, [item], {item.id: plan})
+                away = Creation(names).quarantine_of(item, statement)
+                item = replace(item, quarantine=None if away is None else away.id)
+                beside = [] if away is None else [away]
+                return self._found(made, [item, *beside], {item.id: plan})
             case st.CreateContinualTask():
                 items, plan = self._task(made, statement)
                 return self._found(made, items, {items[0].id: plan})
@@ -371,6 +375,16 @@ class FolderBinder:
             self.touched.add(old.id)
         if Part.QUERY in parts and not self._same(old, bound.view.desired):
             found.insert(0, Part.QUERY)
+        if Part.CONSTRAINTS in parts:
+            found.append(Part.CONSTRAINTS)
+        if found and (old.quarantine or quarantine_query(statement, ())):
+            raise error(
+                "NOT_SUPPORTED",
+                span=made.span,
+                what="changing a view with a quarantine, together with other changes",
+                why="The quarantine is a view of its own, which is made first.",
+                hint="Type its statement first: CREATE OR REPLACE MATERIALIZED VIEW ...",
+            )
         if self._is_touched(bound):
             found.append(Part.BELOW)
         if not found:

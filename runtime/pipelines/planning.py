@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.items import Catalog, Item, ObjectKind, owner_of_quarantine
 from ctsql.catalog.names import Name, fold
 from ctsql.catalog.schemas import same_columns
 from ctsql.planner.binding import Bound
@@ -190,9 +190,11 @@ class _Planning:
         return gone
 
     def _is_owned(self, item: Item, mine: set[Name]) -> bool:
-        """Whether it is written by a task of the folder: its quarantine."""
-        is_part = item.kind is ObjectKind.TASK_OUTPUT
-        return is_part and self.stored.items[item.owner].name in mine
+        """Whether it belongs to a task or view of the folder: its quarantine, or an output."""
+        owner = owner_of_quarantine(self.stored, item)
+        if item.kind is ObjectKind.TASK_OUTPUT:
+            owner = self.stored.items[item.owner]
+        return owner is not None and owner.name in mine
 
     def _check_readers(self, gone: Sequence[Item]) -> None:
         """Refuse changes of columns under readers that keep what they read, and drops under any."""

@@ -22,7 +22,7 @@ from ctsql.planner.binding import qualify
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.statements.dropped import delete_folders, dropped
 from ctsql.runtime.statements.failed_task import retry_failed, skip_failed
-from ctsql.runtime.statements.name_resolution import OnNames, check_free
+from ctsql.runtime.statements.name_resolution import OnNames, check_free, check_no_quarantine
 from ctsql.runtime.statements.refresh_view import refresh_view
 from ctsql.runtime.tasks.progress import check_not_suspended
 
@@ -48,6 +48,7 @@ class Alteration(OnNames):
             raise item.wrong_kind("streaming table of its own", hint, statement.target.span)
         if item.kind is ObjectKind.TASK_OUTPUT:
             raise self._output_alone(item, statement.target.span)
+        check_no_quarantine(self.engine.catalog, item, statement.target.span)
         if statement.flow and not item.flow:
             hint = f"Type: DROP CONTINUAL TASK {item.name}"
             raise item.wrong_kind("flow", hint, statement.target.span)

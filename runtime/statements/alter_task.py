@@ -229,6 +229,33 @@ def _options_edit(old: st.CreateContinualTask, options: list[st.Option]) -> st.E
     return st.Edit(span=Span(old.span.source, start, start), text=f"{text} " if text else "")
 
 
+def changed_constraints(
+    item: Item, there: Sequence[st.ConstraintDef], change: st.ChangeConstraints
+) -> tuple[st.ConstraintDef, ...] | None:
+    """The constraints of an output with one more or less; None where nothing changes.
+
+    Raises:
+        UNKNOWN_CONSTRAINT: there is none to drop. INVALID_STATEMENT: the name is taken.
+    """
+    if change.added is not None:
+        return with_names([*there, change.added])
+    wanted = fold(change.dropped)
+    kept = tuple(c for c in there if fold(c.name) != wanted)
+    if len(kept) < len(there):
+        return kept
+    if change.if_exists:
+        return None
+    raise error(
+        "UNKNOWN_CONSTRAINT",
+        span=change.dropped_span,
+        name=change.dropped,
+        relation=str(item.name),
+        hint=did_you_mean(
+            change.dropped, [c.name for c in there], otherwise="SHOW CONSTRAINTS lists them."
+        ),
+    )
+
+
 def _columns_edit(
     item: Item, old: st.CreateContinualTask, change: st.ChangeConstraints
 ) -> list[st.Edit] | None:
@@ -240,23 +267,9 @@ def _columns_edit(
     Raises:
         UNKNOWN_CONSTRAINT: there is none to drop. INVALID_STATEMENT: the name is taken.
     """
-    kept = list(old.constraints)
-    if change.added is not None:
-        kept = list(with_names([*kept, change.added]))
-    else:
-        wanted = fold(change.dropped)
-        kept = [c for c in kept if fold(c.name) != wanted]
-        if len(kept) == len(old.constraints):
-            if change.if_exists:
-                return None
-            known = [c.name for c in kept]
-            raise error(
-                "UNKNOWN_CONSTRAINT",
-                span=change.dropped_span,
-                name=change.dropped,
-                relation=str(item.name),
-                hint=did_you_mean(change.dropped, known, otherwise="SHOW CONSTRAINTS lists them."),
-            )
+    kept = changed_constraints(item, old.constraints, change)
+    if kept is None:
+        return None
     listed = [column_text(c) for c in old.columns] or [c.ddl() for c in item.columns]
     text = ", ".join([*listed, *map(constraint_text, kept)])
     if old.columns_span is not None:

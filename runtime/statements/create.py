@@ -46,15 +46,19 @@ from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.alter_task import TaskAlteration
 from ctsql.runtime.statements.dml import run_on_table
+from ctsql.runtime.statements.dropped import delete_folders
 from ctsql.runtime.statements.name_resolution import (
     Namespace,
     OnNames,
     check_free,
+    check_no_quarantine,
     drop_text,
     new_quarantine,
+    quarantine_name,
 )
-from ctsql.runtime.statements.output_tables import create_table_text
+from ctsql.runtime.statements.output_tables import create_table_text, make_table
 from ctsql.runtime.statements.refresh_view import check_not_finished, refresh_view
+from ctsql.runtime.statements.view_texts import quarantine_text
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_clock, check_strict
 from ctsql.runtime.warehouse.replaced_views import table_schema
@@ -298,8 +302,42 @@ class Creation(OnNames):
         self._check_declared(bound.columns, statement.target.span)
         check_clock(self.engine.warehouse, bound.view)
         check_strict(self.engine.warehouse, bound.view)
-        self.create_output(item, bound, has_vectors=keeps_vectors(statement))
+        item = replace(item, columns=bound.columns)
+        away = self.quarantine_of(item, statement)
+        if away is not None:
+            item = replace(item, quarantine=away.id)
+        beside = [] if away is None else [away]
+        self.create_output(item, bound, beside, has_vectors=keeps_vectors(statement))
         return "CREATE MATERIALIZED VIEW"
+
+    def quarantine_of(self, item: Item, statement: st.CreateMaterializedView) -> Item | None:
+        """The quarantine that a view has by a statement; None for none.
+
+        It is a view as well, of the rows that the other one leaves out, so it follows its tables
+        as that one does; the one that is there keeps its id and its name.
+
+        Raises OBJECT_EXISTS, DUPLICATE_COLUMN.
+        """
+        there = self.engine.catalog.items.get(item.quarantine or "")
+        name = there.name if there else quarantine_name(item)
+        text = quarantine_text(statement, [c.name for c in item.columns], name.qualified())
+        if text is None:
+            return None
+        if there is None:
+            check_free(self.engine.catalog, name, statement.target.span, quiet=False)
+        source = Source(text, f"quarantine of {item.name}").whole()
+        made = parse(source)
+        assert isinstance(made, st.CreateMaterializedView)  # as it was written
+        own = self.names.new(name, ObjectKind.MATERIALIZED_VIEW, source, None)
+        own = own if there is None else there
+        bound = self.names.binder().bind_materialized_view(made, own)
+        return replace(
+            own,
+            definition=text,
+            search_schema=self.names.search_schema,
+            columns=bound.columns,
+            reads=bound.reads,
+        )
 
     def _check_declared(self, columns: Sequence[Column], span: Span) -> None:
         """Refuse other columns than those that CREATE STREAMING TABLE has listed."""
@@ -319,6 +357,7 @@ class Creation(OnNames):
         With other columns it writes all rows. In that case, and with refresh times, which are
         counted from now, the view counts as created now.
         """
+        check_no_quarantine(self.engine.catalog, old, statement.target.span)
         check_not_finished(self.engine, old)
         self.check_same_storage(old, statement)
         check_not_suspended(self.engine.warehouse, old)
@@ -331,29 +370,71 @@ class Creation(OnNames):
             # Raises, before any change, if no table can have such columns.
             new = replace(old, columns=bound.columns)
             self.engine.relations.table(old).begin().set_columns(table_schema(new))
+        away = self.quarantine_of(replace(old, columns=bound.columns), statement)
+        before = self.engine.catalog.items.get(old.quarantine or "")
         created = self.engine.mint_fresh() if begins_anew else 0
+        if away is not None:
+            away = replace(away, created=created)
+            if old.quarantine is None:
+                away = make_table(self.engine, replace(away, created=created or self.engine.mint()))
 
         def replace_view(current: Catalog) -> Catalog:
-            before = self._still_there(current, old, bound)
+            now = self._still_there(current, old, bound)
+            current = self._replace_quarantine(current, now, away, statement.target.span)
             item = replace(
-                before,
+                now,
                 definition=statement.span.text,
                 search_schema=self.names.search_schema,
                 reads=bound.reads,
                 columns=bound.columns,
                 comment=statement.comment,
-                created=max(before.created, created),
+                created=max(now.created, created),
+                quarantine=None if away is None else away.id,
                 flow=self.flow,
             )
-            self.check_replacement(current, before, item, statement.target.span)
-            if item != before:
-                item = replace(item, revision=before.revision + 1)
+            self.check_replacement(current, now, item, statement.target.span)
+            if item != now:
+                item = replace(item, revision=now.revision + 1)
             return current.with_item(item)
 
-        self.engine.catalog_store.change(replace_view)
+        with undo_on_failure(self.engine, [] if away is None else [away]):
+            self.engine.catalog_store.change(replace_view)
         self.engine.refresh_catalog()
         refresh_view(self.engine, old, full=True, replaced=True)
+        if away is not None:
+            refresh_view(self.engine, away, full=True, replaced=True)
+        elif before is not None:
+            delete_folders(self.engine, [before])
         return "CREATE MATERIALIZED VIEW"
+
+    def _replace_quarantine(
+        self, current: Catalog, view: Item, away: Item | None, span: Span
+    ) -> Catalog:
+        """The catalog with another quarantine of a view, or with none.
+
+        Raises DEPENDENT_OBJECTS, COLUMNS_IN_USE where somebody reads the one that is there.
+        """
+        there = current.items.get(view.quarantine or "")
+        if there is None:
+            if away is not None:
+                check_free(current, away.name, span, quiet=False)
+            return current if away is None else current.with_item(away)
+        if away is None:
+            readers = [str(i.name) for i in current.readers(there.id)]
+            readers += [f"subscription '{s.name}'" for s in current.subscribers(there.id)]
+            if readers:
+                raise error(
+                    "DEPENDENT_OBJECTS",
+                    span=span,
+                    kind="quarantine",
+                    name=str(there.name),
+                    keyword=there.kind.keyword,
+                    dependants=f"It is read by {', '.join(readers)}.",
+                )
+            return current.without([there.id])
+        self.check_replacement(current, there, away, span)
+        item = replace(away, id=there.id, name=there.name, created=max(there.created, away.created))
+        return current.with_item(replace(item, revision=there.revision + 1))
 
     def _still_there(self, current: Catalog, old: Item, bound: Bound) -> Item:
         """The object in the newest catalog.
@@ -472,7 +553,7 @@ class Creation(OnNames):
             engine.relations.add(made)
             made = [identified(engine.relations, i) for i in made]
             engine.relations.add(made)
-            engine.advance([item], now)
+            engine.advance([i for i in made if i.is_run], now)
             self._register(*made, check=check)
 
     def _register(
@@ -518,6 +599,8 @@ def complete_outputs(beside: Sequence[Item], task: Item, bound: Bound) -> list[I
     """Complete the outputs of a task, and its quarantine, after it was bound."""
     if not beside:
         return []
+    if task.kind is ObjectKind.MATERIALIZED_VIEW:
+        return [replace(o, created=task.created) for o in beside]
     columns = {o.object_id: o.columns for o in bound.task.outputs}
     owner = Reading(name=task.name, object_id=task.id, columns=())
     return [

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ctsql.catalog.items import Item, ObjectKind, beside
+from ctsql.catalog.items import Item, ObjectKind, beside, is_quarantine
 from ctsql.catalog.names import DEFAULT_SCHEMA, fold, quote
 from ctsql.catalog.refreshes import Every
 from ctsql.catalog.spans import Source
@@ -28,7 +28,8 @@ def dump(engine: Engine) -> list[tuple[str, str]]:
     by_name = sorted(catalog, key=lambda item: item.name.key)
     in_order = catalog.closure([i.id for i in by_name])
     for item in sorted(in_order, key=lambda i: i.replaces is not None):
-        if item.kind is not ObjectKind.TASK_OUTPUT:  # its task makes it
+        if item.kind is not ObjectKind.TASK_OUTPUT and not is_quarantine(catalog, item):
+            # What another object makes comes with that one.
             current = engine.relations.current(item.check())
             found.append((f"{item.name.schema}.{item.name.name}", _text(engine, current)))
     return found if made else found[1:]

@@ -5,7 +5,7 @@ import uuid
 from dataclasses import replace
 
 from ctsql.catalog.errors import error
-from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
+from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading, owner_of_quarantine
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
@@ -121,12 +121,31 @@ class Namespace:
         return found
 
 
+def quarantine_name(owner: Item) -> Name:
+    """What the quarantine of a task or view is called when it is made."""
+    return Name(owner.name.schema, f"{owner.name.name}_quarantine")
+
+
+def check_no_quarantine(catalog: Catalog, item: Item, span: Span) -> None:
+    """Raise NOT_SUPPORTED for a change of what the owner of a quarantine decides."""
+    owner = owner_of_quarantine(catalog, item)
+    if owner is not None:
+        raise error(
+            "NOT_SUPPORTED",
+            span=span,
+            what="changing or dropping a quarantine by itself",
+            why=f'"{item.name}" goes with {owner.kind.value} "{owner.name}".',
+            hint=f"Type: ALTER {owner.kind.keyword} {owner.name} DROP CONSTRAINT ..., or DROP "
+            f"{owner.kind.keyword} {owner.name}",
+        )
+
+
 def new_quarantine(names: Namespace, task: Item, span: Span) -> Item:
     """A new item for the quarantine of a task, which is called as the task and ``_quarantine``.
 
     Raises OBJECT_EXISTS.
     """
-    name = Name(task.name.schema, f"{task.name.name}_quarantine")
+    name = quarantine_name(task)
     check_free(names.engine.refresh_catalog(), name, span, quiet=False)
     made = names.new(name, ObjectKind.TASK_OUTPUT, span, None)
     columns = tuple(Column(column, kind) for column, kind in QUARANTINE_COLUMNS)

@@ -4,7 +4,11 @@ from zlib import crc32
 
 from ctsql.catalog.items import Item
 from ctsql.runtime.delta.table_rows import ENABLE_VECTORS
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.log import fault_points as faults
+from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.warehouse.replaced_views import table_columns
+from ctsql.runtime.warehouse.table_checks import identified
 
 _CHECKPOINT_INTERVALS = (2_999, 3_001, 3_011, 3_019, 3_023, 3_037)
 """In commits. Primes, so that two of them seldom meet; sources have 1,000, the timeline 2,971."""
@@ -24,6 +28,15 @@ def create_table_text(item: Item, *, has_vectors: bool) -> str:
     told = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
     columns = table_columns(item)
     return f"CREATE TABLE delta.`{item.location}` ({columns}) USING delta TBLPROPERTIES ({told})"
+
+
+def make_table(engine: Engine, item: Item) -> Item:
+    """Make the table of a quarantine whose owner is there; returns the item as it is stored."""
+    with translate_spark_errors():
+        engine.session.sql(create_table_text(item, has_vectors=True))
+    faults.point("catalog_table_made")
+    engine.relations.add([item])
+    return identified(engine.relations, item)
 
 
 def checkpoint_interval(object_id: str) -> int:

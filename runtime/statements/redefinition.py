@@ -13,6 +13,7 @@ It may add columns at the end of the outputs: then the tables get them before th
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from ctsql.catalog.errors import CtsqlError, DataError, error
 from ctsql.catalog.items import Catalog, Flow, Item, ObjectKind, Revision, items_as_of
@@ -22,8 +23,7 @@ from ctsql.catalog.times import TIME_MAX
 from ctsql.planner.binding import Bound, bind_task, definition_span
 from ctsql.planner.syntax import ast as st, parse
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.log import fault_points as faults
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.log.write_handle import disturbance_error
 from ctsql.runtime.statements.failed_task import retry_failed
 from ctsql.runtime.statements.name_resolution import (
     Namespace,
@@ -31,25 +31,29 @@ from ctsql.runtime.statements.name_resolution import (
     check_free,
     new_quarantine,
 )
-from ctsql.runtime.statements.output_tables import create_table_text
+from ctsql.runtime.statements.output_tables import make_table
 from ctsql.runtime.statements.show import current_definition
 from ctsql.runtime.tasks.progress import complete_through, failure_of
 from ctsql.runtime.tasks.sink import TaskSink
 from ctsql.runtime.warehouse.output_columns import ensure_columns
-from ctsql.runtime.warehouse.table_checks import identified
 from ctsql.runtime.warehouse.timeline import TaskState
+
+TRIES_MAX = 20
+Changed = TypeVar("Changed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
     """A definition to come: its text, its flows (None for those of now), and whether it runs once.
 
-    One that runs ``once`` is in force at one T, and runs there though no input has changed.
+    One that runs ``once`` is in force at one T, and runs there though no input has changed;
+    ``retry`` is the RETRY QUARANTINE that it does so for.
     """
 
     text: str
     flows: tuple[Flow, ...] | None = None
     once: bool = False
+    retry: str = ""
 
 
 class Overtaken(Exception):
@@ -178,7 +182,7 @@ class Redefinition(OnNames):
     def _check_filled(self, item: Item, failed_at: int) -> None:
         """Refuse to go on from the T at which a flow takes in what is there."""
         failed, _ = self.engine.relations.in_force(item, failed_at)
-        if failed.once:
+        if failed.once and not failed.retry:
             flow = failed.flows[-1].name
             raise cannot_replace(
                 definition_span(item),
@@ -220,12 +224,8 @@ class Redefinition(OnNames):
             return
         engine = self.engine
         engine.mint()
-        made = replace(new_quarantine(self.names, item, span), created=engine.timeline.now)
-        with translate_spark_errors():
-            engine.session.sql(create_table_text(made, has_vectors=True))
-        faults.point("catalog_table_made")
-        engine.relations.add([made])
-        made = identified(engine.relations, made)
+        made = new_quarantine(self.names, item, span)
+        made = make_table(engine, replace(made, created=engine.timeline.now))
 
         def add(current: Catalog) -> Catalog:
             now = current.items.get(item.id)
@@ -303,8 +303,19 @@ def _revision(
         definition=definition.text,
         reads=bound.reads,
         once=definition.once,
+        retry=definition.retry,
         flows=flows if definition.flows is None else definition.flows,
     )
+
+
+def unless_overtaken(change: Callable[[], Changed]) -> Changed:
+    """Make a change again where another process changed the same task meanwhile."""
+    for _ in range(TRIES_MAX):
+        try:
+            return change()
+        except Overtaken:
+            continue
+    raise disturbance_error(f"{TRIES_MAX} tries to change the definition of a task")
 
 
 def cannot_replace(span: Span, what: str, why: str, hint: str) -> CtsqlError:

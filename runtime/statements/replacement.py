@@ -14,20 +14,28 @@ import uuid
 from dataclasses import replace
 
 from ctsql.catalog.errors import error
-from ctsql.catalog.items import Catalog, Item, ObjectKind, replacement_of, was_dropped
+from ctsql.catalog.items import (
+    Catalog,
+    Item,
+    ObjectKind,
+    is_quarantine,
+    replacement_of,
+    was_dropped,
+)
 from ctsql.catalog.proposals import Proposal
 from ctsql.catalog.schemas import Column, same_columns
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.syntax import ast as st, parse
 from ctsql.planner.syntax.statements.options import STORAGE_OPTIONS
+from ctsql.planner.syntax.tokens.token_reader import not_yet
 from ctsql.runtime.log import clock
-from ctsql.runtime.statements.alter_view import view_text
 from ctsql.runtime.statements.coming_into_force import bring_into_force
 from ctsql.runtime.statements.create import Creation, check_refresh_times
 from ctsql.runtime.statements.dropped import dropped
 from ctsql.runtime.statements.name_resolution import OnNames
 from ctsql.runtime.statements.refresh_view import check_not_finished, refresh_view
 from ctsql.runtime.statements.show import current_definition
+from ctsql.runtime.statements.view_texts import view_text
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_clock, check_strict
 
@@ -60,6 +68,10 @@ class Replacement(OnNames):
                     why="The view keeps its own table, and how that is stored.",
                     hint="Leave it out.",
                 )
+        for made in statement.constraints:
+            if made.action is st.OnViolation.QUARANTINE:
+                hint = "Apply it without, then type: ALTER MATERIALIZED VIEW ... ADD CONSTRAINT"
+                raise not_yet(made.span, "a replacement with a quarantine", hint)
         item = self.names.new(name, _KIND, statement.span, statement.comment)
         item = replace(item, replaces=view.id)
         bound = self.names.binder().bind_materialized_view(statement, item)
@@ -82,6 +94,8 @@ class Replacement(OnNames):
         if there is not None:
             raise error("REPLACEMENT_EXISTS", span=span, view=str(view.name), name=str(there.name))
         detail = "It is a replacement itself." if view.replaces is not None else ""
+        if view.quarantine is not None or is_quarantine(catalog, view):
+            detail = "It has a quarantine or is one, which is not replaced with it."
         if view.flow:
             detail = "It is the target of a flow, which is replaced by CREATE OR REPLACE FLOW."
         if detail:

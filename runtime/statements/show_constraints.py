@@ -6,9 +6,12 @@ from ctsql.catalog import times
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.planner.binding import qualify
 from ctsql.planner.syntax import ast as st
+from ctsql.runtime.delta.local_log import NeedsSpark
+from ctsql.runtime.engine import Engine
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.statements.show import Rows
 from ctsql.runtime.tasks.tallies import tallies_of
+from ctsql.runtime.views.broken_rows import count_broken
 
 _COLUMNS = [
     "schema", "name", "constraint_name", "rule", "on_violation", "rows", "last_rows", "last_at",
@@ -33,6 +36,25 @@ def _of(engine: LogReader, item: Item) -> Iterator[tuple[object, ...]]:
         return
     if item.kind is ObjectKind.CONTINUAL_TASK:
         yield from _of_task(engine, item)
+    if item.kind is ObjectKind.MATERIALIZED_VIEW:
+        yield from _of_view(engine, item)
+
+
+def _of_view(engine: LogReader, view: Item) -> Iterator[tuple[object, ...]]:
+    """How many rows break a constraint now, as the view is stored: its rows come and go."""
+    constraints = engine.relations.bound(view).view.constraints
+    if not constraints:
+        return
+    if not isinstance(engine, Engine):
+        raise NeedsSpark("the rows of a view that break its constraints")
+    counted = count_broken(engine.warehouse, view)
+    for made in constraints:
+        named = (view.name.schema, view.name.name, made.name, made.rule, made.action.value.lower())
+        if counted is None:
+            yield (*named, 0, 0, None)
+        else:
+            rows = counted[0][made.name]
+            yield (*named, rows, rows, times.to_iso(counted[1]) if rows else None)
 
 
 def _of_task(engine: LogReader, task: Item) -> Iterator[tuple[object, ...]]:

@@ -7,8 +7,7 @@ over what comes. Both definitions are bound at once, so each row is taken in onc
 killed meanwhile. With ONCE the second definition is the one from before.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
 
 from ctsql.catalog.errors import CtsqlError, DataError, error
 from ctsql.catalog.items import Catalog, Flow, Item, ObjectKind
@@ -20,17 +19,14 @@ from ctsql.planner.binding.streams import check_appends
 from ctsql.planner.desugar.task_forms import comment_above
 from ctsql.planner.syntax import ast as st, parse, splice
 from ctsql.planner.syntax.tokens.tokenizer import words_of
-from ctsql.runtime.log.write_handle import disturbance_error
 from ctsql.runtime.statements.create import Creation
 from ctsql.runtime.statements.redefinition import (
     Definition,
-    Overtaken,
     Redefinition,
     column_list,
+    unless_overtaken,
 )
 
-T = TypeVar("T")
-_TRIES_MAX = 20
 _TABLE, _FLOW = "CREATE STREAMING TABLE", "CREATE FLOW"
 
 
@@ -71,7 +67,7 @@ class StreamingTables(Redefinition):
             OBJECT_EXISTS, WRONG_OBJECT_KIND: something else has the name.
             NOT_SUPPORTED: the query gives other rows over the parts of a stream than over all.
         """
-        return _unless_overtaken(lambda: self._create_table(statement))
+        return unless_overtaken(lambda: self._create_table(statement))
 
     def _create_table(self, statement: st.CreateStreamingTable) -> str:
         name = qualify(statement.target, self.names.search_schema)
@@ -146,7 +142,7 @@ class StreamingTables(Redefinition):
                 the flow is there with another table or source.
             TASK_FAILED: what is there cannot be taken in; the table is as it was.
         """
-        return _unless_overtaken(lambda: self._create_flow(statement))
+        return unless_overtaken(lambda: self._create_flow(statement))
 
     def _create_flow(self, statement: st.CreateAppendFlow) -> str:
         check_appends(statement.appending.query, statement.span)
@@ -321,7 +317,7 @@ class StreamingTables(Redefinition):
 
     def drop_flow(self, statement: st.DropObject) -> str | None:
         """DROP FLOW of one that appends; its rows stay. None where there is no such flow."""
-        return _unless_overtaken(lambda: self._drop_flow(statement))
+        return unless_overtaken(lambda: self._drop_flow(statement))
 
     def _drop_flow(self, statement: st.DropObject) -> str | None:
         self.engine.timeline.refresh()
@@ -383,16 +379,6 @@ def _holder(catalog: Catalog, flow: Name) -> Item | None:
         ),
         None,
     )
-
-
-def _unless_overtaken(change: Callable[[], T]) -> T:
-    """Make a change again where another process changed the same table meanwhile."""
-    for _ in range(_TRIES_MAX):
-        try:
-            return change()
-        except Overtaken:
-            continue
-    raise disturbance_error(f"{_TRIES_MAX} tries to change the flows of a streaming table")
 
 
 def _place_of(flow: Flow, flows: Sequence[Flow]) -> int:

@@ -29,20 +29,14 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.names import backtick_all
 from ctsql.catalog.reserved_columns import BROKEN
 from ctsql.catalog.schemas import quote_text
+from ctsql.planner.lowering import AS_JSON, ROW_TEXT_MAX
 from ctsql.planner.nodes import Constraint
 from ctsql.planner.syntax.ast import OnViolation
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import AnyRows, LocalRows, SparkRows, persisted, row_set
 from ctsql.runtime.rows.types import fits_arrow
 
-AS_JSON = {
-    "ignoreNullFields": "false",
-    "timestampFormat": f"yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]{3 * 'X'}",  # +01:00, or Z
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
-}
-"""How a row is written: with its NULLs, and its times to the microsecond."""
 ROWS_NAMED_MAX = 3
-ROW_TEXT_MAX = 200
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,11 +30,11 @@ from pyspark.sql import DataFrame, functions as F, types as T
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.names import backtick_all
+from ctsql.planner.lowering import AS_JSON
 from ctsql.runtime.delta.change_feed import InputChange
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, few
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows
-from ctsql.runtime.tasks.constraints import AS_JSON
 from ctsql.runtime.tasks.tallies import QUARANTINE_COLUMNS
 
 RUNS_MAX = 500

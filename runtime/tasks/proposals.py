@@ -34,11 +34,13 @@ def stage_proposals(
     *,
     small: bool,
     at_fault: DataFrame | None = None,
+    retried: DataFrame | None = None,
 ) -> None:
     """Stage the rows for each output that does not hold T yet.
 
     Args:
-        at_fault: rows that the quarantine gets beside those that break constraints.
+        at_fault: rows that the quarantine gets beside those that break constraints. retried: rows,
+            with their places, that leave it.
 
     Raises:
         CONSTRAINT_VIOLATED: a row breaks a constraint ON VIOLATION FAIL; nothing is committed.
@@ -69,11 +71,11 @@ def stage_proposals(
                 part.said = {COUNTED: dict(checked.broken)}
                 part.has_rows = True
         quarantine = _quarantine(waiting, plan)
-        if away and quarantine is not None:
-            rows = reduce(DataFrame.unionAll, away)
+        if quarantine is not None and (away or retried is not None):
+            rows = reduce(DataFrame.unionAll, away) if away else None
             listed = [name for name, _ in QUARANTINE_COLUMNS]
             quarantine.has_rows = warehouse.queries.stage(
-                quarantine.batch.at(at), rows, None, listed, small=small
+                quarantine.batch.at(at), rows, retried, listed, small=small
             )
 
 

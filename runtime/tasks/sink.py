@@ -32,11 +32,14 @@ without writing, so that a restart does not run them again.
 """
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Any
 
 from ctsql.catalog.errors import CtsqlError, DataError, EnvironmentProblem, StatementError, error
 from ctsql.catalog.items import Item
 from ctsql.planner.due_times import snapshot_inputs
+from ctsql.planner.lowering import Context
+from ctsql.planner.nodes import TaskWrite
 from ctsql.planner.updates import inserts_input
 from ctsql.runtime.log.failures import (
     Action,
@@ -69,6 +72,7 @@ from ctsql.runtime.tasks.faulty_rows import (
 )
 from ctsql.runtime.tasks.multi_output import OutputBatches
 from ctsql.runtime.tasks.proposals import stage_proposals
+from ctsql.runtime.tasks.retried_rows import Retried, retried, retry_statement
 from ctsql.runtime.tasks.run_batching import RUNS_MAX, RUNS_MIN, may_run_together
 from ctsql.runtime.tasks.runs import Run, RunInputs, due_runs
 from ctsql.runtime.tasks.sink_state import SinkState
@@ -255,7 +259,10 @@ class TaskSink:
             return None
         named = {i.id: i.name.qualified() for i in self.warehouse.relations.followed(self.item)}
         inputs = RunInputs(self.warehouse, plan, run)
-        with translate_spark_errors(), inputs.opened() as changes:
+        with translate_spark_errors(), inputs.opened() as changes, ExitStack() as stack:
+            again = self._retried(run, plan, self._quarantine_before(run.time), stack)
+            if changes is not None and again is not None:
+                changes = again.among(changes)
             whole = Declined("nothing changed") if changes is None else part_of(changes, named)
             if isinstance(whole, Declined):
                 problem.detail = f"{problem.detail or ''} No row was set aside: {whole.reason}."
@@ -272,6 +279,16 @@ class TaskSink:
             )
             return None
         return whole.without(*found)
+
+    def _quarantine_before(self, time: int) -> dict[str, tuple[Item, int | None]]:
+        """The quarantine, by its id, with its version before a time."""
+        if self.item.quarantine is None:
+            return {}
+        item = self.warehouse.relations.item(self.item.quarantine)
+        version = self.warehouse.versions.version_at(item, time - 1)
+        if version is not None:
+            version = self.warehouse.versions.settled(self.warehouse.relations.table(item), version)
+        return {item.id: (item, version)}
 
     def _fault_of(self, run: Run, part: Part) -> CtsqlError | None:
         """The error of the body over some of the rows of a time; None if it has none.
@@ -406,18 +423,26 @@ class TaskSink:
         """
         _, plan = self.warehouse.relations.in_force(self.item, run.time)
         inputs, queries = RunInputs(self.warehouse, plan, run), self.warehouse.queries
-        with translate_spark_errors(), inputs.opened() as changes:
+        with translate_spark_errors(), inputs.opened() as changes, ExitStack() as stack:
             if changes is None:
                 return False
             phases.done(CHANGES)
-            small = inputs.are_small or part is not None
-            changes = changes if part is None else part.narrowed(changes)
+            again = self._retried(run, plan, batches.read, stack)
+            small = again is None and (inputs.are_small or part is not None)
+            if part is not None:
+                changes = part.narrowed(changes)
+            elif again is not None:
+                changes = again.among(changes)
             at_fault = None if part is None else part.quarantined(run.time)
             sources = StoredSources(self.warehouse, changes, batches.read, are_small=small)
             columns = {o.object_id: [c.name for c in o.columns] for o in plan.written}
             proposals = queries.propose(plan.transaction, sources, run.time, columns)
             if not inputs.has_rows:
                 return False
+            if again is not None:
+                session = self.warehouse.gateway.session
+                context = Context(session, sources, run.time, clock_at=run.time)
+                proposals = again.proposed(plan.transaction, proposals, context)
             stage_proposals(
                 self.warehouse,
                 plan,
@@ -426,9 +451,29 @@ class TaskSink:
                 run.time,
                 small=small,
                 at_fault=at_fault,
+                retried=None if again is None else again.victims,
             )
             phases.done(COMPUTE)
             return batches.has_rows
+
+    def _retried(
+        self,
+        run: Run,
+        plan: TaskWrite,
+        read: Mapping[str, tuple[Item, int | None]],
+        stack: ExitStack,
+    ) -> Retried | None:
+        """The rows that the time sends through again; None for none.
+
+        Args:
+            read: the quarantine's version before the time. stack: what keeps them.
+        """
+        then, _ = self.warehouse.relations.in_force(self.item, run.time)
+        if not then.retry:
+            return None
+        statement = retry_statement(then.retry)
+        quarantine, version = read[self.item.quarantine or ""]
+        return retried(self.warehouse, plan, statement, quarantine, version, run.time, stack)
 
     def _stage_together(self, staging: Staging, runs: list[Run]) -> list[int] | None:
         """Compute and stage what the body proposes at several Ts; gives those that have rows."""

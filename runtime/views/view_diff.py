@@ -2,8 +2,8 @@
 
 from collections.abc import Hashable
 
-from ctsql.catalog.reserved_columns import DIFF
-from ctsql.planner.lowering import cast_to_stored, check_not_null
+from ctsql.catalog.reserved_columns import BROKEN, DIFF
+from ctsql.planner.lowering import cast_to_stored, check_contents, with_refused
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.delta.diff_writer import Staged as Signed, stage_signed
 from ctsql.runtime.rows.prepared_rows import derive
@@ -17,22 +17,27 @@ def stage_difference(context: RefreshContext, wanted: RowSet, stored: RowSet | N
     """Stage the difference of rows wanted and stored."""
     view = context.view
     desired = derive(
-        [wanted], lambda rows: check_not_null(cast_to_stored(rows[0], view), view), _key(view)
+        [wanted], lambda rows: check_contents(cast_to_stored(rows[0], view), view), _key(view)
     )
     context.warehouse.queries.stage(context.staging, desired, stored, context.columns, small=True)
 
 
 def stage_delta(context: RefreshContext, signed: RowSet, strategy: Strategy) -> Staged | Fallback:
     """Stage the signed change of the view, found by a strategy."""
-    view, not_null = context.view, context.view.not_null
+    view = context.view
+    not_null = (*view.not_null, *((BROKEN,) if view.failing else ()))
     key = ("signed", _key(view))
-    rows = derive([signed], lambda given: cast_to_stored(given[0], view, [DIFF]), key)
+    rows = derive(
+        [signed],
+        lambda given: with_refused(cast_to_stored(given[0], view, [DIFF]), view.failing),
+        key,
+    )
     done = stage_signed(context.staging, rows, context.stored, context.columns, not_null)
     match done:
         case Signed.ROWS_DIFFER:
             return Fallback("ROWS_DIFFER")
         case Signed.REFUSED:  # the query itself says what is wrong
-            detail = "a column that is asserted to have no NULL has one"
+            detail = "a row is there that the view is asserted not to have"
             return Fallback("TEXTS_FAILED", detail)
         case _:
             return Staged(strategy)
@@ -41,4 +46,5 @@ def stage_delta(context: RefreshContext, signed: RowSet, strategy: Strategy) -> 
 def _key(view: ViewWrite) -> Hashable:
     """All that a view's columns are stored by."""
     columns = tuple((c.name, c.type) for c in view.columns)
-    return str(view.name), columns, tuple(sorted(view.not_null))
+    rules = tuple((c.name, c.rule) for c in view.failing)
+    return str(view.name), columns, tuple(sorted(view.not_null)), rules

@@ -97,7 +97,16 @@ def read_alter_view(cursor: Cursor, target: st.RelationRef) -> st.Statement | No
     if cursor.accept("RESET"):
         reset = _names(_inside(cursor, VIEW_OPTIONS), VIEW_OPTIONS)
         return st.SetOptions(span=span, kind=kind, target=target, reset=reset)
+    if at_constraint_change(cursor):
+        return read_alter_constraints(cursor, target, kind)
     return None
+
+
+def at_constraint_change(cursor: Cursor) -> bool:
+    """Whether ADD of a constraint or DROP CONSTRAINT comes next."""
+    if cursor.at("DROP", "CONSTRAINT"):
+        return True
+    return cursor.at("ADD") and at_constraint(cursor, 1)
 
 
 def read_alter_table(

@@ -12,7 +12,13 @@ from ctsql.planner.syntax.statements.merges import read_merge
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.split import split_tokens
 from ctsql.planner.syntax.tokens.sqltext import analyse, mark_target, without
-from ctsql.planner.syntax.tokens.token_reader import Cursor, invalid, not_yet, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import (
+    Cursor,
+    invalid,
+    not_supported,
+    not_yet,
+    syntax_error,
+)
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of
 
 QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "MAP", "REDUCE")
@@ -181,6 +187,30 @@ def _where(cursor: Cursor, target: st.RelationRef, known: frozenset[str]) -> st.
         cursor.fail("a condition")
     text = analyse(span_of(cursor.rest), form="predicate", tokens=cursor.rest, known=known)
     return without(text, target.column_prefixes)
+
+
+def read_retry(cursor: Cursor, target: st.RelationRef) -> st.RetryQuarantine:
+    """Read what follows RETRY QUARANTINE task: [SET column = value, ...] [WHERE condition].
+
+    Raises SYNTAX_ERROR, DUPLICATE_COLUMN, NOT_SUPPORTED for what is no function of the row.
+    """
+    assignments: tuple[st.Assignment, ...] = ()
+    if cursor.accept("SET"):
+        rest = cursor.rest
+        stop = next((i for i, t in tk.at_depth_0(rest) if t.upper == "WHERE"), len(rest))
+        assignments = read_assignments(cursor.until(stop, "a column"), (target.parts[-1],))
+    where = _where(cursor, target, frozenset())
+    if where is None and cursor.current is not None:
+        cursor.fail("SET, WHERE or the end", known=("SET", "WHERE"))
+    for text in (*(a.value for a in assignments), where):
+        if text is None:
+            continue
+        if text.relations:
+            raise not_supported(text.relations[0].span, "a query in RETRY QUARANTINE")
+        if text.nondeterministic:
+            what = "a function that gives another result each time"
+            raise not_supported(text.nondeterministic[0].span, f"{what} in RETRY QUARANTINE")
+    return st.RetryQuarantine(span=cursor.span, target=target, assignments=assignments, where=where)
 
 
 def _update(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> st.UpdateStatement:

@@ -89,7 +89,7 @@ def _column(
     type_text = _type(cursor, name) if typed else None
     nullable, comment, default = True, None, None
     while cursor.current is not None:
-        if constraints is not None and _begins_constraint(cursor):
+        if constraints is not None and _begins_constraint(cursor, typed=typed):
             constraints.append(read_constraint(cursor, name.text))
         elif cursor.accept("NOT", "NULL"):
             nullable = False
@@ -114,10 +114,10 @@ def _column(
     )
 
 
-def _begins_constraint(cursor: Cursor) -> bool:
-    """Whether a constraint of a column comes next; a plain NOT NULL is a property of the column."""
+def _begins_constraint(cursor: Cursor, *, typed: bool) -> bool:
+    """Whether a constraint of a column comes next; of one with a type NOT NULL is a property."""
     if cursor.at("NOT", "NULL"):
-        return cursor.upper(2) == "ON"
+        return cursor.upper(2) == "ON" or not typed
     return cursor.upper() in ("CONSTRAINT", "CHECK", "UNIQUE", "REFERENCES", "PRIMARY")
 
 

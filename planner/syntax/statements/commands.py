@@ -11,10 +11,12 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.alter_table import read_column_change
 from ctsql.planner.syntax.statements.alters import (
+    at_constraint_change,
     read_alter_table,
     read_alter_task,
     read_alter_view,
 )
+from ctsql.planner.syntax.statements.body import read_retry
 from ctsql.planner.syntax.statements.copies import read_copy
 from ctsql.planner.syntax.statements.queries import read_instant
 from ctsql.planner.syntax.statements.subscriptions import read_drop_subscription, read_subscribe
@@ -136,6 +138,8 @@ def _is_about_columns(cursor: Cursor, kind: ObjectKind) -> bool:
         return True
     if cursor.upper() not in ("ADD", "DROP"):
         return False
+    if kind is ObjectKind.MATERIALIZED_VIEW:
+        return not at_constraint_change(cursor)
     return kind is not ObjectKind.CONTINUAL_TASK or cursor.upper(1) in ("COLUMN", "COLUMNS")
 
 
@@ -303,6 +307,12 @@ def _refresh(cursor: Cursor) -> st.Statement:
     return st.RefreshView(span=cursor.span, target=target, full=full)
 
 
+def _retry(cursor: Cursor) -> st.RetryQuarantine:
+    cursor.expect("QUARANTINE", hint="Type: RETRY QUARANTINE <task> [SET ...] [WHERE ...]")
+    target = cursor.relation("the task's name", aliased=False)
+    return read_retry(cursor, target)
+
+
 def _refresh_stream(cursor: Cursor) -> st.RefreshView:
     target = cursor.relation("the streaming table's name")
     if cursor.at("FULL"):
@@ -454,6 +464,7 @@ COMMANDS: dict[str, Callable[[Cursor], st.Statement]] = {
     "PLAN": _plan,
     "REFRESH": _refresh,
     "RESET": _reset,
+    "RETRY": _retry,
     "ROLLBACK": _transact,
     "SET": _set,
     "SHOW": _show,

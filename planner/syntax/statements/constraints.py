@@ -23,11 +23,14 @@ _ACTIONS = tuple(action.value for action in OnViolation)
 _LATER = ("UNIQUE", "PRIMARY", "FOREIGN", "REFERENCES")
 
 
-def at_constraint(cursor: Cursor) -> bool:
+def at_constraint(cursor: Cursor, ahead: int = 0) -> bool:
     """Whether a constraint of a whole row comes next in a column list, and no column."""
-    if cursor.at("CONSTRAINT"):
-        return len(cursor.rest) > 1 and (cursor.upper(2) in ("CHECK", "NOT", *_LATER))
-    return cursor.at("CHECK", "(") or cursor.at("NOT", "NULL", "(") or cursor.at("UNIQUE", "(")
+    word = cursor.upper(ahead)
+    if word == "CONSTRAINT":
+        return cursor.upper(ahead + 2) in ("CHECK", "NOT", *_LATER)
+    if word == "NOT":
+        return cursor.upper(ahead + 1) == "NULL" and cursor.upper(ahead + 2) == "("
+    return word in ("CHECK", "UNIQUE") and cursor.upper(ahead + 1) == "("
 
 
 def read_constraint(cursor: Cursor, column: str | None = None) -> ConstraintDef:

@@ -265,12 +265,13 @@ def _materialized_view(tokens: Tokens, *, or_replace: bool) -> st.CreateMaterial
     header = read_header(tokens, task=False)
     cursor = Cursor(tokens, start=header.stop)
     columns: tuple[st.ColumnDef, ...] = ()
+    constraints: tuple[st.ConstraintDef, ...] = ()
     if header.columns is not None:
-        refuse_expectations(header.columns)
-        columns = read_columns(header.columns, header.target.span, typed=False)
+        columns, constraints = _list_of_view(header.columns, header.target.span)
     return st.CreateMaterializedView(
         span=span,
         target=header.target,
+        constraints=constraints,
         options=(*view_options(header.options), *schedule),
         query=_query(cursor),
         columns=columns,
@@ -317,12 +318,14 @@ def _dynamic_table(
         made = _task(read_refresh(cursor, head, target, clauses))
         return dataclasses.replace(made, or_replace=or_replace)
     columns: tuple[st.ColumnDef, ...] = ()
+    constraints: tuple[st.ConstraintDef, ...] = ()
     if listed is not None:
-        columns = read_columns(listed, target.span, typed=False)
+        columns, constraints = _list_of_view(listed, target.span)
     cursor.expect("AS")
     return st.CreateMaterializedView(
         span=cursor.span,
         target=target,
+        constraints=constraints,
         options=clauses.options,
         query=_query(cursor),
         columns=columns,
@@ -370,4 +373,19 @@ def _list_of_task(
     """The columns of a task's list, and its constraints."""
     found: list[st.ConstraintDef] = []
     columns = read_columns(inside, place, typed=True, defaults=True, constraints=found)
+    return columns, with_names(found)
+
+
+def _list_of_view(
+    inside: Tokens, place: Span
+) -> tuple[tuple[st.ColumnDef, ...], tuple[st.ConstraintDef, ...]]:
+    """The names of a view's list, and its constraints."""
+    refuse_expectations(inside)
+    found: list[st.ConstraintDef] = []
+    columns = read_columns(inside, place, typed=False, constraints=found)
+    for one in found:
+        if one.predicate is not None and one.predicate.clocks:
+            clock = one.predicate.clocks[0].span
+            why = "Rows of a view would break it because time passes, without a change of any."
+            raise not_supported(clock, "the clock in a CHECK of a view", why=why)
     return columns, with_names(found)

@@ -112,9 +112,9 @@ def refuse_expectations(columns: Tokens) -> None:
         for index, token in enumerate(group):
             if token.upper == "EXPECT" and tk.upper_at(group, index + 1) == "(":
                 condition = span_of(group[index + 1 : closing(group, index + 1) + 1]).text
-                hint = f"To leave such rows out, add to the query: WHERE {condition}. To fail: "
-                hint += f"WHERE assert_true{condition} IS NULL"
-                what, why = "CONSTRAINT ... EXPECT", "Nothing counts violations."
+                hint = f"Type: CHECK {condition} ON VIOLATION DROP, WARN, FAIL or QUARANTINE"
+                what = "CONSTRAINT ... EXPECT"
+                why = "Constraints of materialized views and continual tasks are standard SQL."
                 raise not_supported(token.span, what, why=why, hint=hint)
 
 

@@ -147,3 +147,39 @@ def test_killed_between_quarantine_and_output(
     for name in ("x", "x_quarantine"):
         uppers = [u for c in log(folder(con, name)) if (u := transaction(c)) is not None]
         assert uppers == sorted(set(uppers)), f"{name}: each T once, in order"
+
+
+@pytest.mark.parametrize("fault", ["timeline_committed", HALFWAY, "output_staged"])
+def test_killed_while_rows_are_retried(
+    fault: str, warehouse: Path, connect: Callable[[], Connection]
+) -> None:
+    """Each row is where it belongs once, whether or not the statement had come into force."""
+    con = connect()
+    con.execute("CREATE TABLE feed (k INT, v INT)")
+    con.execute(
+        "CREATE CONTINUAL TASK x (k INT, v INT, CHECK (v < 10) ON VIOLATION QUARANTINE) ON INPUT"
+        " feed WITH (ON ERROR = 'quarantine') AS"
+        " (INSERT INTO x SELECT k, CAST(v + 0 * (1 / (v - 7)) AS INT) FROM feed)"
+    )
+    _insert(con, [(1, 1), (2, 20), (3, 30), (3, 30), (4, 7), (5, 7)])
+    assert con.execute("SELECT count(*) FROM x_quarantine").fetchall() == [(5,)]
+    con.close()
+    retry = "RETRY QUARANTINE x SET v = if(v = 7, 8, v - 15) WHERE k IN (2, 3, 4)"
+    process = Process(warehouse, [retry], fault=fault)
+    process.wait_ready()
+    process.go()
+    status, problems = process.finish()
+    assert status == -signal.SIGKILL, problems
+    con = connect()
+    rows = con.execute("SELECT * FROM x").fetchall()
+    if rows == [(1, 1)]:
+        assert fault != HALFWAY, "the statement was in force"
+        con.execute(retry)
+    assert_rows(con.execute("SELECT * FROM x").fetchall(), [(1, 1), (2, 5), (4, 8)], fault)
+    away = con.execute("SELECT constraint_name, row_json FROM x_quarantine").fetchall()
+    left = [("check", '{"k":3,"v":15}')] * 2 + [(None, '{"k":5,"v":7}')]
+    assert_rows(away, left, fault)
+    assert con.execute(retry.replace("(2, 3, 4)", "(2, 4)")).status == "RETRY QUARANTINE 0"
+    for name in ("x", "x_quarantine"):
+        uppers = [u for c in log(folder(con, name)) if (u := transaction(c)) is not None]
+        assert uppers == sorted(set(uppers)), f"{name}: each T once, in order"

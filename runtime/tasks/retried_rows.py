@@ -1,0 +1,229 @@
+"""Rows of a task's quarantine that are sent through again at a T: RETRY QUARANTINE.
+
+The statement is bound to a T of its own, as a definition that is in force there alone
+(``Item.retry``). At that T
+
+    rows at fault of the input       --> among what the input inserted: the body takes them
+    rows of an output (constraints)  --> among what the body proposes: its constraints look again
+    all of them                      --> taken out of the quarantine
+
+R1: which rows these are depends on nothing but the quarantine before T and the statement, so the
+    outcome at T is definite, and a T that was cut off is completed by whoever comes next.
+R2: they leave the quarantine in the commits that write T, so each is in one place, once. One that
+    is refused again comes back there, with this T.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from pyspark.sql import DataFrame, functions as F
+
+from ctsql.catalog import schemas
+from ctsql.catalog.errors import StatementError
+from ctsql.catalog.items import Item
+from ctsql.catalog.names import backtick, backtick_all, quote
+from ctsql.catalog.reserved_columns import RETRIED
+from ctsql.catalog.schemas import Column, quote_text
+from ctsql.catalog.spans import Source
+from ctsql.planner import nodes as lp
+from ctsql.planner.lowering import AS_JSON, Context, OutputState, View, mark_broken, union_all
+from ctsql.planner.syntax import ast as st, parse
+from ctsql.runtime.delta.change_feed import InputChange
+from ctsql.runtime.rows.row_set import persisted, row_set
+from ctsql.runtime.spark.analyzer import EmptySources
+from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.warehouse.query_engine import Proposed
+from ctsql.runtime.warehouse.sources import StoredSources
+from ctsql.runtime.warehouse.warehouse import Warehouse
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Rows of a quarantine that have the same columns.
+
+    Attributes:
+        object_id: of the output that they are for, or of the input by which the body reads them.
+        name: what they may be called in the statement. which: the condition that picks them.
+    """
+
+    object_id: str
+    name: str
+    columns: tuple[Column, ...]
+    which: str
+    is_input: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """What a T sends through again.
+
+    Attributes:
+        victims: the rows as the quarantine holds them, with their places.
+        groups: the mended rows of each group.
+    """
+
+    victims: DataFrame
+    groups: Sequence[tuple[Group, DataFrame]]
+
+    def among(self, changes: Mapping[str, InputChange]) -> dict[str, InputChange]:
+        """The changes of the inputs with the mended rows among those inserted."""
+        found = dict(changes)
+        for group, rows in self.groups:
+            if group.is_input:
+                change = found[group.object_id]
+                named = backtick_all(change.inserts.columns)
+                added = union_all(change.inserts, rows.select(*named))
+                found[group.object_id] = InputChange(change.nothing, added)
+        return found
+
+    def proposed(
+        self, transaction: lp.Transaction, proposals: Mapping[str, Proposed], context: Context
+    ) -> dict[str, Proposed]:
+        """What the body proposes, with the mended rows of its outputs, marked by constraints."""
+        found = dict(proposals)
+        for group, rows in self.groups:
+            if group.is_input:
+                continue
+            marked = mark_broken(transaction, group.object_id, rows, context)
+            assert marked is not None  # there are rows
+            made = found.get(group.object_id, Proposed(None, None))
+            own = None if made.inserts is None else row_set(made.inserts).frame
+            if own is not None:
+                own = own.select(*backtick_all(marked.columns))
+            found[group.object_id] = replace(made, inserts=union_all(own, marked))
+        return found
+
+
+def groups_of(plan: lp.TaskWrite) -> list[Group]:
+    """The kinds of rows that a task's quarantine may hold, by its definition."""
+    alone = len(plan.written) == 1
+    found = []
+    for output in plan.written:
+        which = "constraint_name IS NOT NULL"
+        if not alone:
+            which += f" AND relation = {quote_text(output.name.qualified())}"
+        found.append(Group(output.object_id, output.name.name, output.columns, which))
+    return found
+
+
+def group_of_input(warehouse: Warehouse, plan: lp.TaskWrite) -> Group | None:
+    """The rows of the one input that were at fault; None where there are several inputs."""
+    inputs = [n for n in plan.inputs if isinstance(n, lp.InsertsInput)]
+    if len(inputs) != 1:
+        return None
+    (node,) = inputs
+    item = warehouse.relations.item(node.object_id)
+    seen: lp.InsertsInput | lp.ViewReference = next(iter(plan.seen), node)
+    if seen.object_id in warehouse.catalog.items:
+        item = warehouse.relations.item(seen.object_id)
+    there = warehouse.relations.columns_now(item)
+    columns = tuple(schemas.get(there, name, span=None) for name in seen.columns)
+    return Group(seen.object_id, seen.name.name, columns, "constraint_name IS NULL", is_input=True)
+
+
+def retried(
+    warehouse: Warehouse,
+    plan: lp.TaskWrite,
+    statement: st.RetryQuarantine,
+    quarantine: Item,
+    version: int | None,
+    at: int,
+    stack: ExitStack,
+) -> Retried | None:
+    """The rows that a statement means, as a version of the quarantine holds them; None for none.
+
+    Those whose columns are not the ones that it names are not meant.
+
+    Args:
+        stack: keeps what Spark holds until the rows are staged.
+
+    Raises:
+        UNKNOWN_COLUMN, AMBIGUOUS_COLUMN and what Spark says of the statement.
+        DATA_ERROR: a value does not fit its column.
+    """
+    outputs = {quarantine.id: (quarantine, version)}
+    stored = StoredSources(warehouse, outputs=outputs).stored(quarantine.id)
+    if stored is None:
+        return None
+    stored = stack.enter_context(persisted(stored))
+    given = group_of_input(warehouse, plan)
+    found, refused, meant = [], None, 0
+    for group in [*groups_of(plan), *([] if given is None else [given])]:
+        there = stored.where(group.which)
+        try:
+            rows = _mended(warehouse, group, statement, there, quarantine, at)
+        except StatementError as problem:
+            if problem.condition != "UNKNOWN_COLUMN":
+                raise
+            refused = refused or problem
+            continue
+        meant += 1
+        rows = stack.enter_context(persisted(rows))
+        if not rows.isEmpty():
+            found.append((group, rows))
+    if not meant and refused is not None:
+        raise refused
+    if not found:
+        return None
+    victims = reduce(DataFrame.unionAll, (rows.drop(RETRIED) for _, rows in found))
+    mended = [(group, rows.select(f"{RETRIED}.*")) for group, rows in found]
+    return Retried(victims, mended)
+
+
+def _mended(
+    warehouse: Warehouse,
+    group: Group,
+    statement: st.RetryQuarantine,
+    there: DataFrame,
+    quarantine: Item,
+    at: int,
+) -> DataFrame:
+    """Rows of the quarantine that the statement means, each with what it becomes in ``RETRIED``."""
+    session = warehouse.gateway.session
+    context = Context(session, EmptySources(session, lambda _: ()), at, clock_at=at)
+    values = {
+        schemas.get(group.columns, a.column, span=a.span).name: a for a in statement.assignments
+    }
+    shape = ", ".join(f"{backtick(c.name)} {c.type}" for c in group.columns)
+    options = ", ".join(
+        quote_text(part) for pair in {**AS_JSON, "mode": "FAILFAST"}.items() for part in pair
+    )
+    alias = quote(group.name)
+    pieces: list[str | lp.Query] = [f"SELECT {quote(quarantine.name.name)}.*, named_struct("]
+    for place, column in enumerate(group.columns):
+        pieces.append(f"{', ' if place else ''}{quote_text(column.name)}, CAST(")
+        given = values.get(column.name)
+        if given is None:
+            pieces.append(f"{alias}.{backtick(column.name)}")
+        elif given.value is None:
+            pieces.append("NULL")
+        else:
+            pieces += ["(", lp.Query(sql=given.value, relations=(), columns=()), ")"]
+        pieces.append(f" AS {schemas.plain_type(column.type)})")
+    names = ", ".join(backtick_all([c.name for c in group.columns]))
+    pieces.append(
+        f") AS {RETRIED} FROM {{rows}} AS {quote(quarantine.name.name)} LATERAL VIEW inline(array("
+        f"from_json(row_json, {quote_text(shape)}, map({options})))) {alias} AS {names}"
+    )
+    if statement.where is not None:
+        pieces += [" WHERE (", lp.Query(sql=statement.where, relations=(), columns=()), ")"]
+    with translate_spark_errors():
+        return View(OutputState(None), context).run(pieces, {"rows": there})
+
+
+def retry_statement(text: str) -> st.RetryQuarantine:
+    """The statement that a definition keeps."""
+    made = parse(Source(text, "RETRY QUARANTINE").whole())
+    assert isinstance(made, st.RetryQuarantine)  # as it was written
+    return made
+
+
+def count_rows(found: Retried | None) -> int:
+    """How many rows are sent through again."""
+    return 0 if found is None else sum(_counts(rows for _, rows in found.groups))
+
+
+def _counts(frames: Iterable[DataFrame]) -> Iterable[int]:
+    return (int(frame.select(F.count("*")).first()[0]) for frame in frames)  # type: ignore[index]

@@ -1,0 +1,41 @@
+"""How many rows of a view's query break its constraints, whatever becomes of them."""
+
+from pyspark.sql import functions as F
+
+from ctsql.catalog.items import Item
+from ctsql.planner.binding import Binder
+from ctsql.planner.binding.definitions import definition_of
+from ctsql.planner.lowering import Context, kept_text, lower_query
+from ctsql.planner.rules import transform
+from ctsql.planner.syntax import ast as st
+from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.warehouse.sources import StoredSources
+from ctsql.runtime.warehouse.warehouse import Warehouse
+
+
+def count_broken(warehouse: Warehouse, item: Item) -> tuple[dict[str, int], int] | None:
+    """By constraint, and as of which T; None for a view that was not written yet.
+
+    Raises:
+        DATA_ERROR: the query cannot be computed on the data.
+    """
+    made = definition_of(item)
+    assert isinstance(made, st.CreateMaterializedView)  # the definition of such a view
+    upper = warehouse.relations.output(item).upper
+    at = warehouse.schedules.shown_at(item, min(upper - 1, warehouse.timeline.now))
+    if at is None or upper <= item.created:
+        return None
+    binder = Binder(warehouse.catalog, item.search_schema, None, reads=item.reads)
+    query = transform(binder.query(made.query))
+    view = warehouse.relations.bound(item).view
+    names = [f"n{i}" for i in range(len(view.constraints))]
+    with translate_spark_errors():
+        context = Context(warehouse.gateway.session, StoredSources(warehouse), at, clock_at=at)
+        rows = lower_query(query, context).toDF(*(c.name for c in view.columns))
+        sums = (
+            F.expr(f"count_if(NOT {kept_text(c)})").alias(name)
+            for c, name in zip(view.constraints, names, strict=True)
+        )
+        counted = rows.agg(*sums).first()
+    assert counted is not None  # an aggregate without groups gives one row
+    return dict(zip((c.name for c in view.constraints), counted, strict=True)), at
