@@ -198,7 +198,7 @@ def _block(outcome: Outcome) -> Iterator[str]:
     if output.costs is not None:
         yield f"    in memory: {_cost(output.costs)}"
     if output.before is not None:
-        yield f"    as stored: {_cost(output.before)}"
+        yield f"    at present: {_cost(output.before)}"
 
 
 def _compared(outcome: Outcome) -> str:

@@ -361,17 +361,15 @@ class _Rehearsing:
         for number, output in enumerate(written_by(trial.catalog, trial.catalog.items[item.id])):
             found = self._told(output, parts=self.parts.get(item.id, ()))
             if number == 0:
-                found = replace(
-                    found,
-                    problems=problems,
-                    costs=_costs(trial, item, after, last),
-                    before=self._costs_before(item, after, last),
-                )
+                costs = _costs(trial, item, after, last)
+                found = replace(found, problems=problems, costs=costs)
             if waits:
                 found = replace(found, note=f"it waits for {', '.join(waits)}")
             elif not (problems and (item.is_task or problems[-1].time == last)):
                 rows = trial.versions.contents_as_now(output, last)
                 found = self._compared(replace(found, rows=rows), output, last)
+            if number == 0:  # now that it is brought up by the present definitions, too
+                found = replace(found, before=self._costs_before(item, after, last))
             yield found
 
     def _costs_before(self, item: Item, after: int, last: int) -> Costs | None:
