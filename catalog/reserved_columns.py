@@ -37,6 +37,8 @@ BROKEN = "__ct_broken"
 """Which constraints a row breaks: bit i of a number for the i-th of its output."""
 RETRIED = "__ct_retried"
 """What a row of a quarantine becomes that is sent through again."""
+UNIQUE_ = "__ct_unique_"
+"""Whether a row's key is that of no other row, for each UNIQUE by its number."""
 WIDE = "__ct_wide"
 """Whether the row is too large for the driver."""
 

@@ -128,9 +128,14 @@ class Words:
 
 def _constraints(*lists: Iterable[st.ConstraintDef]) -> object:
     return [
-        [(fold(c.name), [fold(n) for n in c.columns], _text(c.predicate), c.action) for c in found]
+        [(fold(c.name), c.action, _text(c.predicate), c.unique, *_key(c)) for c in found]
         for found in lists
     ]
+
+
+def _key(made: st.ConstraintDef) -> tuple[object, ...]:
+    refers = made.references and [fold(part) for part in made.references.parts]
+    return [fold(n) for n in made.columns], refers, [fold(n) for n in made.keys]
 
 
 def _text(text: st.SqlText | None) -> list[str]:

@@ -236,6 +236,8 @@ def _relations(statement: Defining) -> Iterator[st.RelationRef]:
             yield from (made.ref for made in statement.inputs)
             texts = [made.rows for made in statement.inputs if made.rows is not None]
             texts += [text for part in statement.body for text in st.texts_of(part)]
+            lists = (statement.constraints, *(o.constraints for o in statement.outputs))
+            yield from (c.references for made in lists for c in made if c.references is not None)
             called = {fold(made.alias) for made in statement.inputs if made.alias}
             for ref in (ref for text in texts for ref in text.relations):
                 if len(ref.parts) > 1 or fold(ref.parts[0]) not in called:

@@ -20,7 +20,6 @@ from ctsql.planner.syntax.ast import (
     OnViolation,
     RelationRef,
     SqlText,
-    rule_text,
 )
 
 
@@ -203,25 +202,26 @@ class Constraint:
     """What every row proposed for an output must keep, and what becomes of one that breaks it.
 
     A row breaks a CHECK when ``predicate`` is false for it, not when it is NULL; NOT NULL has none,
-    and is broken by a NULL in any of ``not_null``. ``of`` is the output's name where there are
-    several.
+    and is broken by a NULL in any of ``not_null``. The others are about a ``key``: UNIQUE, where
+    another row has it, and REFERENCES, where no row of ``references`` has it in its columns
+    ``keys``. ``rule`` is all that as SQL. ``of`` is the output's name where there are several.
     """
 
     object_id: str
     name: str
     action: OnViolation
+    rule: str
     predicate: Query | None = None
     not_null: tuple[str, ...] = ()
+    key: tuple[str, ...] = ()
+    references: "Node | None" = None
+    keys: tuple[str, ...] = ()
     of: Name | None = None
 
     def __post_init__(self) -> None:
-        if (self.predicate is None) == (not self.not_null):
-            raise ValueError("a constraint is a CHECK or NOT NULL")
-
-    @property
-    def rule(self) -> str:
-        """What it asks for, as SQL."""
-        return rule_text(None if self.predicate is None else self.predicate.sql, self.not_null)
+        kinds = (self.predicate is not None, bool(self.not_null), bool(self.key))
+        if sum(kinds) != 1 or (self.references is not None and not self.key):
+            raise ValueError("a constraint is a CHECK, NOT NULL, UNIQUE or REFERENCES")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,6 +237,11 @@ class Transaction:
     iterations: int = 1
     fixpoint: bool = False
     constraints: tuple[Constraint, ...] = ()
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether a row may break a constraint by what other rows are there."""
+        return any(c.key for c in self.constraints)
 
     def constraints_of(self, object_id: str) -> tuple[Constraint, ...]:
         """Those of one output, in the order of their definition."""
@@ -339,8 +344,9 @@ class ViewWrite:
 
     @property
     def failing(self) -> tuple[Constraint, ...]:
-        """The constraints that make the contents an error."""
-        return tuple(c for c in self.constraints if c.action is OnViolation.FAIL)
+        """The constraints that make the contents an error; ``desired`` itself fails for keys."""
+        found = (c for c in self.constraints if c.action is OnViolation.FAIL)
+        return tuple(c for c in found if not c.key)
 
 
 Node = (

@@ -48,6 +48,7 @@ def is_row_local(plan: TaskWrite) -> bool:
     return (
         why_not_apart(plan, ignoring=_SEEN) is None
         and not plan.outputs
+        and not plan.transaction.has_keys
         and all(_may_carry(tokenise(q.sql.span)) for q in carrying)
     )
 

@@ -22,7 +22,7 @@ from ctsql.planner.binding.checks import (
     refuse_nondeterministic,
     refuse_schema_call,
 )
-from ctsql.planner.binding.constraints import bind_constraint, without_broken
+from ctsql.planner.binding.constraints import bind_constraint, check_key, without_broken
 from ctsql.planner.binding.definitions import definition_of, is_no_definition, reading_definition
 from ctsql.planner.row_local import takes_rows_one_by_one
 from ctsql.planner.rules import transform
@@ -296,7 +296,8 @@ class Binder:
             for made in statement.constraints
         )
         if self.analyst is not None:
-            for made in constraints:
+            for typed, made in zip(statement.constraints, constraints, strict=True):
+                check_key(typed, [c for c in columns if c.name in made.key])
                 refuse_nondeterministic(made, "materialized view", self.analyst.is_deterministic)
         query = replace(query, sql=without_broken(statement, [c.name for c in columns]))
         stored = lp.Get(

@@ -1,17 +1,19 @@
 """Binding of constraints, and the query of a view whose constraints leave rows out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ctsql.catalog import schemas
+from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.catalog.names import backtick, quote
-from ctsql.catalog.reserved_columns import PROPOSED
-from ctsql.catalog.schemas import quote_text
+from ctsql.catalog.names import backtick
+from ctsql.catalog.reserved_columns import PROPOSED, UNIQUE_
+from ctsql.catalog.schemas import Column, quote_text
 from ctsql.catalog.spans import Span
 from ctsql.planner import nodes as lp
 from ctsql.planner.binding.analyst import Analyst
 from ctsql.planner.syntax import ast as st, splice
+from ctsql.planner.syntax.tokens.tokenizer import word_set
 
 QUARANTINE_REASON = ("constraint_name", "reason")
 """Columns of a view's quarantine behind those of the view."""
@@ -21,15 +23,18 @@ def bind_constraint(made: st.ConstraintDef, own: Item, analyst: Analyst | None) 
     """Bind a constraint of an output's rows; raises UNKNOWN_COLUMN, and what Spark says."""
     known = f'"{own.name}" has the columns'
     predicate = made.predicate
+    columns = tuple(
+        schemas.get(own.columns, name, span=made.span, known=known).name for name in made.columns
+    )
+    is_key = made.unique or made.references is not None
     constraint = lp.Constraint(
         object_id=own.id,
         name=made.name,
         action=made.action,
         predicate=None if predicate is None else lp.Query(sql=predicate, relations=(), columns=()),
-        not_null=tuple(
-            schemas.get(own.columns, name, span=made.span, known=known).name
-            for name in made.columns
-        ),
+        rule=made.rule,
+        not_null=() if is_key else columns,
+        key=columns if is_key else (),
         of=own.name if own.kind is ObjectKind.TASK_OUTPUT else None,
     )
     if analyst is not None and constraint.predicate is not None:
@@ -40,21 +45,59 @@ def bind_constraint(made: st.ConstraintDef, own: Item, analyst: Analyst | None) 
     return constraint
 
 
+_COMPARED = word_set("""
+    TINYINT BYTE SMALLINT SHORT INT INTEGER BIGINT LONG DECIMAL DEC NUMERIC STRING VARCHAR CHAR
+    CHARACTER BOOLEAN BINARY DATE TIMESTAMP TIMESTAMP_NTZ TIMESTAMP_LTZ
+""")
+
+
+def check_key(made: st.ConstraintDef, key: Sequence[Column]) -> None:
+    """Refuse a key of values that may be equal and look different: NOT_SUPPORTED."""
+    for column in key:
+        if _kind(column).upper() not in _COMPARED or "collate" in column.type.lower():
+            raise error(
+                "NOT_SUPPORTED",
+                span=made.span,
+                what=f"a key of type {column.type.upper()}",
+                why="Values of it may be equal without being the same.",
+                hint="Take columns of whole numbers, DECIMAL, texts, dates or times.",
+            )
+
+
+def _kind(column: Column) -> str:
+    return column.type.lower().split("(")[0].split("<")[0].split()[0]
+
+
 def without_broken(view: st.CreateMaterializedView, columns: Sequence[str]) -> st.SqlText:
     """The query of a view of some columns, without the rows that a constraint leaves out. Pure."""
-    left_out = (st.OnViolation.DROP, st.OnViolation.QUARANTINE)
-    kept = " AND ".join(_kept(c) for c in view.constraints if c.action in left_out)
-    if not kept:
+    left_out, failing = _conditions(view, *_LEFT_OUT), _conditions(view, st.OnViolation.FAIL)
+    unique = [
+        (c, kept)
+        for c, kept in zip(view.constraints, kept_texts(view), strict=True)
+        if c.unique and c.action is st.OnViolation.FAIL
+    ]
+    if not left_out and not unique:
         return view.query
-    failing = _failing(view)
-    if failing:
+    kept = left_out or "TRUE"
+    if left_out and failing:
         kept = f"({kept}) OR NOT ({failing})"  # such a row is no row to be left out, but an error
-    query = view.query
-    start, stop = query.span.start, query.span.stop
-    before = st.Edit(span=Span(query.span.source, start, start), text="SELECT * FROM (")
-    end = f"\n) AS {_proposed(columns)} WHERE {kept}"
-    after = st.Edit(span=Span(query.span.source, stop, stop), text=end)
-    return replace(query, edits=(before, *query.edits, after))
+    for made, holds in unique:
+        said = quote_text(f'constraint "{made.name}" is broken: {made.rule} does not hold for ')
+        row = f"to_json(named_struct({_pairs(columns)}))"
+        failure = f"CAST(raise_error(concat({said}, {row})) AS BOOLEAN)"
+        kept = f"CASE WHEN NOT {holds} THEN {failure} ELSE {kept} END"
+    before, after = source_texts(view, columns)
+    span = view.query.span
+    head, end = Span(span.source, span.start, span.start), Span(span.source, span.stop, span.stop)
+    listed = ", ".join(map(backtick, columns))
+    return replace(
+        view.query,
+        edits=(
+            st.Edit(span=head, text=f"SELECT {listed} FROM {before}"),
+            *view.query.edits,
+            st.Edit(span=end, text=f"{after} WHERE {kept}"),
+        ),
+    )
 
 
 def quarantine_query(view: st.CreateMaterializedView, columns: Sequence[str]) -> str | None:
@@ -62,43 +105,76 @@ def quarantine_query(view: st.CreateMaterializedView, columns: Sequence[str]) ->
 
     Names in it mean what they mean in the view's query.
     """
-    quarantines = [c for c in view.constraints if c.action is st.OnViolation.QUARANTINE]
-    if not quarantines:
+    kept = _conditions(view, st.OnViolation.QUARANTINE)
+    if not kept:
         return None
-    named = _broken(view.constraints, [c.name for c in view.constraints], ", ")
-    reasons = [f"{c.rule} does not hold" for c in view.constraints]
-    why = _broken(view.constraints, reasons, "; ")
-    kept = " AND ".join(_kept(c) for c in quarantines)
-    failing = _failing(view)
+    named = _broken(view, [c.name for c in view.constraints], ", ")
+    why = _broken(view, [f"{c.rule} does not hold" for c in view.constraints], "; ")
+    failing = _conditions(view, st.OnViolation.FAIL)
     which = f"NOT ({kept})" + (f" AND {failing}" if failing else "")
     name, reason = QUARANTINE_REASON
+    before, after = source_texts(view, columns)
     return (
-        f"SELECT *, {named} AS {name}, {why} AS {reason} FROM (\n"
-        f"{splice(view.query.span, view.query.edits).text}\n"
-        f") AS {_proposed(columns)} WHERE {which}"
+        f"SELECT {', '.join(map(backtick, columns))}, {named} AS {name}, {why} AS {reason} "
+        f"FROM {before}\n{splice(view.query.span, view.query.edits).text}{after} WHERE {which}"
     )
 
 
-def _failing(view: st.CreateMaterializedView) -> str:
-    """The condition that a row breaks no constraint that makes the view an error; or empty."""
-    fails = (c for c in view.constraints if c.action is st.OnViolation.FAIL)
-    return " AND ".join(map(_kept, fails))
+def kept_texts(view: st.CreateMaterializedView) -> list[str]:
+    """For each constraint the condition that a row of :func:`source_texts` keeps it; never NULL."""
+    return [backtick(f"{UNIQUE_}{i}") if c.unique else _kept(c) for i, c in _numbered(view)]
 
 
-def _broken(made: Sequence[st.ConstraintDef], texts: Sequence[str], between: str) -> str:
+def source_texts(view: st.CreateMaterializedView, columns: Sequence[str]) -> tuple[str, str]:
+    """What stands before and behind the query, to make it a relation that conditions can be about.
+
+    It has a column for each UNIQUE, which says whether it holds.
+    """
+    listed = ", ".join(map(backtick, columns))
+    before, after = "(", f"\n) AS {PROPOSED}({listed})"
+    unique = [f"{_alone(c)} AS {backtick(f'{UNIQUE_}{i}')}" for i, c in _numbered(view) if c.unique]
+    if unique:
+        before = f"(SELECT *, {', '.join(unique)} FROM {before}"
+        after += f") AS {PROPOSED}"
+    return before, after
+
+
+_LEFT_OUT = (st.OnViolation.DROP, st.OnViolation.QUARANTINE)
+
+
+def _numbered(view: st.CreateMaterializedView) -> Iterator[tuple[int, st.ConstraintDef]]:
+    return iter(enumerate(view.constraints))
+
+
+def _conditions(view: st.CreateMaterializedView, *actions: st.OnViolation) -> str:
+    """The condition that a row keeps all constraints with some actions; empty where there are none.
+
+    Pure.
+    """
+    kept = zip(view.constraints, kept_texts(view), strict=True)
+    return " AND ".join(text for c, text in kept if c.action in actions)
+
+
+def _broken(view: st.CreateMaterializedView, texts: Sequence[str], between: str) -> str:
     each = ", ".join(
-        f"IF({_kept(c)}, CAST(NULL AS STRING), {quote_text(text)})"
-        for c, text in zip(made, texts, strict=True)
+        f"IF({kept}, CAST(NULL AS STRING), {quote_text(text)})"
+        for kept, text in zip(kept_texts(view), texts, strict=True)
     )
     return f"concat_ws({quote_text(between)}, {each})"
 
 
 def _kept(made: st.ConstraintDef) -> str:
-    """The condition that a row keeps a constraint; never NULL."""
     if made.predicate is None:
         return "(" + " AND ".join(f"{backtick(name)} IS NOT NULL" for name in made.columns) + ")"
     return f"(({splice(made.predicate.span, made.predicate.edits).text}) IS NOT FALSE)"
 
 
-def _proposed(columns: Sequence[str]) -> str:
-    return f"{PROPOSED}({', '.join(map(quote, columns))})"
+def _alone(made: st.ConstraintDef) -> str:
+    """The condition that no other row of the query has the key; one with a NULL is no key."""
+    nulls = " OR ".join(f"{backtick(name)} IS NULL" for name in made.columns)
+    key = ", ".join(map(backtick, made.columns))
+    return f"({nulls} OR count(*) OVER (PARTITION BY {key}) = 1)"
+
+
+def _pairs(columns: Sequence[str]) -> str:
+    return ", ".join(f"{quote_text(c)}, {backtick(c)}" for c in columns)

@@ -12,9 +12,9 @@ from ctsql.catalog.spans import Span
 from ctsql.planner import nodes as lp
 from ctsql.planner.binding.binder import Binder
 from ctsql.planner.binding.checks import refuse_nondeterministic
-from ctsql.planner.binding.constraints import bind_constraint
+from ctsql.planner.binding.constraints import bind_constraint, check_key
 from ctsql.planner.syntax import ast as st
-from ctsql.planner.syntax.tokens.token_reader import not_yet
+from ctsql.planner.syntax.tokens.token_reader import not_supported, not_yet
 
 
 class BodyBinder:
@@ -54,7 +54,23 @@ class BodyBinder:
 
     def bind_constraint(self, made: st.ConstraintDef) -> lp.Constraint:
         """Bind a constraint of the output's rows; raises UNKNOWN_COLUMN, and what Spark says."""
-        return bind_constraint(made, self.own, self.analyst)
+        constraint = bind_constraint(made, self.own, self.analyst)
+        key = [self._column(name, made.span) for name in constraint.key]
+        check_key(made, key)
+        if made.references is None:
+            return constraint
+        ref = replace(made.references, change=st.ChangeKind.CONTENTS)
+        node = self.binder.relation(ref, self.roles)
+        if not isinstance(node, lp.Get) or node.role is lp.Role.SELF:
+            what = "REFERENCES to what is no table of its own"
+            why = "The rows of a plain view, a file or the task itself are not looked up by key."
+            raise not_supported(ref.span, what, why=why, hint="Refer to the table, or keep a view.")
+        item = self.binder.resolve(ref)
+        columns = self.binder.columns_of(item)
+        keys = [
+            schemas.get(columns, name, span=made.span, known="Columns there:") for name in made.keys
+        ]
+        return replace(constraint, references=node, keys=tuple(c.name for c in keys))
 
     def _piece(self, sql: st.SqlText) -> lp.Query:
         """A predicate or a value: a query without columns of its own."""

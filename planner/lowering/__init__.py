@@ -10,7 +10,6 @@ from ctsql.planner.lowering.char_types import (
 from ctsql.planner.lowering.constraints import (
     AS_JSON as AS_JSON,
     ROW_TEXT_MAX as ROW_TEXT_MAX,
-    kept_text as kept_text,
     mark_broken as mark_broken,
     with_refused as with_refused,
 )

@@ -79,4 +79,6 @@ def _kept(constraint: Constraint) -> list[str | Query]:
     """The condition that a row keeps a constraint; never NULL."""
     if constraint.predicate is not None:
         return ["(", constraint.predicate, ") IS NOT FALSE"]
+    if constraint.key:
+        return ["TRUE"]  # other rows say so, once this one is known
     return [" AND ".join(f"{backtick(name)} IS NOT NULL" for name in constraint.not_null)]

@@ -5,7 +5,6 @@ library's printer changes meanings. It stays the user's own text (:class:`SqlTex
 places marked that ctsql replaces: relations, clock calls, and spellings Spark does not know.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -163,8 +162,9 @@ class ConstraintDef:
 
     Attributes:
         name: empty while it is not made up yet.
-        predicate: of a CHECK; of NOT NULL there are the ``columns`` instead.
+        predicate: of a CHECK; of the others there are the ``columns`` instead.
         column: the column in whose definition it stands; None for one of a whole row.
+        unique: it is UNIQUE. references: of a REFERENCES the table, ``keys`` its columns.
     """
 
     name: str
@@ -173,18 +173,20 @@ class ConstraintDef:
     predicate: SqlText | None
     action: OnViolation
     column: str | None = None
+    unique: bool = False
+    references: RelationRef | None = None
+    keys: tuple[str, ...] = ()
 
     @property
     def rule(self) -> str:
         """What it asks for, as SQL on one line."""
-        return rule_text(self.predicate, self.columns)
-
-
-def rule_text(predicate: SqlText | None, columns: Iterable[str]) -> str:
-    """What a CHECK, or where there is no predicate a NOT NULL of columns, asks for."""
-    if predicate is None:
-        return f"NOT NULL ({', '.join(columns)})"
-    return f"CHECK ({' '.join(predicate.span.text.split())})"
+        if self.predicate is not None:
+            return f"CHECK ({' '.join(self.predicate.span.text.split())})"
+        listed = ", ".join(self.columns)
+        if self.references is not None:
+            other = f"{self.references.name_span.text} ({', '.join(self.keys)})"
+            return f"FOREIGN KEY ({listed}) REFERENCES {other}"
+        return f"UNIQUE ({listed})" if self.unique else f"NOT NULL ({listed})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

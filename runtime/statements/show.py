@@ -313,6 +313,8 @@ def current_definition(engine: LogReader, item: Item) -> str:
             for ref, output in zip(outputs, engine.catalog.outputs_of(item), strict=True):
                 meaning[qualify(ref, item.search_schema)] = output
             written = [p.target for p in statement.body]
+            lists = (statement.constraints, *(o.constraints for o in statement.outputs))
+            written += [c.references for made in lists for c in made if c.references is not None]
             targets = [statement.target, *outputs, *(i.ref for i in statement.inputs), *written]
             texts = [text for part in statement.body for text in st.texts_of(part)]
         case st.CreateTable():

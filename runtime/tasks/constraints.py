@@ -35,6 +35,7 @@ from ctsql.planner.syntax.ast import OnViolation
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import AnyRows, LocalRows, SparkRows, persisted, row_set
 from ctsql.runtime.rows.types import fits_arrow
+from ctsql.runtime.tasks.fates import fate, mask_of
 
 ROWS_NAMED_MAX = 3
 
@@ -52,27 +53,6 @@ class Checked:
     kept: AnyRows
     broken: Mapping[str, int] = field(default_factory=dict)
     quarantined: DataFrame | None = None
-
-
-def mask_of(constraints: Sequence[Constraint], *actions: OnViolation) -> int:
-    """The bits of the constraints with some actions."""
-    return sum(1 << i for i, c in enumerate(constraints) if c.action in actions)
-
-
-def fate(mark: int, constraints: Sequence[Constraint]) -> OnViolation | None:
-    """What becomes of a row that breaks the constraints of a mark; None: it is kept. Pure.
-
-    Of several the first that is broken counts, in this order: FAIL, QUARANTINE, DROP, WARN.
-    """
-    for action in (
-        OnViolation.FAIL,
-        OnViolation.QUARANTINE,
-        OnViolation.DROP,
-        OnViolation.WARN,
-    ):
-        if mark & mask_of(constraints, action):
-            return action
-    return None
 
 
 def count_marks(marks: Mapping[int, int], constraints: Sequence[Constraint]) -> dict[str, int]:

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 
 from ctsql.planner.nodes import TaskWrite
 from ctsql.runtime.tasks.constraints import check_rows, quarantine_rows
+from ctsql.runtime.tasks.key_constraints import Surroundings, mark_keys
 from ctsql.runtime.tasks.multi_output import OutputBatches, Part
 from ctsql.runtime.tasks.tallies import (
     COUNTED,
@@ -54,7 +55,11 @@ def stage_proposals(
         for object_id, made in proposals.items():
             constraints = plan.transaction.constraints_of(object_id)
             own = columns[object_id]
-            checked = check_rows(constraints, made.inserts, own, small=small, stack=stack)
+            inserts = made.inserts
+            if any(c.key for c in constraints):
+                around = Surroundings(warehouse, batches.read[object_id], made.victims, at)
+                inserts = mark_keys(constraints, inserts, around, small=small, stack=stack)
+            checked = check_rows(constraints, inserts, own, small=small, stack=stack)
             if checked.quarantined is not None:
                 name = names[object_id].qualified()
                 away.append(quarantine_rows(constraints, checked.quarantined, name, own, at))

@@ -1,11 +1,15 @@
 """How many rows of a view's query break its constraints, whatever becomes of them."""
 
+from dataclasses import replace
+
 from pyspark.sql import functions as F
 
 from ctsql.catalog.items import Item
+from ctsql.catalog.spans import Span
 from ctsql.planner.binding import Binder
+from ctsql.planner.binding.constraints import kept_texts, source_texts
 from ctsql.planner.binding.definitions import definition_of
-from ctsql.planner.lowering import Context, kept_text, lower_query
+from ctsql.planner.lowering import Context, lower_query
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.spark.errors import translate_spark_errors
@@ -25,17 +29,22 @@ def count_broken(warehouse: Warehouse, item: Item) -> tuple[dict[str, int], int]
     at = warehouse.schedules.shown_at(item, min(upper - 1, warehouse.timeline.now))
     if at is None or upper <= item.created:
         return None
-    binder = Binder(warehouse.catalog, item.search_schema, None, reads=item.reads)
-    query = transform(binder.query(made.query))
     view = warehouse.relations.bound(item).view
-    names = [f"n{i}" for i in range(len(view.constraints))]
+    names = [c.name for c in view.columns]
+    before, after = source_texts(made, names)
+    span = made.query.span
+    kept = ", ".join(f"{text} AS n{i}" for i, text in enumerate(kept_texts(made)))
+    head, end = Span(span.source, span.start, span.start), Span(span.source, span.stop, span.stop)
+    edits = (
+        st.Edit(span=head, text=f"SELECT {kept} FROM {before}"),
+        *made.query.edits,
+        st.Edit(span=end, text=after),
+    )
+    binder = Binder(warehouse.catalog, item.search_schema, None, reads=item.reads)
+    query = transform(binder.query(replace(made.query, edits=edits)))
     with translate_spark_errors():
         context = Context(warehouse.gateway.session, StoredSources(warehouse), at, clock_at=at)
-        rows = lower_query(query, context).toDF(*(c.name for c in view.columns))
-        sums = (
-            F.expr(f"count_if(NOT {kept_text(c)})").alias(name)
-            for c, name in zip(view.constraints, names, strict=True)
-        )
-        counted = rows.agg(*sums).first()
+        sums = (F.expr(f"count_if(NOT n{i})") for i in range(len(made.constraints)))
+        counted = lower_query(query, context).agg(*sums).first()
     assert counted is not None  # an aggregate without groups gives one row
-    return dict(zip((c.name for c in view.constraints), counted, strict=True)), at
+    return dict(zip((c.name for c in made.constraints), counted, strict=True)), at

@@ -1,8 +1,10 @@
-"""Reads constraints: CHECK and NOT NULL, with what becomes of a row that breaks one.
+"""Reads constraints, with what becomes of a row that breaks one.
 
     [CONSTRAINT name] CHECK (condition)    [ON VIOLATION FAIL | DROP | WARN | QUARANTINE]
     [CONSTRAINT name] NOT NULL (columns)   [ON VIOLATION ...]
-    column type [CONSTRAINT name] NOT NULL [ON VIOLATION ...]
+    [CONSTRAINT name] UNIQUE (columns)     [ON VIOLATION ...]
+    [CONSTRAINT name] FOREIGN KEY (columns) REFERENCES table [(columns)] [ON VIOLATION ...]
+    column type [CONSTRAINT name] NOT NULL | UNIQUE | REFERENCES table [(column)] [ON VIOLATION ...]
 
 One without a name gets one of its column and kind, so that it can be dropped and counted.
 """
@@ -12,7 +14,7 @@ from dataclasses import replace
 
 from ctsql.catalog.names import fold, quote
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.ast import ConstraintDef, OnViolation
+from ctsql.planner.syntax.ast import ConstraintDef, OnViolation, RelationRef
 from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.token_reader import Cursor, invalid, not_supported, not_yet
 from ctsql.planner.syntax.tokens.tokenizer import span_of
@@ -20,16 +22,18 @@ from ctsql.planner.syntax.tokens.tokenizer import span_of
 CONSTRAINTS_MAX = 60
 """Of one output: which of them a row breaks is kept in the bits of a number."""
 _ACTIONS = tuple(action.value for action in OnViolation)
-_LATER = ("UNIQUE", "PRIMARY", "FOREIGN", "REFERENCES")
+_KINDS = ("CHECK", "NOT", "UNIQUE", "FOREIGN", "REFERENCES", "PRIMARY")
 
 
 def at_constraint(cursor: Cursor, ahead: int = 0) -> bool:
     """Whether a constraint of a whole row comes next in a column list, and no column."""
     word = cursor.upper(ahead)
     if word == "CONSTRAINT":
-        return cursor.upper(ahead + 2) in ("CHECK", "NOT", *_LATER)
+        return cursor.upper(ahead + 2) in _KINDS
     if word == "NOT":
         return cursor.upper(ahead + 1) == "NULL" and cursor.upper(ahead + 2) == "("
+    if word == "FOREIGN":
+        return cursor.upper(ahead + 1) == "KEY"
     return word in ("CHECK", "UNIQUE") and cursor.upper(ahead + 1) == "("
 
 
@@ -44,11 +48,30 @@ def read_constraint(cursor: Cursor, column: str | None = None) -> ConstraintDef:
     start, name = cursor.here, ""
     if cursor.accept("CONSTRAINT"):
         name = cursor.name("the name of the constraint").text
-    if cursor.upper() in _LATER:
-        raise not_yet(cursor.here, f"a {cursor.upper()} constraint")
+    if cursor.at("PRIMARY"):
+        hint = "Write UNIQUE and NOT NULL, each with what becomes of a row that breaks it."
+        raise not_yet(cursor.here, "a PRIMARY KEY constraint", hint)
     columns: tuple[str, ...] = ()
-    predicate = None
-    if cursor.accept("CHECK"):
+    predicate, is_unique = None, False
+    references: RelationRef | None = None
+    keys: tuple[str, ...] = ()
+    if cursor.accept("UNIQUE"):
+        is_unique = True
+        columns = (column,) if column is not None else _names(cursor)
+    elif cursor.at("FOREIGN", "KEY") or cursor.at("REFERENCES"):
+        if cursor.accept("FOREIGN", "KEY"):
+            columns = _names(cursor)
+        elif column is not None:
+            columns = (column,)
+        else:
+            cursor.fail("FOREIGN KEY", hint="Type: FOREIGN KEY (column) REFERENCES table (column)")
+        cursor.expect("REFERENCES")
+        references = cursor.relation("the table that is referred to", aliased=True)
+        keys = _names(cursor) if cursor.at("(") else columns
+        if len(keys) != len(columns):
+            message = f"{len(columns)} column(s) refer to {len(keys)}"
+            raise invalid(references.span, message, hint="Name as many on both sides.")
+    elif cursor.accept("CHECK"):
         inside = cursor.group("a condition")
         if not inside:
             cursor.position -= 1
@@ -69,7 +92,15 @@ def read_constraint(cursor: Cursor, column: str | None = None) -> ConstraintDef:
     stop = cursor.tokens[cursor.position - 1].stop
     span = Span(start.source, start.start, stop)
     return ConstraintDef(
-        name=name, span=span, columns=columns, predicate=predicate, action=action, column=column
+        name=name,
+        span=span,
+        columns=columns,
+        predicate=predicate,
+        action=action,
+        column=column,
+        unique=is_unique,
+        references=references,
+        keys=keys,
     )
 
 
@@ -112,6 +143,8 @@ def with_names(made: Sequence[ConstraintDef]) -> tuple[ConstraintDef, ...]:
 def _free_name(made: ConstraintDef, taken: set[str]) -> str:
     """A name like ``v_check``, ``k_not_null``, ``check``, then ``check_2``."""
     kind = "not_null" if made.columns else "check"
+    if made.unique or made.references is not None:
+        kind = "unique" if made.unique else "references"
     base = "_".join([*(made.columns or ((made.column,) if made.column else ())), kind])
     number, name = 1, base
     while fold(name) in taken:
@@ -122,8 +155,12 @@ def _free_name(made: ConstraintDef, taken: set[str]) -> str:
 
 def constraint_text(made: ConstraintDef) -> str:
     """A constraint as one of a whole row, with its name."""
-    if made.predicate is None:
-        rule = f"NOT NULL ({', '.join(map(quote, made.columns))})"
-    else:
+    listed = ", ".join(map(quote, made.columns))
+    if made.predicate is not None:
         rule = f"CHECK ({made.predicate.span.text})"
+    elif made.references is not None:
+        other = f"{made.references.name_span.text} ({', '.join(map(quote, made.keys))})"
+        rule = f"FOREIGN KEY ({listed}) REFERENCES {other}"
+    else:
+        rule = f"{'UNIQUE' if made.unique else 'NOT NULL'} ({listed})"
     return f"CONSTRAINT {quote(made.name)} {rule} ON VIOLATION {made.action.value}"

@@ -8,7 +8,8 @@ from hypothesis import given, strategies as st
 from ctsql.catalog.errors import CatalogError
 from ctsql.planner.nodes import Constraint
 from ctsql.planner.syntax.ast import OnViolation
-from ctsql.runtime.tasks.constraints import count_marks, fate, mask_of
+from ctsql.runtime.tasks.constraints import count_marks
+from ctsql.runtime.tasks.fates import fate, mask_of
 from ctsql.runtime.tasks.tallies import TALLIES, Tally, add_tallies, tallies_of
 
 FAIL, DROP, WARN, AWAY = (
@@ -18,7 +19,9 @@ FAIL, DROP, WARN, AWAY = (
 
 def _constraints(*actions: OnViolation) -> tuple[Constraint, ...]:
     return tuple(
-        Constraint(object_id="x", name=f"c{i}", action=action, not_null=(f"k{i}",))
+        Constraint(
+            object_id="x", name=f"c{i}", action=action, rule=f"NOT NULL (k{i})", not_null=(f"k{i}",)
+        )
         for i, action in enumerate(actions)
     )
 
@@ -78,7 +81,7 @@ def test_sums_go_on() -> None:
     assert known == {"c0": Tally(one.rule, 2, 10, 2)}
     second = tallies_of({TALLIES: add_tallies(known, (one, two), {"c0": 1, "c1": 4}, 20)})
     assert second == {"c0": Tally(one.rule, 3, 20, 1), "c1": Tally(two.rule, 4, 20, 4)}
-    other = Constraint(object_id="x", name="c0", action=DROP, not_null=("other",))
+    other = Constraint(object_id="x", name="c0", action=DROP, rule="NOT NULL (other)", not_null=("other",))
     third = tallies_of({TALLIES: add_tallies(second, (other,), {"c0": 5}, 30)})
     assert third == {"c0": Tally(other.rule, 5, 30, 5)}
 

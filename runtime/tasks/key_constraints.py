@@ -1,0 +1,259 @@
+"""UNIQUE and REFERENCES of a task's output: which proposed rows break them.
+
+What CHECK and NOT NULL say of a row is told from the row (:mod:`ctsql.planner.lowering
+.constraints`); these two need other rows:
+
+    UNIQUE       the output's stored rows that stay, and the other proposed rows that are kept
+    REFERENCES   the rows of another table as of T
+
+No table of keys is kept beside: the output and the other table are looked into by key, in the files
+whose statistics allow one, as a DELETE by key does. So the cost follows the change.
+
+K1: only rows that no other constraint keeps out are looked at, REFERENCES first, then UNIQUE, each
+    in the order of definition; so a row that is left out takes no key from another.
+K2: of several proposed rows with a key the first by its JSON text keeps it, of equal ones one; a
+    stored row keeps it before all. No order of rows matters, so the outcome is definite.
+K3: a key with a NULL equals no other and refers to nothing.
+K4: few rows are looked up by the driver; else Spark joins. Both mark the same rows.
+"""
+
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Window, functions as F
+
+from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.names import backtick, backtick_all
+from ctsql.catalog.reserved_columns import BROKEN, FILE_COLUMN, KEY_, ROW_COLUMN
+from ctsql.planner.lowering import AS_JSON
+from ctsql.planner.nodes import Constraint, Relation
+from ctsql.planner.syntax.ast import OnViolation
+from ctsql.runtime.delta.key_lookup import Keys, find_with_keys, place_columns
+from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.rows.multiset_local import keys as values_of
+from ctsql.runtime.rows.row_set import AnyRows, LocalRows, RowSet, SparkRows, persisted, row_set
+from ctsql.runtime.rows.types import fits_arrow
+from ctsql.runtime.tasks.fates import fate, mask_of
+from ctsql.runtime.warehouse.sources import StoredSources
+from ctsql.runtime.warehouse.warehouse import Warehouse
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What proposed rows are compared with.
+
+    Attributes:
+        output: with the version that the proposal builds on; None before it had one.
+        victims: its rows that the proposal takes out, with their places. at: the T.
+    """
+
+    warehouse: Warehouse
+    output: tuple[Item, int | None]
+    victims: AnyRows
+    at: int
+
+    def stored_keys(self, made: Constraint) -> DataFrame | None:
+        """The keys of the output's rows that stay, or those that rows may refer to."""
+        if made.references is not None:
+            rows: DataFrame | None = StoredSources(self.warehouse).contents(
+                _referred(made).object_id, self.at
+            )
+        else:
+            item, _ = self.output
+            rows = StoredSources(self.warehouse, outputs={item.id: self.output}).stored(item.id)
+            if rows is not None and self.victims is not None:
+                gone = row_set(self.victims).frame.select(FILE_COLUMN, ROW_COLUMN)
+                rows = rows.join(gone, [FILE_COLUMN, ROW_COLUMN], "left_anti")
+        return None if rows is None else place_columns(rows, _looked_in(made)).distinct()
+
+    def find_few(self, made: Constraint, few: LocalRows) -> LocalRows | Declined | None:
+        """The rows that have one of the keys, of those that stay or may be referred to."""
+        if made.references is None:
+            item, version = self.output
+        else:
+            item = self.warehouse.relations.item(_referred(made).object_id)
+            if item.kind is ObjectKind.MATERIALIZED_VIEW:
+                return Declined("what a view holds as of T may have to be computed")
+            stored = self.warehouse.versions.find_storage(item, self.at)
+            if stored.shared is not None:
+                return Declined("a commit holds more than T")
+            version = stored.version
+        if version is None:
+            return None
+        table = self.warehouse.relations.table(item)
+        found = find_with_keys(table, version, _looked_in(made), Keys(few, made.key))
+        if found is None or isinstance(found, Declined) or made.references is not None:
+            return found
+        return self._without_victims(found)
+
+    def _without_victims(self, found: LocalRows) -> LocalRows | Declined:
+        if self.victims is None:
+            return found
+        gone = row_set(self.victims).collect()
+        if isinstance(gone, Declined):
+            return gone
+        away = set(_places(gone))
+        return found.take([i for i, place in enumerate(_places(found)) if place not in away])
+
+
+def mark_keys(
+    constraints: Sequence[Constraint],
+    proposed: AnyRows,
+    around: Surroundings,
+    *,
+    small: bool,
+    stack: ExitStack,
+) -> AnyRows:
+    """Proposed rows with ``BROKEN`` where UNIQUE and REFERENCES are among what they break.
+
+    Args:
+        small: whether few rows are expected. stack: keeps what Spark holds until rows are staged.
+    """
+    order = sorted(
+        (i for i, c in enumerate(constraints) if c.key), key=lambda i: not constraints[i].references
+    )
+    if proposed is None or not order:
+        return proposed
+    rows = row_set(proposed)
+    if small or rows.is_of_few:
+        held = rows.collect()
+        if not isinstance(held, Declined) and fits_arrow(held.schema):
+            marked = _mark_few(constraints, order, held, around)
+            if not isinstance(marked, Declined):
+                return marked
+    frame = stack.enter_context(persisted(rows.frame))
+    return SparkRows(_mark_many(constraints, order, frame, around))
+
+
+# ---- in the driver
+
+
+def _mark_few(
+    constraints: Sequence[Constraint], order: Sequence[int], held: LocalRows, around: Surroundings
+) -> RowSet | Declined:
+    marks: list[int] = held.arrow.column(BROKEN).to_pylist()
+    for index in order:
+        made = constraints[index]
+        by_key = _by_key(held, made.key, _kept(marks, constraints))
+        if not by_key:
+            continue
+        firsts = held.take([numbers[0] for numbers in by_key.values()])
+        found = around.find_few(made, firsts)
+        if isinstance(found, Declined):
+            return found
+        there = set() if found is None else set(_keys(found, _looked_in(made)))
+        for number in _breaking(made, by_key, there, held):
+            marks[number] |= 1 << index
+    schema, arrow = held.schema, held.arrow
+    place = schema.names.index(BROKEN)
+    return held.with_rows(
+        schema, arrow.set_column(place, arrow.schema.field(place), pa.array(marks, pa.int64()))
+    )
+
+
+def _kept(marks: Sequence[int], constraints: Sequence[Constraint]) -> list[int]:
+    """The numbers of the rows that are written, by what is known of them."""
+    written = (None, OnViolation.WARN)
+    return [i for i, mark in enumerate(marks) if fate(mark, constraints) in written]
+
+
+def _by_key(
+    held: LocalRows, columns: Sequence[str], numbers: Sequence[int]
+) -> Mapping[Hashable, list[int]]:
+    """The numbers of rows by their keys; those with a NULL left out."""
+    taken = held.arrow.select(list(columns)).take(pa.array(numbers, pa.int64()))
+    is_null = reduce(lambda a, b: [x or y for x, y in zip(a, b, strict=True)], (
+        column.is_null().to_pylist() for column in taken.columns
+    ))  # fmt: skip
+    found: dict[Hashable, list[int]] = defaultdict(list)
+    for number, key, no_key in zip(numbers, values_of(taken), is_null, strict=True):
+        if not no_key:
+            found[key].append(number)
+    return found
+
+
+def _keys(rows: LocalRows, columns: Sequence[str]) -> list[Hashable]:
+    return values_of(rows.arrow.select(list(columns)))
+
+
+def _breaking(
+    made: Constraint, by_key: Mapping[Hashable, list[int]], there: set[Hashable], held: LocalRows
+) -> list[int]:
+    """The numbers of the rows that break a constraint, by the keys that are there."""
+    if made.references is not None:
+        return [n for key, numbers in by_key.items() if key not in there for n in numbers]
+    broken = [n for key, numbers in by_key.items() if key in there for n in numbers]
+    rivals = [numbers for key, numbers in by_key.items() if key not in there and len(numbers) > 1]
+    if rivals:
+        asked = [n for numbers in rivals for n in numbers]
+        texts = dict(zip(asked, _texts(held, asked), strict=True))
+        for numbers in rivals:
+            broken += sorted(numbers, key=lambda n: (texts[n], n))[1:]
+    return broken
+
+
+def _texts(held: LocalRows, numbers: Sequence[int]) -> list[bytes]:
+    chosen = held.take(numbers).plain_frame.drop(BROKEN)
+    return [bytes(row[0]) for row in chosen.select(_text(chosen)).collect()]
+
+
+def _text(rows: DataFrame) -> F.Column:  # type: ignore[name-defined]
+    text = F.to_json(F.struct(*backtick_all([c for c in rows.columns if c != BROKEN])), AS_JSON)
+    return F.encode(text, "UTF-8")
+
+
+def _places(rows: LocalRows) -> list[tuple[str, int]]:
+    files, numbers = (rows.arrow.column(c).to_pylist() for c in (FILE_COLUMN, ROW_COLUMN))
+    return list(zip(files, numbers, strict=True))
+
+
+# ---- by Spark
+
+
+def _mark_many(
+    constraints: Sequence[Constraint], order: Sequence[int], rows: DataFrame, around: Surroundings
+) -> DataFrame:
+    columns = rows.columns
+    out = mask_of(constraints, OnViolation.FAIL, OnViolation.QUARANTINE, OnViolation.DROP)
+    for index in order:
+        made = constraints[index]
+        key = [F.col(backtick(c)) for c in made.key]
+        looked_at = (F.col(BROKEN).bitwiseAND(out) == 0) & reduce(
+            and_, (k.isNotNull() for k in key)
+        )
+        there = around.stored_keys(made)
+        is_there = F.lit(False)
+        if there is not None:
+            there = there.withColumn(_THERE, F.lit(True))
+            equal = reduce(and_, (k == F.col(f"{KEY_}{i}") for i, k in enumerate(key)))
+            rows = rows.join(there, equal, "left")
+            is_there = F.col(_THERE).isNotNull()
+        broken = ~is_there
+        if made.references is None:
+            first = Window.partitionBy(looked_at, *key).orderBy(_text(rows.select(*backtick_all(
+                columns
+            ))))  # fmt: skip
+            broken = is_there | (F.row_number().over(first) > 1)
+        bit = F.when(looked_at & broken, F.lit(1 << index)).otherwise(F.lit(0)).cast("bigint")
+        marked = F.col(BROKEN).bitwiseOR(bit).alias(BROKEN)
+        rows = rows.select(*(marked if c == BROKEN else backtick(c) for c in columns))
+    return rows
+
+
+_THERE = f"{KEY_}there"
+
+
+def _looked_in(made: Constraint) -> Sequence[str]:
+    """The columns that hold the keys, of the output or of what is referred to."""
+    return made.key if made.references is None else made.keys
+
+
+def _referred(made: Constraint) -> Relation:
+    node = made.references
+    assert isinstance(node, Relation)  # the rules have run
+    return node
