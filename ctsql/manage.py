@@ -26,6 +26,7 @@ from ctsql.runtime.statements.replacement import Replacement
 from ctsql.runtime.statements.retry_quarantine import QuarantineRetry
 from ctsql.runtime.statements.show import Rows, is_like
 from ctsql.runtime.statements.streaming_tables import StreamingTables
+from ctsql.runtime.statements.table_constraints import TableConstraints
 from ctsql.runtime.statements.verify import Verification
 from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.shown import reads_logs, rows, run_logged, text_rows
@@ -113,6 +114,8 @@ def _run(names: Namespace, statement: st.Statement) -> str:
             return TaskAlteration(names).set_options(statement)
         case st.SetOptions():
             return set_view_options(names, statement)
+        case st.ChangeConstraints(kind=ObjectKind.TABLE):
+            return TableConstraints(names).change(statement)
         case st.ChangeConstraints(kind=ObjectKind.MATERIALIZED_VIEW):
             return change_view_constraints(names, statement)
         case st.ChangeConstraints():

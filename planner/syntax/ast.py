@@ -377,6 +377,7 @@ class CreateTable(Statement):
     ``location`` is set for ``CREATE TABLE t LOCATION 'uri'``, which attaches a table that is there;
     ``feed`` for ``FROM FILES`` and ``FROM KAFKA``, what comes in as it is written. ``columns`` are
     those of the list at ``columns_span``, with its parentheses; ``query`` stands behind AS.
+    ``constraints`` are those of the list, which ``text`` has no more.
     """
 
     target: RelationRef
@@ -389,6 +390,7 @@ class CreateTable(Statement):
     columns: tuple[ColumnDef, ...] = ()
     columns_span: Span | None = None
     query: SqlText | None = None
+    constraints: tuple[ConstraintDef, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

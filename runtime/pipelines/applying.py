@@ -46,6 +46,7 @@ from ctsql.runtime.statements.failed_task import retry_failed
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.statements.output_tables import create_table_text
 from ctsql.runtime.statements.refresh_view import refresh_view
+from ctsql.runtime.statements.table_constraints import add_constraints
 from ctsql.runtime.tasks.progress import failure_of
 from ctsql.runtime.warehouse.replaced_views import is_redefined, table_schema
 from ctsql.runtime.warehouse.table_checks import identified
@@ -159,6 +160,7 @@ class _Application:
         run_on_table(
             engine, statement.text, statement.target, item.location, bound.definition.schema
         )
+        add_constraints(engine, item.location, statement.constraints)
         item = creation.as_stored(item)
         if isinstance(item.feed, KafkaSource):
             check_topic_columns(item.feed, item.columns)

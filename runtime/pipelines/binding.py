@@ -37,6 +37,7 @@ from ctsql.runtime.statements.create_flow import (
 from ctsql.runtime.statements.name_resolution import check_free, drop_text, new_quarantine
 from ctsql.runtime.statements.redefinition import definition_statement
 from ctsql.runtime.statements.refresh_view import check_not_finished
+from ctsql.runtime.statements.table_constraints import says_constraints, stored_constraints
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_clock, check_strict, same_rows
 
@@ -325,6 +326,16 @@ class FolderBinder:
                 what="changing the columns of a table with the folder",
                 why=f'Table "{old.name}" has ({", ".join(c.ddl() for c in there)}).',
                 hint=f"Type: {'; '.join(differs)}",
+            )
+        properties = self.engine.relations.table(old).configuration()
+        if not says_constraints(statement.constraints, properties):
+            told = (f"{name} {rule}" for name, rule in stored_constraints(properties))
+            raise error(
+                "NOT_SUPPORTED",
+                span=statement.columns_span or statement.target.span,
+                what="changing the constraints of a table with the folder",
+                why=f'Table "{old.name}" has ({", ".join(told)}).',
+                hint=f"Type: ALTER TABLE {old.name} ADD CONSTRAINT ..., or DROP CONSTRAINT ...",
             )
         if Part.LAYOUT in parts:
             raise _other_table(

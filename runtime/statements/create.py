@@ -58,6 +58,7 @@ from ctsql.runtime.statements.name_resolution import (
 )
 from ctsql.runtime.statements.output_tables import create_table_text, make_table
 from ctsql.runtime.statements.refresh_view import check_not_finished, refresh_view
+from ctsql.runtime.statements.table_constraints import add_constraints
 from ctsql.runtime.statements.view_texts import quarantine_text
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_clock, check_strict
@@ -149,6 +150,7 @@ class Creation(OnNames):
                     item.location,
                     self.names.search_schema,
                 )
+                add_constraints(self.engine, item.location, statement.constraints)
                 faults.point("catalog_table_made")
                 item = self.as_stored(replace(item, feed=self.feed_of(statement)))
                 for column in item.columns:

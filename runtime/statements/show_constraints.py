@@ -10,8 +10,10 @@ from ctsql.runtime.delta.local_log import NeedsSpark
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.statements.show import Rows
+from ctsql.runtime.statements.table_constraints import stored_constraints
 from ctsql.runtime.tasks.tallies import tallies_of
 from ctsql.runtime.views.broken_rows import count_broken
+from ctsql.runtime.warehouse.table_checks import missing_table
 
 _COLUMNS = [
     "schema", "name", "constraint_name", "rule", "on_violation", "rows", "last_rows", "last_at",
@@ -38,6 +40,9 @@ def _of(engine: LogReader, item: Item) -> Iterator[tuple[object, ...]]:
         yield from _of_task(engine, item)
     if item.kind is ObjectKind.MATERIALIZED_VIEW:
         yield from _of_view(engine, item)
+    if item.kind is ObjectKind.TABLE and missing_table(engine.relations, [item]) is None:
+        for name, rule in stored_constraints(engine.relations.table(item).configuration()):
+            yield (item.name.schema, item.name.name, name, rule, "fail", 0, 0, None)
 
 
 def _of_view(engine: LogReader, view: Item) -> Iterator[tuple[object, ...]]:

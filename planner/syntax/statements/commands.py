@@ -12,11 +12,13 @@ from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.alter_table import read_column_change
 from ctsql.planner.syntax.statements.alters import (
     at_constraint_change,
+    read_alter_constraints,
     read_alter_table,
     read_alter_task,
     read_alter_view,
 )
 from ctsql.planner.syntax.statements.body import read_retry
+from ctsql.planner.syntax.statements.constraints import refuse_for_table
 from ctsql.planner.syntax.statements.copies import read_copy
 from ctsql.planner.syntax.statements.queries import read_instant
 from ctsql.planner.syntax.statements.subscriptions import read_drop_subscription, read_subscribe
@@ -105,6 +107,11 @@ def _alter(cursor: Cursor) -> st.Statement:
         replacement = cursor.relation("the name of the replacement")
         cursor.end()
         return st.ApplyReplacement(span=cursor.span, target=target, replacement=replacement)
+    if kind is ObjectKind.TABLE and at_constraint_change(cursor):
+        made = read_alter_constraints(cursor, target, kind)
+        if made.added is not None:
+            refuse_for_table(made.added)
+        return made
     if kind is ObjectKind.TABLE:
         change = read_column_change(cursor)
         if change is not None:
@@ -138,8 +145,8 @@ def _is_about_columns(cursor: Cursor, kind: ObjectKind) -> bool:
         return True
     if cursor.upper() not in ("ADD", "DROP"):
         return False
-    if kind is ObjectKind.MATERIALIZED_VIEW:
-        return not at_constraint_change(cursor)
+    if kind is ObjectKind.MATERIALIZED_VIEW and at_constraint_change(cursor):
+        return False
     return kind is not ObjectKind.CONTINUAL_TASK or cursor.upper(1) in ("COLUMN", "COLUMNS")
 
 

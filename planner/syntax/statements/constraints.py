@@ -104,6 +104,19 @@ def read_constraint(cursor: Cursor, column: str | None = None) -> ConstraintDef:
     )
 
 
+def refuse_for_table(made: ConstraintDef) -> None:
+    """Raise NOT_SUPPORTED for what the writers of a table do not keep, of which ctsql is one."""
+    hint = "Make a task on the table, whose output keeps it."
+    if made.unique or made.references is not None:
+        what = f"{'UNIQUE' if made.unique else 'REFERENCES'} of a table"
+        why = "Several writers append to a Delta table at once, and none looks at others' rows."
+        raise not_supported(made.span, what, why=why, hint=hint)
+    if made.action is not OnViolation.FAIL:
+        what = f"ON VIOLATION {made.action.value} of a table"
+        why = "Writers of a Delta table refuse a row or write it; they know no other fate."
+        raise not_supported(made.span, what, why=why, hint=hint)
+
+
 def _names(cursor: Cursor) -> tuple[str, ...]:
     listed = cursor.group("columns")
     if not listed:

@@ -6,8 +6,8 @@ from ctsql.catalog.items import KafkaSource
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.body import QUERY_WORDS, read_body
-from ctsql.planner.syntax.statements.columns import read_columns, type_edits
-from ctsql.planner.syntax.statements.constraints import with_names
+from ctsql.planner.syntax.statements.columns import column_text, read_columns, type_edits
+from ctsql.planner.syntax.statements.constraints import refuse_for_table, with_names
 from ctsql.planner.syntax.statements.copies import read_file
 from ctsql.planner.syntax.statements.custom_refresh import read_refresh
 from ctsql.planner.syntax.statements.dialects import read_dynamic_clauses, split_schedule
@@ -188,9 +188,17 @@ def _table(cursor: Cursor) -> st.CreateTable:
     span = cursor.span
     edits: list[st.Edit] = []
     columns: tuple[st.ColumnDef, ...] = ()
+    constraints: tuple[st.ConstraintDef, ...] = ()
     if clauses.columns is not None:
-        columns = read_columns(clauses.columns, clauses.columns_span, typed=True)
+        found: list[st.ConstraintDef] = []
+        columns = read_columns(clauses.columns, clauses.columns_span, typed=True, constraints=found)
+        constraints = with_names(found)
+        for one in constraints:
+            refuse_for_table(one)
         edits = type_edits(clauses.columns)
+        if constraints and clauses.columns_list is not None:
+            listed = ", ".join(map(column_text, columns))
+            edits = [st.Edit(span=clauses.columns_list, text=f"({listed})")]
     query: st.SqlText | None = None
     if cursor.current is not None:
         cursor.accept("AS")
@@ -226,6 +234,7 @@ def _table(cursor: Cursor) -> st.CreateTable:
         columns=columns,
         columns_span=clauses.columns_list,
         query=query,
+        constraints=constraints,
     )
 
 

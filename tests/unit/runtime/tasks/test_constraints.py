@@ -81,7 +81,9 @@ def test_sums_go_on() -> None:
     assert known == {"c0": Tally(one.rule, 2, 10, 2)}
     second = tallies_of({TALLIES: add_tallies(known, (one, two), {"c0": 1, "c1": 4}, 20)})
     assert second == {"c0": Tally(one.rule, 3, 20, 1), "c1": Tally(two.rule, 4, 20, 4)}
-    other = Constraint(object_id="x", name="c0", action=DROP, rule="NOT NULL (other)", not_null=("other",))
+    other = Constraint(
+        object_id="x", name="c0", action=DROP, rule="NOT NULL (other)", not_null=("other",)
+    )
     third = tallies_of({TALLIES: add_tallies(second, (other,), {"c0": 5}, 30)})
     assert third == {"c0": Tally(other.rule, 5, 30, 5)}
 
