@@ -22,7 +22,12 @@ from ctsql.planner.binding import qualify
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.statements.dropped import delete_folders, dropped
 from ctsql.runtime.statements.failed_task import retry_failed, skip_failed
-from ctsql.runtime.statements.name_resolution import OnNames, check_free, check_no_quarantine
+from ctsql.runtime.statements.name_resolution import (
+    OnNames,
+    check_free,
+    check_no_quarantine,
+    quarantine_name,
+)
 from ctsql.runtime.statements.refresh_view import refresh_view
 from ctsql.runtime.tasks.progress import check_not_suspended
 
@@ -151,7 +156,8 @@ class Alteration(OnNames):
                 replace(f, name=name.name) if fold(f.name) == fold(item.name.name) else f
                 for f in current.items[item.id].flows
             )
-            return current.with_item(replace(current.items[item.id], name=name, flows=flows))
+            made = current.with_item(replace(current.items[item.id], name=name, flows=flows))
+            return _with_quarantine_renamed(made, current.items[item.id])
 
         self.names.check_schema(name.schema, new.span)
         self.engine.catalog_store.change(rename)
@@ -214,6 +220,15 @@ class Alteration(OnNames):
         item = self.names.of_kind(statement.target, ObjectKind.MATERIALIZED_VIEW, only=only)
         refresh_view(self.engine, item, full=statement.full)
         return "REFRESH MATERIALIZED VIEW"
+
+
+def _with_quarantine_renamed(made: Catalog, before: Item) -> Catalog:
+    """The catalog in which an object has another name, with the name of its quarantine alike."""
+    quarantine = made.items.get(before.quarantine or "")
+    name = quarantine_name(made.items[before.id])
+    if quarantine is None or quarantine.name != quarantine_name(before) or made.find(name):
+        return made
+    return made.with_item(replace(quarantine, name=name))
 
 
 def _without(

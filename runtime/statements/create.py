@@ -391,7 +391,7 @@ class Creation(OnNames):
                 columns=bound.columns,
                 comment=statement.comment,
                 created=max(now.created, created),
-                quarantine=None if away is None else away.id,
+                quarantine=None if away is None else now.quarantine or away.id,
                 flow=self.flow,
             )
             self.check_replacement(current, now, item, statement.target.span)
@@ -403,24 +403,40 @@ class Creation(OnNames):
             self.engine.catalog_store.change(replace_view)
         self.engine.refresh_catalog()
         refresh_view(self.engine, old, full=True, replaced=True)
-        if away is not None:
-            refresh_view(self.engine, away, full=True, replaced=True)
-        elif before is not None:
-            delete_folders(self.engine, [before])
+        self._end_replacement(old, before, away)
         return "CREATE MATERIALIZED VIEW"
+
+    def _end_replacement(self, view: Item, before: Item | None, away: Item | None) -> None:
+        """Bring the quarantine up, and delete what is one no more, or never became one.
+
+        Args:
+            before: the quarantine that the view had. away: the one that was to be.
+        """
+        now = self.engine.catalog.items.get(self.engine.catalog.items[view.id].quarantine or "")
+        if now is not None:
+            refresh_view(self.engine, now, full=True, replaced=True)
+        gone = {
+            i.id: i for i in (before, away) if i is not None and (now is None or i.id != now.id)
+        }
+        delete_folders(self.engine, [*gone.values()])
 
     def _replace_quarantine(
         self, current: Catalog, view: Item, away: Item | None, span: Span
     ) -> Catalog:
         """The catalog with another quarantine of a view, or with none.
 
-        Raises DEPENDENT_OBJECTS, COLUMNS_IN_USE where somebody reads the one that is there.
+        Raises:
+            DEPENDENT_OBJECTS, COLUMNS_IN_USE: somebody reads the one that is there.
+            UNKNOWN_RELATION: another process has dropped it.
         """
         there = current.items.get(view.quarantine or "")
+        if there is None and away is not None:
+            if self.engine.catalog.items.get(away.id) is not None:
+                raise was_dropped(away.name, "meanwhile", away.kind.value)
+            check_free(current, away.name, span, quiet=False)
+            return current.with_item(away)
         if there is None:
-            if away is not None:
-                check_free(current, away.name, span, quiet=False)
-            return current if away is None else current.with_item(away)
+            return current
         if away is None:
             readers = [str(i.name) for i in current.readers(there.id)]
             readers += [f"subscription '{s.name}'" for s in current.subscribers(there.id)]
@@ -434,9 +450,17 @@ class Creation(OnNames):
                     dependants=f"It is read by {', '.join(readers)}.",
                 )
             return current.without([there.id])
-        self.check_replacement(current, there, away, span)
-        item = replace(away, id=there.id, name=there.name, created=max(there.created, away.created))
-        return current.with_item(replace(item, revision=there.revision + 1))
+        item = replace(
+            there,
+            definition=away.definition,
+            search_schema=away.search_schema,
+            columns=away.columns,
+            reads=away.reads,
+            created=max(there.created, away.created),
+            revision=there.revision + 1,
+        )
+        self.check_replacement(current, there, item, span)
+        return current.with_item(item)
 
     def _still_there(self, current: Catalog, old: Item, bound: Bound) -> Item:
         """The object in the newest catalog.
