@@ -15,9 +15,10 @@ from dataclasses import replace
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item, was_dropped
 from ctsql.catalog.names import backtick, did_you_mean, fold
-from ctsql.catalog.spans import Span
+from ctsql.catalog.spans import Source, Span
 from ctsql.planner.syntax import ast as st, splice
 from ctsql.planner.syntax.statements.constraints import with_names
+from ctsql.planner.syntax.tokens.tokenizer import tokenise, words_of
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.spark.errors import translate_spark_errors
@@ -46,14 +47,39 @@ def stored_constraints(configuration: Mapping[str, str]) -> Iterator[tuple[str, 
     for key, text in sorted(configuration.items()):
         if key.startswith(_PROPERTY):
             ours = _OURS.fullmatch(text)
-            yield key.removeprefix(_PROPERTY), f"CHECK ({text if ours is None else ours[1]})"
+            yield (
+                key.removeprefix(_PROPERTY),
+                f"CHECK ({_plain(text if ours is None else ours[1])})",
+            )
+
+
+def _plain(text: str) -> str:
+    """A condition as people write it: Delta keeps its words with a blank between any two.
+
+    >>> _plain("f ( a , 'x ) y' ) > 0")
+    "f(a, 'x ) y') > 0"
+    """
+    words = [token.span.text for token in tokenise(Source(text, "constraint").whole())]
+    made = ""
+    for before, word in zip(["(", *words], words, strict=False):
+        is_call = word == "(" and before.isidentifier() and before.upper() not in _BEFORE
+        apart = before not in ("(", ".") and word not in (")", ",", ".") and not is_call
+        made += f" {word}" if apart else word
+    return made
+
+
+_BEFORE = ("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "WHEN", "THEN", "ELSE", "CASE")
 
 
 def says_constraints(made: Sequence[st.ConstraintDef], configuration: Mapping[str, str]) -> bool:
     """Whether constraints are all that a table has, or none are said. Pure."""
-    wanted = {f"{_PROPERTY}{fold(c.name)}": check_text(c) for c in made}
-    there = {fold(k): v for k, v in configuration.items() if k.startswith(_PROPERTY)}
+    wanted = {f"{_PROPERTY}{fold(c.name)}": _words(check_text(c)) for c in made}
+    there = {fold(k): _words(v) for k, v in configuration.items() if k.startswith(_PROPERTY)}
     return not wanted or wanted == there
+
+
+def _words(text: str) -> list[str]:
+    return words_of(Source(text, "constraint").whole())
 
 
 def add_constraints(engine: Engine, location: str, made: Iterable[st.ConstraintDef]) -> None:
