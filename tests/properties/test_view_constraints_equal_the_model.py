@@ -123,3 +123,34 @@ def test_histories_equal_the_model(seed: int, policy: str, con: Connection) -> N
             history.append(_write(con, chance, held))
         for view, (_, model) in VIEWS.items():
             _compare(con, view, model(held["feed"], held["side"]), f"{view} after {history}")
+
+
+@pytest.mark.parametrize("policy", ["incremental", "full"])
+def test_unique_equals_the_model(policy: str, con: Connection) -> None:
+    """All rows that share a key are set aside, or make another view an error, while they do."""
+    chance = random.Random(policy)
+    held: dict[str, Counter[Row]] = {"feed": Counter(), "side": Counter()}
+    history: list[str] = []
+    for name in held:
+        con.execute(f"CREATE TABLE {name} (k INT, v INT)")
+    options, query = f"WITH (REFRESH POLICY = {policy})", "SELECT k, v FROM feed WHERE v <> 5"
+    con.execute(
+        f"CREATE MATERIALIZED VIEW one (k UNIQUE ON VIOLATION QUARANTINE, v) {options} AS {query}"
+    )
+    con.execute(f"CREATE MATERIALIZED VIEW strict_one (UNIQUE (k)) {options} AS {query}")
+    for _ in range(6):
+        history.append(_write(con, chance, held))
+        rows = [r for r in held["feed"].elements() if r[1] not in (None, 5)]
+        keys = Counter(k for k, _ in rows if k is not None)
+        kept = [r for r in rows if r[0] is None or keys[r[0]] == 1]
+        away = [r for r in rows if r[0] is not None and keys[r[0]] > 1]
+        at = f"after {history}"
+        assert_rows(con.execute("SELECT * FROM one").fetchall(), kept, at)
+        assert_rows(con.execute("SELECT k, v FROM one_quarantine").fetchall(), away, at)
+        shown = con.execute("SHOW CONSTRAINTS FOR one").fetchall()
+        assert [int(r[5]) for r in shown] == [len(away)], at
+        if away:
+            with pytest.raises(CtsqlError, match="VIEW_FAILED"):
+                con.execute("SELECT * FROM strict_one")
+        else:
+            assert_rows(con.execute("SELECT * FROM strict_one").fetchall(), kept, at)
