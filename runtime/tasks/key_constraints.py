@@ -25,7 +25,7 @@ from functools import reduce
 from operator import and_
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Window, functions as F
+from pyspark.sql import Column as SparkColumn, DataFrame, Window, functions as F
 
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick, backtick_all
@@ -67,7 +67,8 @@ class Surroundings:
             item, _ = self.output
             rows = StoredSources(self.warehouse, outputs={item.id: self.output}).stored(item.id)
             if rows is not None and self.victims is not None:
-                gone = row_set(self.victims).frame.select(FILE_COLUMN, ROW_COLUMN)
+                rows = rows.withColumn(FILE_COLUMN, _file_name())
+                gone = row_set(self.victims).frame.select(_file_name(), ROW_COLUMN)
                 rows = rows.join(gone, [FILE_COLUMN, ROW_COLUMN], "left_anti")
         return None if rows is None else place_columns(rows, _looked_in(made)).distinct()
 
@@ -202,14 +203,20 @@ def _texts(held: LocalRows, numbers: Sequence[int]) -> list[bytes]:
     return [bytes(row[0]) for row in chosen.select(_text(chosen)).collect()]
 
 
-def _text(rows: DataFrame) -> F.Column:  # type: ignore[name-defined]
+def _text(rows: DataFrame) -> SparkColumn:
     text = F.to_json(F.struct(*backtick_all([c for c in rows.columns if c != BROKEN])), AS_JSON)
     return F.encode(text, "UTF-8")
 
 
+def _file_name() -> SparkColumn:
+    """Spark and the driver spell a file's path differently; its name is that of no other file."""
+    return F.substring_index(FILE_COLUMN, "/", -1).alias(FILE_COLUMN)
+
+
 def _places(rows: LocalRows) -> list[tuple[str, int]]:
     files, numbers = (rows.arrow.column(c).to_pylist() for c in (FILE_COLUMN, ROW_COLUMN))
-    return list(zip(files, numbers, strict=True))
+    names = (file.rpartition("/")[2] for file in files)
+    return list(zip(names, numbers, strict=True))
 
 
 # ---- by Spark
