@@ -4,11 +4,14 @@ import pytest
 
 from ctsql.catalog.errors import Error
 from ctsql.catalog.spans import Source
-from ctsql.planner.syntax import parse
+from ctsql.planner.binding.constraints import without_broken
+from ctsql.planner.syntax import parse, splice
 from ctsql.planner.syntax.ast import (
     ChangeConstraints,
     CreateContinualTask,
+    CreateMaterializedView,
     OnViolation,
+    RetryQuarantine,
     ShowConstraints,
     Statement,
 )
@@ -110,3 +113,51 @@ def test_statements() -> None:
     every = _parse("SHOW CONSTRAINTS")
     assert isinstance(every, ShowConstraints)
     assert every.target is None
+
+
+def test_rows_are_retried() -> None:
+    """RETRY QUARANTINE has assignments and a condition, both of which may be left out."""
+    made = _parse("RETRY QUARANTINE s.x SET v = v + 1, w = DEFAULT WHERE k = 2 AND t > 0")
+    assert isinstance(made, RetryQuarantine)
+    assert made.target.parts == ("s", "x")
+    assert [(a.column, a.value and a.value.span.text) for a in made.assignments] == [
+        ("v", "v + 1"),
+        ("w", None),
+    ]
+    assert made.where is not None
+    assert made.where.span.text == "k = 2 AND t > 0"
+    plain = _parse("RETRY QUARANTINE x")
+    assert isinstance(plain, RetryQuarantine)
+    assert (plain.assignments, plain.where) == ((), None)
+
+
+@pytest.mark.parametrize(
+    ("listed", "wanted"),
+    [
+        ("k, v", "SELECT k, v FROM t"),
+        ("k, v CHECK (v > 0)", "SELECT k, v FROM t"),
+        ("k, v CHECK (v > 0) ON VIOLATION WARN", "SELECT k, v FROM t"),
+        (
+            "k NOT NULL ON VIOLATION DROP, v CHECK (v > 0) ON VIOLATION QUARANTINE",
+            "SELECT `k`, `v` FROM (SELECT k, v FROM t\n) AS __ct_proposed(`k`, `v`)"
+            " WHERE (`k` IS NOT NULL) AND ((v > 0) IS NOT FALSE)",
+        ),
+        (
+            "k NOT NULL, v CHECK (v > 0) ON VIOLATION DROP",
+            "SELECT `k`, `v` FROM (SELECT k, v FROM t\n) AS __ct_proposed(`k`, `v`)"
+            " WHERE (((v > 0) IS NOT FALSE)) OR NOT ((`k` IS NOT NULL))",
+        ),
+        (
+            "k UNIQUE ON VIOLATION DROP, v",
+            "SELECT `k`, `v` FROM (SELECT *, (`k` IS NULL OR count(*) OVER (PARTITION BY `k`) = 1)"
+            " AS `__ct_unique_0` FROM (SELECT k, v FROM t\n) AS __ct_proposed(`k`, `v`)) AS"
+            " __ct_proposed WHERE `__ct_unique_0`",
+        ),
+    ],
+)
+def test_a_view_leaves_rows_out_by_its_query(listed: str, wanted: str) -> None:
+    """DROP and QUARANTINE are a filter; FAIL is looked at before them, WARN changes nothing."""
+    made = _parse(f"CREATE MATERIALIZED VIEW x ({listed}) AS SELECT k, v FROM t")
+    assert isinstance(made, CreateMaterializedView)
+    text = without_broken(made, ["k", "v"])
+    assert splice(text.span, text.edits).text == wanted
