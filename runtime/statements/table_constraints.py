@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item, was_dropped
-from ctsql.catalog.names import backtick, did_you_mean, fold
+from ctsql.catalog.names import backtick, did_you_mean, fold, quote
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.syntax import ast as st, splice
 from ctsql.planner.syntax.statements.constraints import with_names
@@ -115,9 +115,11 @@ class TableConstraints(OnNames):
                     return f"{_DONE} (unchanged)"
                 if name is None:
                     raise _unknown(item, statement, there)
-                text = f"DROP CONSTRAINT {backtick(name)}"
+                text = f"DROP CONSTRAINT IF EXISTS {quote(name)}"
                 with translate_spark_errors():
-                    engine.session.sql(f"ALTER TABLE delta.`{location}` {text}")
+                    engine.session.sql(
+                        f"ALTER TABLE delta.`{location}` DROP CONSTRAINT {backtick(name)}"
+                    )
         faults.point("source_committed")
         self._note(item, text)
         engine.mint()
@@ -150,7 +152,7 @@ def _named(made: st.ConstraintDef, there: Mapping[str, str]) -> st.ConstraintDef
 
 def _added_text(made: st.ConstraintDef) -> str:
     rule = made.rule if made.predicate is None else f"CHECK ({made.predicate.span.text})"
-    return f"ADD CONSTRAINT {backtick(made.name)} {rule}"
+    return f"ADD CONSTRAINT {quote(made.name)} {rule}"
 
 
 def _unknown(item: Item, statement: st.ChangeConstraints, there: Mapping[str, str]) -> Exception:
