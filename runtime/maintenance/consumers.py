@@ -85,7 +85,7 @@ def _reads(engine: Engine, item: Item, keep_from: int) -> Iterator[tuple[Item, i
     """The reads of an output: (stored object, T from which rows are needed, T for the log)."""
     warehouse = engine.warehouse
     if item.problem:
-        yield from ((read, 0, 0) for read in _stored_reads(engine, item))
+        yield from ((read, 0, 0) for read in stored_reads(engine, item))
         return
     try:
         if warehouse.schedules.is_closed(item):
@@ -99,7 +99,7 @@ def _reads(engine: Engine, item: Item, keep_from: int) -> Iterator[tuple[Item, i
         if problem.condition not in _LOST:
             raise
         through = seen = 0  # its needs are unknown, so everything is kept
-    for read in [*_stored_reads(engine, item), *beside(engine.catalog, item)]:
+    for read in [*stored_reads(engine, item), *beside(engine.catalog, item)]:
         yield read, through, min(seen, through)
 
 
@@ -120,7 +120,7 @@ def _shown_from(engine: Engine, item: Item, keep_from: int) -> tuple[int, int]:
     return shown, written
 
 
-def _stored_reads(engine: Engine, item: Item) -> list[Item]:
+def stored_reads(engine: Engine, item: Item) -> list[Item]:
     """The stored objects that a definition reads, through plain views, each once.
 
     An object with an unreadable entry may be a plain view.
@@ -131,7 +131,7 @@ def _stored_reads(engine: Engine, item: Item) -> list[Item]:
             continue
         read = engine.catalog.items[reading.object_id]
         if read.location is None or read.problem:
-            found.update((i.id, i) for i in _stored_reads(engine, read))
+            found.update((i.id, i) for i in stored_reads(engine, read))
         else:
             found[read.id] = read
     return list(found.values())

@@ -20,6 +20,7 @@ from ctsql.runtime.maintenance.compaction import THOROUGH, choose
 from ctsql.runtime.maintenance.consumers import READS, Needs, needs, system_floor
 from ctsql.runtime.statements.dropped import remove_dropped
 from ctsql.runtime.statements.name_resolution import OnNames
+from ctsql.runtime.statements.redefinition import Redefinition
 from ctsql.runtime.views.state_table import state_table
 from ctsql.runtime.warehouse.location import SYSTEM_FOLDER
 from ctsql.runtime.warehouse.table_checks import check_tables, missing_table
@@ -76,6 +77,7 @@ class Maintenance(OnNames):
         log_from = now_ms - (retention.LOG_RETAIN_DEFAULT_MS if retain is None else retain)
         works = list(self._works(statement))
         if statement.target is None and not dry:
+            self._forget_definitions()
             self.engine.timeline.archive()
         compacted = {w.table.location: self._compact(w, dry=dry) for w in works}
         known = needs(self.engine, keep_from=keep_from)
@@ -95,6 +97,13 @@ class Maintenance(OnNames):
             rows += self._folders(unnamed, dry=dry)
         names, types = zip(*MAINTAINED, strict=True)
         return list(names), list(types), rows
+
+    def _forget_definitions(self) -> None:
+        """Drop definitions of tasks that no later T runs with, and replacements that they read."""
+        catalog = self.engine.refresh_catalog()
+        for task in [i for i in catalog if i.is_task and i.earlier and not i.problem]:
+            if missing_table(self.engine.relations, catalog.closure([task.id])) is None:
+                Redefinition(self.names).forget(task)
 
     def _works(self, statement: Maintain) -> Iterator[_Work]:
         catalog = self.engine.refresh_catalog()
