@@ -14,8 +14,8 @@ R3: the replacement holds the T of the swap before the task runs it, as the task
 """
 
 import uuid
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from ctsql.catalog import times
@@ -211,6 +211,11 @@ class TaskReplacement(Redefinition):
         bound = bind_task(self.names.binder(), _parsed(text, name), item, [])
         item = replace(item, columns=bound.columns, reads=bound.reads)
         check_fits(self.engine.catalog, item, task, statement.target.span)
+        if bound.task.coalesce is not None:
+            why = "It takes in changes at times that count from its creation."
+            hint = "Make a task under another name, and let its readers read that one."
+            place = statement.target.span
+            raise cannot_replace(place, "a replacement of a task with COALESCE", why, hint)
         if bound.task.has_quarantine:
             why = "Their rows would go into a quarantine of the replacement's own."
             place = statement.target.span
@@ -269,12 +274,27 @@ class TaskReplacement(Redefinition):
                     why = f'Not every T of "{read.name}" is stored, as nothing has followed it.'
                     raise cannot_replace(span, "FROM with this input", why, "Type: SNAPSHOT")
 
+    @contextmanager
     def _built(
         self, item: Item, bound: Bound, begins: _Beginning, old: st.CreateContinualTask
-    ) -> AbstractContextManager[list[Item]]:
-        return Creation(self.names).built(
+    ) -> Iterator[list[Item]]:
+        """Inside, a replacement holds all up to now, and no catalog knows it.
+
+        Raises REPLAY_FAILED where its body cannot be computed at some T.
+        """
+        building = Creation(self.names).built(
             item, bound, has_vectors=keeps_vectors(old), first=begins.first, since=begins.since
         )
+        with ExitStack() as stack:
+            try:
+                made = stack.enter_context(building)
+            except DataError as problem:
+                if problem.condition != "TASK_FAILED" or problem.given["name"] != str(item.name):
+                    raise
+                time, reason = int(str(problem.given["time"])), str(problem.given["reason"])
+                detail = f"That T is {times.to_iso(time)}."
+                raise error("REPLAY_FAILED", time=time, reason=reason, detail=detail) from problem
+            yield made
 
     # ---- the swap
 

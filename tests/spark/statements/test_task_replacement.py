@@ -8,6 +8,9 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.names import Name
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.statements.task_swap import Swap
 from tests.scenarios.runner import assert_rows, expect_error
 
 pytestmark = pytest.mark.spark
@@ -21,9 +24,16 @@ FIRST = [
 ]
 
 
+def _engine(con: Connection) -> Engine:
+    assert con._engine is not None  # it has run statements
+    return con._engine
+
+
 def _versions(con: Connection, name: str) -> list[Counter[str]]:
     """The rows of every version of an object's table, as texts."""
-    location = con.engine.catalog.find(_name(name)).location  # type: ignore[union-attr]
+    item = _engine(con).catalog.find(Name("default", name))
+    assert item is not None
+    location = str(item.location)
     newest = con.spark.sql(f"DESCRIBE HISTORY delta.`{location}`").agg({"version": "max"}).first()
     assert newest is not None
     found = []
@@ -31,12 +41,6 @@ def _versions(con: Connection, name: str) -> list[Counter[str]]:
         rows = con.spark.read.format("delta").option("versionAsOf", version).load(location)
         found.append(Counter(str(row) for row in rows.collect()))
     return found
-
-
-def _name(name: str) -> object:
-    from ctsql.catalog.names import Name
-
-    return Name("default", name)
 
 
 def test_replay_is_as_if_the_body_had_been_there(con: Connection, warehouse: Path) -> None:
@@ -65,7 +69,7 @@ def test_replay_is_as_if_the_body_had_been_there(con: Connection, warehouse: Pat
     con.execute("INSERT INTO t VALUES (9, 9, NULL, NULL)")
     assert_rows(con.execute("SELECT k FROM x WHERE k = 9").fetchall(), [(9,)], "it goes on")
     assert con.execute("SHOW OBJECTS").fetchall()
-    assert not [i for i in con.engine.refresh_catalog() if i.replaces is not None]
+    assert not [i for i in _engine(con).refresh_catalog() if i.replaces is not None]
 
 
 def test_replay_from_the_middle(con: Connection) -> None:
@@ -77,7 +81,7 @@ def test_replay_from_the_middle(con: Connection) -> None:
         "  INSERT INTO x SELECT k, max(v) FROM t GROUP BY k)"
     )
     con.execute("INSERT INTO t VALUES (1, 5), (2, 2); SELECT * FROM x")
-    middle = con.engine.timeline.now
+    middle = _engine(con).timeline.now
     con.execute("INSERT INTO t VALUES (2, 7); INSERT INTO t VALUES (3, 3); SELECT * FROM x")
     con.execute(
         f"REPLAY CONTINUAL TASK x FROM {middle + 1} AS ("
@@ -123,6 +127,8 @@ def test_a_task_that_has_failed_goes_on(con: Connection) -> None:
     )
     expect_error(con, "SELECT * FROM x", "TASK_FAILED")
     con.execute("INSERT INTO t VALUES (2)")
+    refused = expect_error(con, f"{REPLAY} AS (INSERT INTO x SELECT 20 DIV k FROM t)")
+    assert refused.condition == "REPLAY_FAILED"
     con.execute(f"{REPLAY} AS (INSERT INTO x SELECT try_divide(10, k) FROM t)")
     con.execute("INSERT INTO t VALUES (1)")
     assert_rows(con.execute("SELECT * FROM x").fetchall(), [(2,), (None,), (5,), (10,)], "replayed")
@@ -145,7 +151,7 @@ def test_history_that_is_gone_is_told_first(con: Connection, warehouse: Path) ->
     )
     for k in range(4):
         con.execute(f"INSERT INTO t VALUES ({k}); DELETE FROM t WHERE k < {k}; SELECT * FROM x")
-    early, late = 0, con.engine.timeline.now
+    early, late = 0, _engine(con).timeline.now
     con.execute("INSERT INTO t VALUES (9); SELECT * FROM x; MAINTAIN EVERYTHING RETAIN '0 seconds'")
     before = sorted(str(p.relative_to(warehouse)) for p in warehouse.rglob("*.parquet"))
     for what in (
@@ -156,7 +162,7 @@ def test_history_that_is_gone_is_told_first(con: Connection, warehouse: Path) ->
         expect_error(con, what, "HISTORY_LOST")
     assert sorted(str(p.relative_to(warehouse)) for p in warehouse.rglob("*.parquet")) == before
     assert_rows(con.execute("SELECT * FROM x").fetchall(), [(9,)], "as it was")
-    con.execute(f"REPLAY CONTINUAL TASK x FROM {con.engine.timeline.now}")
+    con.execute(f"REPLAY CONTINUAL TASK x FROM {_engine(con).timeline.now}")
     assert_rows(con.execute("SELECT * FROM x").fetchall(), [(9,)], "nothing to run again")
 
 
@@ -176,6 +182,7 @@ def test_what_is_refused(con: Connection) -> None:
         (f"{made} x (k BIGINT) ON INPUT t {body}", "REPLACEMENT_COLUMNS_DIFFER"),
         (f"{made} x AS (INSERT INTO r SELECT k FROM y)", "RECURSIVE_DEFINITION"),
         (f"{made} two {body}", "NOT_SUPPORTED"),
+        (f"{made} x WITH (COALESCE = '1 hour') {body}", "NOT_SUPPORTED"),
         (f"{made} o {body}", "WRONG_OBJECT_KIND"),
         (f"{made} x WITH (SNAPSHOT = true) {body}", "INVALID_OPTION"),
         (f"{made} x AS (INSERT INTO y SELECT k FROM t)", "TASK_WRITES_FOREIGN_TABLE"),
@@ -217,25 +224,24 @@ def test_what_is_refused(con: Connection) -> None:
 
 def test_two_at_once(connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch) -> None:
     """The second one is told; what the first one did stands."""
-    from ctsql.runtime.statements import task_replacement
-
     con, other = connect(), connect()
     con.execute(
         "CREATE TABLE t (k INT); INSERT INTO t VALUES (1);"
         "CREATE CONTINUAL TASK x (k INT) ON INPUT t AS (INSERT INTO x SELECT k FROM t)"
     )
-    begun, decide = [], task_replacement.Swap.bring_into_force
+    begun: list[Swap] = []
+    decide = Swap.bring_into_force
 
-    def second_comes_first(swap: task_replacement.Swap, engine: object) -> None:
+    def second_comes_first(swap: Swap, engine: Engine) -> None:
         if not begun:
             begun.append(swap)
             other.execute(f"{REPLAY} AS (INSERT INTO x SELECT k + 1 FROM t)")
-        decide(swap, engine)  # type: ignore[arg-type]
+        decide(swap, engine)
 
-    monkeypatch.setattr(task_replacement.Swap, "bring_into_force", second_comes_first)
+    monkeypatch.setattr(Swap, "bring_into_force", second_comes_first)
     with pytest.raises(CtsqlError) as caught:
         con.execute(f"{REPLAY} AS (INSERT INTO x SELECT k + 7 FROM t)")
     assert caught.value.condition == "ALTERED_MEANWHILE"
     assert_rows(con.execute("SELECT * FROM x").fetchall(), [(2,)], "the first one's")
-    names = [str(i.name) for i in con.engine.refresh_catalog()]
+    names = [str(i.name) for i in _engine(con).refresh_catalog()]
     assert not [n for n in names if "replay" in n]
