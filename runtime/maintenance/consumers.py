@@ -31,7 +31,7 @@ from ctsql.runtime.warehouse.table_checks import missing_table
 
 READS = "reads"
 """The consumer for SELECT, now and AS OF the past."""
-_LOST = ("HISTORY_LOST", *UNREADABLE)
+LOST = ("HISTORY_LOST", *UNREADABLE)
 """Conditions under which the needs of an output are unknown."""
 
 
@@ -96,7 +96,7 @@ def _reads(engine: Engine, item: Item, keep_from: int) -> Iterator[tuple[Item, i
             computed, written = _shown_from(engine, item, keep_from)
             through, seen = min(through, computed), min(seen, written)
     except CtsqlError as problem:
-        if problem.condition not in _LOST:
+        if problem.condition not in LOST:
             raise
         through = seen = 0  # its needs are unknown, so everything is kept
     for read in [*stored_reads(engine, item), *beside(engine.catalog, item)]:

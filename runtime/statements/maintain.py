@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ctsql.catalog import times
+from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
 from ctsql.planner.binding import qualify
 from ctsql.planner.syntax.ast import Maintain, ShowRetention
@@ -17,7 +18,7 @@ from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log import clock
 from ctsql.runtime.maintenance import retention, vacuum
 from ctsql.runtime.maintenance.compaction import THOROUGH, choose
-from ctsql.runtime.maintenance.consumers import READS, Needs, needs, system_floor
+from ctsql.runtime.maintenance.consumers import LOST, READS, Needs, needs, system_floor
 from ctsql.runtime.statements.dropped import remove_dropped
 from ctsql.runtime.statements.name_resolution import OnNames
 from ctsql.runtime.statements.redefinition import Redefinition
@@ -101,9 +102,17 @@ class Maintenance(OnNames):
     def _forget_definitions(self) -> None:
         """Drop definitions of tasks that no later T runs with, and replacements that they read."""
         catalog = self.engine.refresh_catalog()
-        for task in [i for i in catalog if i.is_task and i.earlier and not i.problem]:
-            if missing_table(self.engine.relations, catalog.closure([task.id])) is None:
+        changed = [i.id for i in catalog if i.is_task and i.earlier]
+        readable = self.engine.relations.readable(changed) if changed else set()
+        for task in (catalog.items[i] for i in changed if i in readable):
+            if missing_table(self.engine.relations, catalog.closure([task.id])) is not None:
+                continue
+            try:
                 Redefinition(self.names).forget(task)
+            except CtsqlError as problem:
+                if problem.condition not in LOST:
+                    raise
+                # How far it is cannot be told, so nothing of it is dropped.
 
     def _works(self, statement: Maintain) -> Iterator[_Work]:
         catalog = self.engine.refresh_catalog()

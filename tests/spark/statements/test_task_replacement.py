@@ -65,7 +65,7 @@ def test_replay_is_as_if_the_body_had_been_there(con: Connection, warehouse: Pat
     assert after[: len(stored)] == stored
     assert len([rows for rows in after[len(stored) :] if rows != stored[-1]]) == 1
     changed = con.execute("SELECT k, d, n FROM seen").fetchall()
-    assert len(changed) == 5 + 3 + 1  # 5 rows, then 3 of them go, one comes
+    assert len(changed) == 6 + 3 + 1  # 6 rows, then 3 of them go, one comes
     con.execute("INSERT INTO t VALUES (9, 9, NULL, NULL)")
     assert_rows(con.execute("SELECT k FROM x WHERE k = 9").fetchall(), [(9,)], "it goes on")
     assert con.execute("SHOW OBJECTS").fetchall()
@@ -152,7 +152,7 @@ def test_history_that_is_gone_is_told_first(con: Connection, warehouse: Path) ->
     for k in range(4):
         con.execute(f"INSERT INTO t VALUES ({k}); DELETE FROM t WHERE k < {k}; SELECT * FROM x")
     early, late = 0, _engine(con).timeline.now
-    con.execute("INSERT INTO t VALUES (9); SELECT * FROM x; MAINTAIN EVERYTHING RETAIN '0 seconds'")
+    con.execute("INSERT INTO t VALUES (9); SELECT * FROM x; MAINTAIN ALL RETAIN '0 seconds'")
     before = sorted(str(p.relative_to(warehouse)) for p in warehouse.rglob("*.parquet"))
     for what in (
         f"REPLAY CONTINUAL TASK x FROM {early}",
