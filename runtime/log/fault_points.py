@@ -33,8 +33,8 @@ PROMISES = {
     "catalog_table_made": "a folder exists that no object owns: nobody sees it",
     "definitions_proposed": "definitions that change together wait in the catalog and are seen by "
     "nobody: who changes the catalog next takes them away",
-    "definitions_in_force": "definitions that change together are bound to a T and in force, though "
-    "the catalog does not have them yet: who changes it next writes them",
+    "definitions_in_force": "definitions that change together are bound to a T and in force, the "
+    "catalog does not have them yet: who changes it next writes them",
     "catalog_committed": "the object exists, its first contents are written on first use; "
     "a definition that ALTER adds waits for a T and is seen by nobody",
 }
