@@ -170,7 +170,7 @@ class _Found:
                     st.CreateMaterializedView(replaces=st.RelationRef())
                     | st.CreateContinualTask(replaces=st.RelationRef())
                 ):
-                    _refuse(statement)
+                    raise not_a_definition(statement)
                 case st.CommentOn():
                     self.comments.append((statement, schema))
                 case (
