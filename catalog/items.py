@@ -161,7 +161,8 @@ class Item:
         flows: of a streaming table the flows that append to it; none for other tasks.
         once, retry: of a task at an earlier revision, see :class:`Revision`.
         alterations: of a table what ALTER TABLE changed of its columns, as typed behind its name.
-        replaces: of a replacement the id of the view that it is for; None for any other object.
+        replaces: of a replacement the id of the view or task that it is for; else None.
+        backfill: of a task the id of the table whose rows it began with; None for none.
         built_beside: of a view whose replacement was applied the replacement's id, and the
             ``revision`` that this made: its rows are there already.
         problem: of an unreadable object what is wrong with its entry; else empty.
@@ -193,6 +194,7 @@ class Item:
     retry: str = ""
     alterations: tuple[str, ...] = ()
     replaces: str | None = None
+    backfill: str | None = None
     built_beside: tuple[str, int] | None = None
     problem: str = ""
     is_outlined: bool = True
@@ -255,7 +257,11 @@ class Item:
         """All definitions that are known, the newest last."""
         own = self.reads if self.own_reads is None else self.own_reads
         newest = Revision(
-            number=self.revision, definition=self.definition, reads=own, flows=self.flows
+            number=self.revision,
+            definition=self.definition,
+            reads=own,
+            once=self.once,
+            flows=self.flows,
         )
         return (*self.earlier, newest)
 
@@ -329,6 +335,8 @@ class Item:
             kept["flows"] = _flows_json(self.flows)
         if self.replaces is not None:
             kept["replaces"] = self.replaces
+        if self.backfill is not None:
+            kept["backfill"] = self.backfill
         if self.built_beside is not None:
             kept["built_beside"] = self.built_beside
         return json.dumps(
@@ -377,6 +385,7 @@ class Item:
                 alterations=tuple(raw.get("alterations", ())),
                 flows=_flows(raw.get("flows", ())),
                 replaces=raw.get("replaces"),
+                backfill=raw.get("backfill"),
                 built_beside=_built_beside(raw),
             )
         except (ValueError, KeyError, TypeError) as problem:
@@ -815,5 +824,5 @@ def items_as_of(catalog: Catalog, task: Item, number: int) -> list[Item]:
 
 
 def replacement_of(catalog: Catalog, object_id: str) -> Item | None:
-    """The replacement that is being built for a view; None where there is none."""
+    """The replacement that there is for a view or a task; None where there is none."""
     return next((i for i in catalog if i.replaces == object_id), None)

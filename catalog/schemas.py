@@ -170,3 +170,8 @@ def check_unique(columns: Sequence[Column], spans: Sequence[Span]) -> Schema:
             raise error("DUPLICATE_COLUMN", span=span, column=column.name)
         seen.add(key)
     return tuple(columns)
+
+
+def shown_columns(columns: Sequence[Column]) -> str:
+    """Columns with their types, for messages and plans."""
+    return ", ".join(f"{c.name} {c.type}" for c in columns)

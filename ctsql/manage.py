@@ -27,6 +27,7 @@ from ctsql.runtime.statements.retry_quarantine import QuarantineRetry
 from ctsql.runtime.statements.show import Rows, is_like
 from ctsql.runtime.statements.streaming_tables import StreamingTables
 from ctsql.runtime.statements.table_constraints import TableConstraints
+from ctsql.runtime.statements.task_replacement import TaskReplacement
 from ctsql.runtime.statements.verify import Verification
 from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.shown import reads_logs, rows, run_logged, text_rows
@@ -80,6 +81,8 @@ def _run(names: Namespace, statement: st.Statement) -> str:
             return Replacement(names).create(statement)
         case st.CreateMaterializedView():
             return create.create_materialized_view(statement)
+        case st.CreateContinualTask(replaces=st.RelationRef()):
+            return TaskReplacement(names).create(statement)
         case st.CreateContinualTask():
             return create.create_task(statement)
         case st.CreateFlow():
@@ -106,6 +109,10 @@ def _run(names: Namespace, statement: st.Statement) -> str:
             return change.resume(statement)
         case st.RetryQuarantine():
             return QuarantineRetry(names).retry(statement)
+        case st.ReplayTask():
+            return TaskReplacement(names).replay(statement)
+        case st.ApplyReplacement(kind=ObjectKind.CONTINUAL_TASK):
+            return TaskReplacement(names).apply(statement)
         case st.ApplyReplacement():
             return Replacement(names).apply(statement)
         case st.ReplaceBody():
@@ -142,7 +149,7 @@ def _explain(explanation: Explanation, statement: st.Explain) -> Result:
         found = explanation.explain_last_refresh(statement)
         return text_rows((["refresh"], [(line,) for line in found]), "")
     plan = explanation.plan_of(statement)
-    lines = explain(plan).splitlines()
+    lines = explain(plan).splitlines() + explanation.explain_beginning(statement)
     if isinstance(plan, ViewWrite):
         lines += explanation.explain_refresh(plan)
     if statement.physical:

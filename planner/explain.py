@@ -3,11 +3,10 @@
 No ids, no addresses, nothing that differs between two runs.
 """
 
-from collections.abc import Sequence
 from typing import assert_never
 
 from ctsql.catalog.refreshes import refresh_text
-from ctsql.catalog.schemas import Column
+from ctsql.catalog.schemas import shown_columns
 from ctsql.planner import nodes as lp
 from ctsql.planner.delete_by_key import sole_lookup
 from ctsql.planner.row_local import is_row_local
@@ -85,26 +84,22 @@ def line(node: lp.Node) -> str:
         case lp.TimesReduce():
             return "TimesReduce: one update a time"
         case lp.TaskOutput():
-            return f"TaskOutput {node.name} ({_columns(node.columns)})"
+            return f"TaskOutput {node.name} ({shown_columns(node.columns)})"
         case lp.TaskWrite():
             trim = f", and {node.trim.text}" if node.trim else ""
             at = f"each due T, {node.coalesce.text} at most" if node.coalesce else "each due T"
             if node.outputs:
                 return f"TaskWrite {node.name}: all outputs or none at {at}{trim}"
-            columns = _columns(node.columns)
+            columns = shown_columns(node.columns)
             jobs = "; Ts that wait share a job and a commit" if is_row_local(node) else ""
             return f"TaskWrite {node.name} ({columns}): one commit at {at}{trim}{jobs}"
         case lp.ViewWrite():
-            columns = _columns(node.columns)
+            columns = shown_columns(node.columns)
             at = "T" if node.refresh is None else f"the times of {refresh_text(node.refresh)}"
             checks = f"; an error if NULL: {', '.join(node.not_null)}" if node.not_null else ""
             return f"ViewWrite {node.name} ({columns}): commit desired - stored at {at}{checks}"
         case _:
             assert_never(node)
-
-
-def _columns(columns: Sequence[Column]) -> str:
-    return ", ".join(f"{c.name} {c.type}" for c in columns)
 
 
 def _repetition(node: lp.Transaction) -> str:

@@ -166,6 +166,11 @@ class _Found:
                     schema = statement.name
                 case st.CreateSchema():
                     self._add_schema(statement)
+                case (
+                    st.CreateMaterializedView(replaces=st.RelationRef())
+                    | st.CreateContinualTask(replaces=st.RelationRef())
+                ):
+                    raise not_a_definition(statement)
                 case st.CommentOn():
                     self.comments.append((statement, schema))
                 case (
@@ -234,6 +239,8 @@ def _relations(statement: Defining) -> Iterator[st.RelationRef]:
             yield statement.source
         case st.CreateContinualTask():
             yield from (made.ref for made in statement.inputs)
+            if statement.backfill is not None:
+                yield statement.backfill
             texts = [made.rows for made in statement.inputs if made.rows is not None]
             texts += [text for part in statement.body for text in st.texts_of(part)]
             lists = (statement.constraints, *(o.constraints for o in statement.outputs))
@@ -271,6 +278,8 @@ def not_a_definition(statement: st.Statement) -> CtsqlError:
         hint = "Rows are no definition. " + hint
     elif verb in ("DROP", "UNDROP"):
         hint = "Leave the definition out instead, and type: ctsql apply --prune"
+    elif verb == "CREATE":
+        hint = "A replacement goes when it is applied. " + hint
     elif verb == "ALTER":
         hint = "Change the CREATE statement instead."
     what = verb if verb in _ROWS else " ".join(words[:2]).upper().rstrip(";")

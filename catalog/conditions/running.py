@@ -198,6 +198,15 @@ RUNNING: tuple[Condition, ...] = (
         message="the output is closed: nothing can be written at T = {time}",
     ),
     Condition(
+        "REPLAY_FAILED",
+        "22000",
+        DataError,
+        message="the body cannot be run again over T = {time}: {reason}",
+        detail="{detail}",
+        hint="Nothing was changed. Begin with a later T, or change the body; ON ERROR = 'skip' "
+        "leaves out such a T.",
+    ),
+    Condition(
         "SPARK_ERROR",
         "58000",
         EnvironmentProblem,

@@ -112,8 +112,8 @@ class Binder:
         item = self.catalog.get(name, span=ref.span)
         check_holds_rows(self.catalog, item, ref.span)
         if item.replaces is not None and self.analyst is not None and not self.runs_once:
-            view = self.catalog.items[item.replaces].name
-            raise error("REPLACEMENT_NOT_READ", span=ref.span, name=str(item.name), view=str(view))
+            of = str(self.catalog.items[item.replaces].name)
+            raise error("REPLACEMENT_NOT_READ", span=ref.span, name=str(item.name), of=of)
         return item
 
     def _source_called(self, ref: st.RelationRef) -> st.RelationRef | None:

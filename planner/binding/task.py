@@ -89,7 +89,7 @@ def bind_task(
         seen=tuple(node for node in seen if isinstance(node, ViewReference)),
         times=None,
         transaction=transaction,
-        snapshot=_option(statement, "SNAPSHOT") is not False,
+        snapshot=_option(statement, "SNAPSHOT") is not False and statement.backfill is None,
         skip_errors=_option(statement, "ON ERROR") == "skip",
         quarantine_errors=_option(statement, "ON ERROR") == "quarantine",
         trim=_every(statement, "TRIM EVERY"),

@@ -446,6 +446,8 @@ class CreateContinualTask(Statement):
         as_span: the word AS in front of the body.
         constraints: of the task's own rows, each with a name. columns_span: the column list with
             its parentheses, if there is one.
+        backfill: the table of BACKFILL FROM. replaces: the task of REPLACEMENT ... FOR; begin: its
+            FROM, None for SNAPSHOT. beginning_span: that clause, from BACKFILL or FOR on.
     """
 
     target: RelationRef
@@ -462,6 +464,10 @@ class CreateContinualTask(Statement):
     columns_span: Span | None = None
     or_replace: bool = False
     if_not_exists: bool = False
+    backfill: RelationRef | None = None
+    replaces: RelationRef | None = None
+    begin: "Instant | None" = None
+    beginning_span: Span | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -640,10 +646,26 @@ class ChangeConstraints(Statement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyReplacement(Statement):
-    """ALTER MATERIALIZED VIEW name APPLY REPLACEMENT replacement."""
+    """ALTER MATERIALIZED VIEW | CONTINUAL TASK name APPLY REPLACEMENT replacement."""
 
+    kind: ObjectKind
     target: RelationRef
     replacement: RelationRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayTask(Statement):
+    """REPLAY CONTINUAL TASK name FROM t [AS ( statements )].
+
+    Attributes:
+        begin: the first T that is run again.
+        body: the new one, with ``body_span``; empty where the task keeps its own.
+    """
+
+    target: RelationRef
+    begin: "Instant"
+    body: tuple[BodyStatement, ...] = ()
+    body_span: Span | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

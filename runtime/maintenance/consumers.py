@@ -31,7 +31,7 @@ from ctsql.runtime.warehouse.table_checks import missing_table
 
 READS = "reads"
 """The consumer for SELECT, now and AS OF the past."""
-_LOST = ("HISTORY_LOST", *UNREADABLE)
+LOST = ("HISTORY_LOST", *UNREADABLE)
 """Conditions under which the needs of an output are unknown."""
 
 
@@ -85,7 +85,7 @@ def _reads(engine: Engine, item: Item, keep_from: int) -> Iterator[tuple[Item, i
     """The reads of an output: (stored object, T from which rows are needed, T for the log)."""
     warehouse = engine.warehouse
     if item.problem:
-        yield from ((read, 0, 0) for read in _stored_reads(engine, item))
+        yield from ((read, 0, 0) for read in stored_reads(engine, item))
         return
     try:
         if warehouse.schedules.is_closed(item):
@@ -96,10 +96,10 @@ def _reads(engine: Engine, item: Item, keep_from: int) -> Iterator[tuple[Item, i
             computed, written = _shown_from(engine, item, keep_from)
             through, seen = min(through, computed), min(seen, written)
     except CtsqlError as problem:
-        if problem.condition not in _LOST:
+        if problem.condition not in LOST:
             raise
         through = seen = 0  # its needs are unknown, so everything is kept
-    for read in [*_stored_reads(engine, item), *beside(engine.catalog, item)]:
+    for read in [*stored_reads(engine, item), *beside(engine.catalog, item)]:
         yield read, through, min(seen, through)
 
 
@@ -120,7 +120,7 @@ def _shown_from(engine: Engine, item: Item, keep_from: int) -> tuple[int, int]:
     return shown, written
 
 
-def _stored_reads(engine: Engine, item: Item) -> list[Item]:
+def stored_reads(engine: Engine, item: Item) -> list[Item]:
     """The stored objects that a definition reads, through plain views, each once.
 
     An object with an unreadable entry may be a plain view.
@@ -131,7 +131,7 @@ def _stored_reads(engine: Engine, item: Item) -> list[Item]:
             continue
         read = engine.catalog.items[reading.object_id]
         if read.location is None or read.problem:
-            found.update((i.id, i) for i in _stored_reads(engine, read))
+            found.update((i.id, i) for i in stored_reads(engine, read))
         else:
             found[read.id] = read
     return list(found.values())

@@ -15,7 +15,7 @@ A3: a process that is killed leaves a warehouse in which the same folder comes t
 """
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -43,6 +43,7 @@ from ctsql.runtime.statements.create import (
 from ctsql.runtime.statements.dml import run_on_table
 from ctsql.runtime.statements.dropped import dropped
 from ctsql.runtime.statements.failed_task import retry_failed
+from ctsql.runtime.statements.first_rows import begin_after
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.statements.output_tables import create_table_text
 from ctsql.runtime.statements.refresh_view import refresh_view
@@ -78,6 +79,8 @@ def apply_folder(
     if plan.pending:
         _Application(engine, planned).run()
     _bring_up(engine, planned)
+    for task in (i for o in planned.objects for i in o.items if o.old is None and i.earlier):
+        TaskAlteration(Namespace(engine, task.search_schema)).forget(task)
     return plan
 
 
@@ -108,7 +111,7 @@ class _Application:
             bring_into_force(
                 engine,
                 partial(self._propose, made, changed),
-                tasks=partial(_task_changes, changed, failed),
+                tasks=partial(_task_changes, made, changed, failed),
                 tables=made,
             )
         for item in self.planned.gone:
@@ -188,12 +191,22 @@ class _Application:
 
 
 def _task_changes(
-    changed: Sequence[BoundObject], failed: Mapping[str, int | None], proposal: Proposal
+    made: Sequence[Item],
+    changed: Sequence[BoundObject],
+    failed: Mapping[str, int | None],
+    proposal: Proposal,
 ) -> TaskChanges:
-    """The definitions of tasks that come into force: at the T, or where the old one failed."""
+    """The definitions of tasks that come into force: at the T, or where the old one failed.
+
+    Of a new one that begins with the rows of a table its own, from the T after that.
+    """
     numbers = {i.id: i.revision for i in proposal.items}
     ids = [i.id for bound in changed for i in bound.redefined if i.is_task]
-    return {i: partial(_put_in_force, number=numbers[i], failed_at=failed[i]) for i in ids}
+    changes: dict[str, Callable[[TaskState, int], TaskState]] = {
+        i: partial(_put_in_force, number=numbers[i], failed_at=failed[i]) for i in ids
+    }
+    changes.update({i.id: partial(begin_after, i) for i in made if i.earlier})
+    return changes
 
 
 def _end_view(engine: Engine, view: Item) -> None:

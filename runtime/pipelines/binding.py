@@ -34,6 +34,7 @@ from ctsql.runtime.statements.create_flow import (
     other_target,
     read_flow_texts,
 )
+from ctsql.runtime.statements.first_rows import backfill_of, source_of, with_first_rows
 from ctsql.runtime.statements.name_resolution import check_free, drop_text, new_quarantine
 from ctsql.runtime.statements.redefinition import definition_statement
 from ctsql.runtime.statements.refresh_view import check_not_finished
@@ -207,6 +208,10 @@ class FolderBinder:
             beside.append(new_quarantine(names, item, statement.target.span))
             item = replace(item, quarantine=beside[-1].id)
         item = replace(item, columns=bound.columns, reads=bound.reads)
+        first = backfill_of(names, statement, item)
+        if first is not None and statement.backfill is not None:
+            source = source_of(names, statement.backfill)
+            item = replace(with_first_rows(item, first), backfill=source.id)
         return [item, *complete_outputs(beside, item, bound)], bound
 
     def _flow(self, made: Definition, statement: st.CreateFlow) -> BoundObject:

@@ -31,6 +31,7 @@ class Effect(Enum):
     ATTACHED = "a table that is there is attached"
     DEFINED = "it is defined; nothing is stored"
     BUILT = "built: computed once, then followed"
+    BEGINS_FILLED = "begins with the rows of a table, and runs for what comes"
     BEGINS_EMPTY = "begins empty, and runs for what comes"
     DIFFERENCE = "recomputed once; only rows that differ are written"
     ANEW = "built anew: all rows are written, under the new columns"

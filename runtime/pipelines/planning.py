@@ -138,7 +138,8 @@ class _Planning:
                 return Effect.DEFINED
             case st.CreateContinualTask():
                 plan = bound.plans[bound.items[0].id].task
-                return Effect.BUILT if snapshot_inputs(plan) else Effect.BEGINS_EMPTY
+                begins = Effect.BUILT if snapshot_inputs(plan) else Effect.BEGINS_EMPTY
+                return Effect.BEGINS_FILLED if bound.items[0].backfill else begins
             case _:
                 return Effect.BUILT
 
@@ -266,6 +267,12 @@ class _Planning:
     def _with_figures(self, change: Change, made: BoundObject, *, asks: bool) -> Change:
         reading = (Effect.BUILT, Effect.DIFFERENCE, Effect.ANEW, Effect.CREATED_FILLED)
         reads: tuple[Read, ...] = ()
+        if change.effect is Effect.BEGINS_FILLED:
+            reads = tuple(
+                self._read(self.overlay.catalog.items[i.backfill or ""])
+                for i in made.items
+                if i.backfill
+            )
         if change.effect in reading:
             reads = tuple(self._read(i) for i in self._leaves(made))
         view = next((i for i in made.items if i.kind is ObjectKind.MATERIALIZED_VIEW), None)

@@ -91,9 +91,8 @@ class TaskAlteration(Redefinition):
     def set_options(self, statement: st.SetOptions) -> str:
         """SET (option = value, ...), or RESET (option, ...)."""
         item, old = self.definition(statement.target)
-        kept = {o.name: o for o in old.options if o.name not in statement.reset}
-        kept.update((o.name, o) for o in statement.options)
-        edits = [*column_list(item, old), _options_edit(old, list(kept.values()))]
+        kept = merged_options(old, statement.options, reset=statement.reset)
+        edits = [*column_list(item, old), options_edit(old, kept)]
         self.redefine(item, Definition(text=splice(old.span, edits).text))
         return DONE
 
@@ -212,7 +211,11 @@ def _words(item: Item, statement: st.CreateContinualTask) -> list[str]:
     start = statement.target.span.stop
     columns = [e.text for e in column_list(item, statement)]
     texts = [Source(text, "columns").whole() for text in columns]
-    texts.append(Span(statement.span.source, start, statement.span.stop))
+    source, begins = statement.span.source, statement.beginning_span
+    if begins is not None:  # it says how a task begins, and it has begun
+        texts.append(Span(source, start, begins.start))
+        start = begins.stop
+    texts.append(Span(source, start, statement.span.stop))
     return [word for text in texts for word in words_of(text)]
 
 
@@ -221,7 +224,17 @@ def _spelled(columns: Sequence[Column]) -> list[Column]:
     return [replace(c, type=type_name(T.DataType.fromDDL(c.type))) for c in columns]
 
 
-def _options_edit(old: st.CreateContinualTask, options: list[st.Option]) -> st.Edit:
+def merged_options(
+    old: st.CreateContinualTask, given: Sequence[st.Option], reset: Sequence[str] = ()
+) -> list[st.Option]:
+    """The options of a definition with others in their place, or beside them."""
+    kept = {o.name: o for o in old.options if o.name not in reset}
+    kept.update((o.name, o) for o in given)
+    return list(kept.values())
+
+
+def options_edit(old: st.CreateContinualTask, options: list[st.Option]) -> st.Edit:
+    """The edit that gives a definition other options."""
     text = f"WITH ({', '.join(o.span.text for o in options)})" if options else ""
     if old.options_span is not None:
         return st.Edit(span=old.options_span, text=text)

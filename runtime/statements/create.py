@@ -22,6 +22,7 @@ from ctsql.catalog.items import (
     KafkaSource,
     ObjectKind,
     Reading,
+    Revision,
     was_dropped,
 )
 from ctsql.catalog.names import Name, fold
@@ -47,6 +48,7 @@ from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.alter_task import TaskAlteration
 from ctsql.runtime.statements.dml import run_on_table
 from ctsql.runtime.statements.dropped import delete_folders
+from ctsql.runtime.statements.first_rows import backfill_of, fill, source_of
 from ctsql.runtime.statements.name_resolution import (
     Namespace,
     OnNames,
@@ -101,7 +103,7 @@ class Creation(OnNames):
         item = self.names.new(name, ObjectKind.STREAMING_TABLE, statement.span, statement.comment)
         columns = tuple(declare(c) for c in statement.columns)
         check_storable(columns, statement.span)
-        self._register(replace(item, location=None, columns=columns))
+        self.register(replace(item, location=None, columns=columns))
         return "CREATE STREAMING TABLE"
 
     def _free(self, ref: st.RelationRef, kind: ObjectKind, *, quiet: bool) -> Name | None:
@@ -139,7 +141,7 @@ class Creation(OnNames):
         item = self.names.new(name, ObjectKind.TABLE, statement.span, statement.comment)
         if statement.location is not None:
             item = self.attach(item, statement)
-            self._register(item)
+            self.register(item)
         else:
             assert item.location is not None  # a table has a folder
             with undo_on_failure(self.engine, [item]):
@@ -160,7 +162,7 @@ class Creation(OnNames):
                     check_topic_columns(item.feed, item.columns)
                 if item.feed is not None:
                     self.engine.watched.take_in(item)
-                self._register(item)
+                self.register(item)
         self.engine.mint()
         return "CREATE TABLE"
 
@@ -234,7 +236,7 @@ class Creation(OnNames):
             self.engine.catalog_store.change(lambda c: c.with_item(item))
             self.engine.refresh_catalog()  # stored readers of it follow at their next T
         else:
-            self._register(item)
+            self.register(item)
         return "CREATE VIEW"
 
     def _find_old(self, ref: st.RelationRef, kind: ObjectKind, or_replace: bool) -> Item | None:
@@ -536,7 +538,12 @@ class Creation(OnNames):
             quarantine = new_quarantine(self.names, item, statement.target.span)
             item = replace(item, quarantine=quarantine.id)
             beside.append(quarantine)
-        self.create_output(item, bound, beside, has_vectors=keeps_vectors(statement))
+        item = replace(item, columns=bound.columns)
+        first = backfill_of(self.names, statement, item)
+        if statement.backfill is not None:
+            item = replace(item, backfill=source_of(self.names, statement.backfill).id)
+        vectors = keeps_vectors(statement)
+        self.create_output(item, bound, beside, has_vectors=vectors, first=first)
         return "CREATE CONTINUAL TASK"
 
     def create_output(
@@ -546,16 +553,41 @@ class Creation(OnNames):
         beside: Sequence[Item] = (),
         *,
         has_vectors: bool,
+        first: Revision | None = None,
         check: Callable[[Catalog, Item], None] = lambda *_: None,
     ) -> None:
-        """Create the table, or those of the outputs, bring them up to now, and register them.
+        """Create an output as :meth:`built` does, and register it.
+
+        Args:
+            check: raises where the object no longer fits the catalog in which it is registered.
+        """
+        with self.built(item, bound, beside, has_vectors=has_vectors, first=first) as made:
+            self.register(*made, check=check)
+
+    @contextmanager
+    def built(
+        self,
+        item: Item,
+        bound: Bound,
+        beside: Sequence[Item] = (),
+        *,
+        has_vectors: bool,
+        first: Revision | None = None,
+        since: int | None = None,
+    ) -> Iterator[list[Item]]:
+        """Inside, an object has its table, or its outputs', up to now, and no catalog knows it.
+
+        Gives what is to be registered; what of it is not is deleted if an error leaves.
 
         Args:
             beside: the outputs and the quarantine of a task, as far as they are known.
-            check: raises where the object no longer fits the catalog in which it is registered.
+            first: the definition by which a task holds its first rows. since: the T at which it
+                begins; None for now.
         """
         engine = self.engine
         reads = [engine.relations.item(r.object_id) for r in bound.reads]
+        copied = () if first is None else first.reads
+        named = [*reads, *(engine.relations.item(r.object_id) for r in copied)]
         engine.mint()
         for read in reads:
             check_not_suspended(engine.warehouse, read)
@@ -563,12 +595,13 @@ class Creation(OnNames):
         # If another process brought a view that nobody follows past `now`, its contents at `now`
         # are not stored: take the next T.
         while True:
-            now = engine.mint_fresh() if has_refreshes else engine.mint_for(reads)
+            now = engine.mint_fresh() if has_refreshes else engine.mint_for(named)
             engine.advance(reads, now)
             uppers = [engine.versions.stored_upper(r) for r in reads if r.is_output]
             if all(upper <= now + 1 or upper == times.CLOSED for upper in uppers):
                 break
-        item = replace(item, columns=bound.columns, reads=bound.reads, created=now)
+        begin = now if since is None else since
+        item = replace(item, columns=bound.columns, reads=bound.reads, created=begin)
         made = [item, *complete_outputs(beside, item, bound)]
         with undo_on_failure(engine, made):
             for output in made:
@@ -578,11 +611,10 @@ class Creation(OnNames):
             faults.point("catalog_table_made")
             engine.relations.add(made)
             made = [identified(engine.relations, i) for i in made]
-            engine.relations.add(made)
-            engine.advance([i for i in made if i.is_run], now)
-            self._register(*made, check=check)
+            fill(engine, made, first, now)
+            yield made
 
-    def _register(
+    def register(
         self, *items: Item, check: Callable[[Catalog, Item], None] = lambda *_: None
     ) -> None:
         """Commit objects to the catalog, all at once; they may read each other."""

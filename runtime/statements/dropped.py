@@ -174,15 +174,16 @@ class Undropping(OnNames):
     def _check_replaced(
         self, current: Catalog, restored: Catalog, item: Item, statement: st.UndropObject
     ) -> None:
-        """The view that a replacement is for is there, and has no other one."""
-        view = restored.items.get(item.replaces or "")
-        if view is None:
-            detail = f"The view that {item.name} is a replacement for is gone."
+        """What a replacement is for is there, and has no other one."""
+        of = restored.items.get(item.replaces or "")
+        if of is None:
+            detail = f"The {item.kind.value} that {item.name} is a replacement for is gone."
             raise _blocked(statement, detail, "Create both again.")
-        other = replacement_of(current, view.id)
+        other = replacement_of(current, of.id)
         if other is not None:
-            detail = f"Materialized view {view.name} has another replacement now: {other.name}."
-            hint = f"Apply or drop that one first: DROP MATERIALIZED VIEW {other.name}"
+            kind = _sentence(of.kind.value)
+            detail = f"{kind} {of.name} has another replacement now: {other.name}."
+            hint = f"Apply or drop that one first: DROP {other.kind.keyword} {other.name}"
             raise _blocked(statement, detail, hint)
 
     def _check_reading(

@@ -25,7 +25,7 @@ def dump(engine: Engine) -> list[tuple[str, str]]:
     engine.timeline.refresh()
     made = [s for s in sorted(catalog.schemas.values()) if fold(s) != DEFAULT_SCHEMA]
     found = [("schemas", "".join(f"CREATE SCHEMA IF NOT EXISTS {quote(s)};\n" for s in made))]
-    by_name = sorted(catalog, key=lambda item: item.name.key)
+    by_name = sorted(catalog, key=lambda i: (i.kind is not ObjectKind.TABLE, i.name.key))
     in_order = catalog.closure([i.id for i in by_name])
     for item in sorted(in_order, key=lambda i: i.replaces is not None):
         if item.kind is not ObjectKind.TASK_OUTPUT and not is_quarantine(catalog, item):

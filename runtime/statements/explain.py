@@ -11,8 +11,10 @@ from ctsql.planner.syntax import ast as st, parse
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.create_flow import compile_texts
 from ctsql.runtime.statements.explain_refresh import last_refresh, refresh_plan
+from ctsql.runtime.statements.first_rows import source_of
 from ctsql.runtime.statements.name_resolution import OnNames
 from ctsql.runtime.statements.streaming_tables import compile_task
+from ctsql.runtime.statements.task_replacement import TaskReplacement
 from ctsql.runtime.warehouse.sources import ExplainedSources
 
 
@@ -39,6 +41,8 @@ class Explanation(OnNames):
             return transform(self.names.binder().bind_view(inner).query)
         if isinstance(inner, st.CreateMaterializedView | st.CreateContinualTask):
             name = qualify(inner.target, self.names.search_schema)
+            if isinstance(inner, st.CreateContinualTask) and inner.replaces is not None:
+                return TaskReplacement(self.names).bound(inner, name).plan
             if isinstance(inner, st.CreateContinualTask):
                 item = self.names.new(name, ObjectKind.CONTINUAL_TASK, inner.span, None)
                 outputs = self.names.new_outputs(inner)
@@ -52,6 +56,19 @@ class Explanation(OnNames):
             why="Only queries, views, materialized views and continual tasks have a plan.",
             hint="Type: EXPLAIN SELECT ..., or EXPLAIN CONTINUAL TASK name",
         )
+
+    def explain_beginning(self, statement: st.Explain) -> list[str]:
+        """What a task that is to be made begins with, where that is no snapshot of its inputs."""
+        made = statement.statement
+        if not isinstance(made, st.CreateContinualTask):
+            return []
+        if made.backfill is not None:
+            source_of(self.names, made.backfill)
+            return [f"Begins with the rows of {made.backfill.span.text}"]
+        if made.replaces is None or made.begin is None:
+            return []
+        task, t = made.replaces.span.text, made.begin.span.text
+        return [f"Begins with what {task} held before {t}, then runs every T since"]
 
     def explain_refresh(self, plan: ViewWrite) -> list[str]:
         """The lines of :func:`refresh_plan` for a view, stored or not."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ctsql.catalog import times
+from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
 from ctsql.planner.binding import qualify
 from ctsql.planner.syntax.ast import Maintain, ShowRetention
@@ -17,9 +18,10 @@ from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log import clock
 from ctsql.runtime.maintenance import retention, vacuum
 from ctsql.runtime.maintenance.compaction import THOROUGH, choose
-from ctsql.runtime.maintenance.consumers import READS, Needs, needs, system_floor
+from ctsql.runtime.maintenance.consumers import LOST, READS, Needs, needs, system_floor
 from ctsql.runtime.statements.dropped import remove_dropped
 from ctsql.runtime.statements.name_resolution import OnNames
+from ctsql.runtime.statements.redefinition import Redefinition
 from ctsql.runtime.views.state_table import state_table
 from ctsql.runtime.warehouse.location import SYSTEM_FOLDER
 from ctsql.runtime.warehouse.table_checks import check_tables, missing_table
@@ -76,6 +78,7 @@ class Maintenance(OnNames):
         log_from = now_ms - (retention.LOG_RETAIN_DEFAULT_MS if retain is None else retain)
         works = list(self._works(statement))
         if statement.target is None and not dry:
+            self._forget_definitions()
             self.engine.timeline.archive()
         compacted = {w.table.location: self._compact(w, dry=dry) for w in works}
         known = needs(self.engine, keep_from=keep_from)
@@ -95,6 +98,21 @@ class Maintenance(OnNames):
             rows += self._folders(unnamed, dry=dry)
         names, types = zip(*MAINTAINED, strict=True)
         return list(names), list(types), rows
+
+    def _forget_definitions(self) -> None:
+        """Drop definitions of tasks that no later T runs with, and replacements that they read."""
+        catalog = self.engine.refresh_catalog()
+        changed = [i.id for i in catalog if i.is_task and i.earlier]
+        readable = self.engine.relations.readable(changed) if changed else set()
+        for task in (catalog.items[i] for i in changed if i in readable):
+            if missing_table(self.engine.relations, catalog.closure([task.id])) is not None:
+                continue
+            try:
+                Redefinition(self.names).forget(task)
+            except CtsqlError as problem:
+                if problem.condition not in LOST:
+                    raise
+                # How far it is cannot be told, so nothing of it is dropped.
 
     def _works(self, statement: Maintain) -> Iterator[_Work]:
         catalog = self.engine.refresh_catalog()

@@ -24,6 +24,7 @@ from ctsql.planner.binding import Bound, bind_task, definition_span
 from ctsql.planner.syntax import ast as st, parse
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.write_handle import disturbance_error
+from ctsql.runtime.statements.dropped import dropped
 from ctsql.runtime.statements.failed_task import retry_failed
 from ctsql.runtime.statements.name_resolution import (
     Namespace,
@@ -283,7 +284,12 @@ class Redefinition(OnNames):
                 return current
             *earlier, newest = now.revisions
             kept = [r for r in earlier if r.number >= min(needed)]
-            return current.with_item(now.with_revisions(newest, kept))
+            later = now.with_revisions(newest, kept)
+            left, read = current.with_item(later), {r.object_id for r in later.reads}
+            ids = [r.object_id for r in now.reads if r.object_id not in read]
+            # A replacement that was applied goes with the definition that reads it.
+            gone = [i for i in map(current.items.get, ids) if i and i.replaces == item.id]
+            return left.with_dropped(dropped(current, gone)) if gone else left
 
         engine.catalog_store.change(prune)
         engine.refresh_catalog()

@@ -13,7 +13,7 @@ to the rows that the replacement holds, so that who follows the view sees that d
 import uuid
 from dataclasses import replace
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import (
     Catalog,
     Item,
@@ -23,7 +23,7 @@ from ctsql.catalog.items import (
     was_dropped,
 )
 from ctsql.catalog.proposals import Proposal
-from ctsql.catalog.schemas import Column, same_columns
+from ctsql.catalog.schemas import Column, same_columns, shown_columns
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.syntax import ast as st, parse
 from ctsql.planner.syntax.statements.options import STORAGE_OPTIONS
@@ -92,7 +92,7 @@ class Replacement(OnNames):
     def _check_replaceable(self, catalog: Catalog, view: Item, span: Span | None) -> None:
         there = replacement_of(catalog, view.id)
         if there is not None:
-            raise error("REPLACEMENT_EXISTS", span=span, view=str(view.name), name=str(there.name))
+            raise exists_already(view, there, span)
         detail = "It is a replacement itself." if view.replaces is not None else ""
         if view.quarantine is not None or is_quarantine(catalog, view):
             detail = "It has a quarantine or is one, which is not replaced with it."
@@ -115,9 +115,10 @@ class Replacement(OnNames):
                 "REPLACEMENT_COLUMNS_DIFFER",
                 span=span,
                 name=str(item.name),
-                view=str(view.name),
-                before=_shown(view.columns),
-                after=_shown(item.columns),
+                kind=view.kind.value,
+                of=str(view.name),
+                before=shown_columns(view.columns),
+                after=shown_columns(item.columns),
             )
         below = catalog.closure([r.object_id for r in item.reads])
         if any(i.id == view.id for i in below):
@@ -139,7 +140,7 @@ class Replacement(OnNames):
         view = self.names.of_kind(statement.target, _KIND)
         beside = self.names.of_kind(statement.replacement, _KIND)
         if beside.replaces != view.id:
-            raise self._of_another(beside, view, statement.replacement.span)
+            raise of_another(engine.catalog, beside, view, statement.replacement.span)
         self._check_fits(engine.catalog, beside, view, statement.replacement.span)
         check_not_finished(engine, view)
         check_not_suspended(engine.warehouse, beside)
@@ -184,24 +185,6 @@ class Replacement(OnNames):
         refresh_view(engine, engine.relations.item(view.id), full=True, replaced=True)
         return "ALTER MATERIALIZED VIEW"
 
-    def _of_another(self, beside: Item, view: Item, span: Span) -> Exception:
-        detail, hint = "It is a materialized view of its own.", ""
-        if beside.replaces is not None:
-            name = self.engine.catalog.items[beside.replaces].name
-            detail = f'It is one for "{name}".'
-            hint = f"Type: ALTER MATERIALIZED VIEW {name} APPLY REPLACEMENT {beside.name}"
-        there = replacement_of(self.engine.catalog, view.id)
-        if not hint and there is not None:
-            hint = f"Type: ALTER MATERIALIZED VIEW {view.name} APPLY REPLACEMENT {there.name}"
-        return error(
-            "REPLACEMENT_OF_ANOTHER",
-            span=span,
-            name=str(beside.name),
-            view=str(view.name),
-            detail=detail,
-            hint=hint,
-        )
-
     def _definition(self, view: Item, beside: Item) -> str:
         """The statement that makes the view by its replacement's query, where it is stored now."""
         made = _read(current_definition(self.engine, beside), beside)
@@ -216,8 +199,38 @@ def _read(text: str, item: Item) -> st.CreateMaterializedView:
     return made
 
 
-def _shown(columns: tuple[Column, ...]) -> str:
-    return ", ".join(f"{c.name} {c.type}" for c in columns)
+def exists_already(of: Item, there: Item, span: Span | None) -> CtsqlError:
+    """REPLACEMENT_EXISTS; the caller raises it."""
+    return error(
+        "REPLACEMENT_EXISTS",
+        span=span,
+        kind=of.kind.value,
+        of=str(of.name),
+        name=str(there.name),
+        keyword=there.kind.keyword,
+    )
+
+
+def of_another(catalog: Catalog, beside: Item, of: Item, span: Span) -> CtsqlError:
+    """REPLACEMENT_OF_ANOTHER; the caller raises it."""
+    keyword = of.kind.keyword
+    detail, hint = f"It is a {beside.kind.value} of its own.", ""
+    if beside.replaces is not None:
+        name = catalog.items[beside.replaces].name
+        detail = f'It is one for "{name}".'
+        hint = f"Type: ALTER {keyword} {name} APPLY REPLACEMENT {beside.name}"
+    there = replacement_of(catalog, of.id)
+    if not hint and there is not None:
+        hint = f"Type: ALTER {keyword} {of.name} APPLY REPLACEMENT {there.name}"
+    return error(
+        "REPLACEMENT_OF_ANOTHER",
+        span=span,
+        name=str(beside.name),
+        kind=of.kind.value,
+        of=str(of.name),
+        detail=detail,
+        hint=hint,
+    )
 
 
 def _with_comments(columns: tuple[Column, ...], before: tuple[Column, ...]) -> tuple[Column, ...]:

@@ -1,7 +1,7 @@
 """SHOW, DESCRIBE and SHOW CREATE: the catalog as rows."""
 
 import fnmatch
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import astuple, replace
 from itertools import pairwise
 
@@ -299,15 +299,15 @@ def current_definition(engine: LogReader, item: Item) -> str:
     texts: list[st.SqlText] = []
     targets: list[st.RelationRef] = []
     meaning: dict[Name, Item] = {}
+    beside: list[tuple[st.RelationRef | None, str | None]] = []
+    edits: list[st.Edit] = []
+    items = engine.catalog.items
     match statement:
         case st.CreateView():
             texts, targets = [statement.query], [statement.target]
         case st.CreateMaterializedView():
             texts, targets = [statement.query], [statement.target]
-            if statement.replaces is not None and item.replaces is not None:
-                targets.append(statement.replaces)
-                replaced = engine.catalog.items[item.replaces]
-                meaning[qualify(statement.replaces, item.search_schema)] = replaced
+            beside = [(statement.replaces, item.replaces)]
         case st.CreateContinualTask():
             outputs = [o.target for o in statement.outputs]
             for ref, output in zip(outputs, engine.catalog.outputs_of(item), strict=True):
@@ -317,6 +317,10 @@ def current_definition(engine: LogReader, item: Item) -> str:
             written += [c.references for made in lists for c in made if c.references is not None]
             targets = [statement.target, *outputs, *(i.ref for i in statement.inputs), *written]
             texts = [text for part in statement.body for text in st.texts_of(part)]
+            beside = [(statement.replaces, item.replaces), (statement.backfill, item.backfill)]
+            gone = statement.backfill is not None and item.backfill not in items
+            if gone and statement.beginning_span is not None:
+                edits.append(_without(statement.beginning_span))
         case st.CreateTable():
             targets = [statement.target]
         case _:
@@ -324,20 +328,35 @@ def current_definition(engine: LogReader, item: Item) -> str:
     own = qualify(targets[0], item.search_schema) if targets else item.name
     meaning[own] = item
     for reading in item.reads:
-        meaning[reading.name] = engine.catalog.items[reading.object_id]
-    edits = [
+        meaning[reading.name] = items[reading.object_id]
+    for named, object_id in beside:  # what it names, and does not read
+        if named is not None and object_id in items:
+            targets.append(named)
+            meaning.setdefault(qualify(named, item.search_schema), items[str(object_id)])
+    edits += [
         edit
         for ref in [*targets, *(r for t in texts for r in t.relations)]
-        for edit in _rename(ref, item, meaning, span)
+        for edit in rename_edits(ref, item.search_schema, meaning, span)
     ]
     return splice(span, edits).text
 
 
-def _rename(
-    ref: st.RelationRef, item: Item, meaning: dict[Name, Item], definition: Span
+def _without(clause: Span) -> st.Edit:
+    """The edit that takes a clause away, with the blank in front of it."""
+    source, start = clause.source, clause.start
+    blank = source.text[start - 1 : start].isspace()
+    return st.Edit(span=Span(source, start - blank, clause.stop), text="")
+
+
+def rename_edits(
+    ref: st.RelationRef, schema: str, meaning: Mapping[Name, Item], definition: Span
 ) -> Iterator[st.Edit]:
-    """The edits that rename a reference; the old name stays as alias where it qualifies columns."""
-    name = qualify(ref, item.search_schema)
+    """The edits that rename a reference; the old name stays as alias where it qualifies columns.
+
+    Args:
+        schema: where unqualified names of the definition are looked up.
+    """
+    name = qualify(ref, schema)
     now = meaning.get(name)
     if now is None or now.name == name:
         return

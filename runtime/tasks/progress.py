@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
+from ctsql.planner.due_times import snapshot_inputs
 from ctsql.runtime.log.failures import Failure, find_recorded
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
@@ -29,8 +30,17 @@ def _complete_through(warehouse: Warehouse, item: Item) -> int:
     failure = find_recorded(relations.output(item))
     if failure is not None and item.kind is ObjectKind.CONTINUAL_TASK:
         return min(failure.time - 1, through)
+    is_unwritten = item.is_task and relations.output(item).upper <= item.created
+    if is_unwritten and first_due(warehouse, item) == item.created:
+        return min(item.created - 1, through)  # its first run is still to come
     due = warehouse.schedules.due_times(item, after=written, until=through)
     return min(due) - 1 if due else through
+
+
+def first_due(warehouse: Warehouse, item: Item) -> int:
+    """The T from which a task runs: that of its creation, where it takes in what there is."""
+    then, plan = warehouse.relations.in_force(item, item.created)
+    return item.created if then.once or snapshot_inputs(plan) else item.created + 1
 
 
 def suspended_below(warehouse: Warehouse, item: Item) -> list[Item]:

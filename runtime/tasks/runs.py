@@ -33,7 +33,7 @@ SNAPSHOT = -1
 class Run:
     """At ``time`` these inputs moved, by object id; ``revision`` of the task is in force.
 
-    A run of ``anyway`` is made whether or not they changed (TRIM EVERY, a new flow).
+    A run of ``anyway`` is made whether or not they changed (TRIM EVERY, a new flow, a copy).
     """
 
     time: int
@@ -45,15 +45,16 @@ class Run:
 def due_runs(warehouse: Warehouse, item: Item, *, after: int, until: int) -> list[Run]:
     """The runs that may have to be made with after < T <= until, in no order.
 
-    Before the task's first write that is the snapshot at the time of its creation.
+    Before the task's first write that is the snapshot at the time of its creation, or what
+    BACKFILL FROM says.
     """
     found: list[Run] = []
     if after < item.created:
         snapshot = Movement(item.created, SNAPSHOT, SNAPSHOT)
         first = warehouse.timeline.task(item.id).revision_at(item.created)
-        _, plan = warehouse.relations.in_force(item, item.created)
-        inputs = snapshot_inputs(plan)
-        found.append(Run(item.created, first, tuple((i, snapshot) for i in inputs)))
+        then, plan = warehouse.relations.in_force(item, item.created)
+        inputs = tuple((i, snapshot) for i in snapshot_inputs(plan))
+        found.append(Run(item.created, first, inputs, anyway=then.once))
         after = item.created
     moved: dict[tuple[int, int], list[tuple[str, Movement]]] = {}
     for time, revision, object_id, movement in warehouse.schedules.due_movements(

@@ -37,7 +37,6 @@ from typing import Any
 
 from ctsql.catalog.errors import CtsqlError, DataError, EnvironmentProblem, StatementError, error
 from ctsql.catalog.items import Item
-from ctsql.planner.due_times import snapshot_inputs
 from ctsql.planner.lowering import Context
 from ctsql.planner.nodes import TaskWrite
 from ctsql.planner.updates import inserts_input
@@ -71,6 +70,7 @@ from ctsql.runtime.tasks.faulty_rows import (
     part_of,
 )
 from ctsql.runtime.tasks.multi_output import OutputBatches
+from ctsql.runtime.tasks.progress import first_due
 from ctsql.runtime.tasks.proposals import stage_proposals
 from ctsql.runtime.tasks.retried_rows import Retried, retried, retry_statement
 from ctsql.runtime.tasks.run_batching import RUNS_MAX, RUNS_MIN, may_run_together
@@ -153,8 +153,7 @@ class TaskSink:
         upper = self.output.fetch_recent_upper()
         if upper:
             return upper
-        plan = self.warehouse.relations.bound(self.item).task
-        return self.item.created if snapshot_inputs(plan) else self.item.created + 1
+        return first_due(self.warehouse, self.item)
 
     def _write_together(self, run: Run) -> tuple[int, bool] | None:
         """Like :meth:`_write` for a due time and those that wait after it, in one commit.

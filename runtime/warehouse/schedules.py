@@ -261,6 +261,11 @@ class Schedules:
             found.append((time, movement, self._versions.change_of(source, movement, columns)))
         return found
 
+    def _begun(self, item: Item) -> int:
+        """When the task that an object is, or replaces, was made: its times count from there."""
+        of = self._relations.catalog.items.get(item.replaces or item.id)
+        return item.created if of is None else of.created
+
     def trims(self, item: Item, *, after: int, until: int) -> set[int]:
         """The times in (after, until] at which a task runs whether or not an input has changed.
 
@@ -275,7 +280,7 @@ class Schedules:
             if then.once:
                 found.add(stop)  # it is in force at this one T
             if plan.trim is not None:
-                schedule = Schedule.of([plan.trim], item.created)
+                schedule = Schedule.of([plan.trim], self._begun(item))
                 time = schedule.round_up(start + 1)
                 while time <= stop:
                     found.add(time)

@@ -59,7 +59,7 @@ class Rows:
         """The same rows."""
         return self
 
-    def unionByName(self, other: "Rows") -> "Rows":
+    def unionByName(self, other: "Rows", allowMissingColumns: bool = False) -> "Rows":
         """Both."""
         return Rows([*self.rows, *other.rows])
 

@@ -17,10 +17,10 @@ from ctsql.planner.syntax.statements.alters import (
     read_alter_task,
     read_alter_view,
 )
-from ctsql.planner.syntax.statements.body import read_retry
+from ctsql.planner.syntax.statements.body import read_body, read_retry
 from ctsql.planner.syntax.statements.constraints import refuse_for_table
 from ctsql.planner.syntax.statements.copies import read_copy
-from ctsql.planner.syntax.statements.queries import read_instant
+from ctsql.planner.syntax.statements.queries import TIME_HINT, read_instant
 from ctsql.planner.syntax.statements.subscriptions import read_drop_subscription, read_subscribe
 from ctsql.planner.syntax.statements.tests import read_test
 from ctsql.planner.syntax.tokens.token_reader import (
@@ -37,7 +37,6 @@ _KIND_WORDS = (
     "TABLE", "VIEW", "MATERIALIZED", "CONTINUAL", "SCHEMA", "DATABASE", "DYNAMIC", "STREAMING",
 )  # fmt: skip
 _KINDS_LISTED = "TABLE, VIEW, MATERIALIZED VIEW, CONTINUAL TASK or SCHEMA"
-_TIME_HINT = "A time is milliseconds since 1970 or a timestamp in quotes."
 _LISTS = {
     ("TABLES",): "tables",
     ("VIEWS",): "views",
@@ -101,12 +100,14 @@ def _alter(cursor: Cursor) -> st.Statement:
     kind = _kind(cursor)
     target = cursor.relation("the name of what to alter")
     if cursor.at("APPLY", "REPLACEMENT"):
-        if kind is not ObjectKind.MATERIALIZED_VIEW:
+        if kind not in (ObjectKind.MATERIALIZED_VIEW, ObjectKind.CONTINUAL_TASK):
             raise not_yet(cursor.here, f"APPLY REPLACEMENT to a {kind.value}")
         cursor.position += 2
         replacement = cursor.relation("the name of the replacement")
         cursor.end()
-        return st.ApplyReplacement(span=cursor.span, target=target, replacement=replacement)
+        return st.ApplyReplacement(
+            span=cursor.span, kind=kind, target=target, replacement=replacement
+        )
     if kind is ObjectKind.TABLE and at_constraint_change(cursor):
         made = read_alter_constraints(cursor, target, kind)
         if made.added is not None:
@@ -137,6 +138,21 @@ def _alter(cursor: Cursor) -> st.Statement:
     new = cursor.relation("the new name")
     cursor.end()
     return st.RenameObject(span=cursor.span, kind=kind, target=target, new=new)
+
+
+def _replay(cursor: Cursor) -> st.Statement:
+    cursor.expect("CONTINUAL", "TASK")
+    target = cursor.relation("the name of the task to replay")
+    hint = f"Type: REPLAY CONTINUAL TASK {target.span.text} FROM <time>"
+    cursor.expect("FROM", hint=hint)
+    begin = read_instant(cursor, TIME_HINT)
+    if not cursor.accept("AS"):
+        cursor.end()
+        return st.ReplayTask(span=cursor.span, target=target, begin=begin)
+    rest = cursor.rest
+    body = read_body(rest, cursor.here, target.span.text)
+    place = span_of(rest) if rest else cursor.here
+    return st.ReplayTask(span=cursor.span, target=target, begin=begin, body=body, body_span=place)
 
 
 def _is_about_columns(cursor: Cursor, kind: ObjectKind) -> bool:
@@ -240,7 +256,7 @@ def _show(cursor: Cursor) -> st.Statement:
 
 def _show_savings(cursor: Cursor, span: Span) -> st.Statement:
     target = cursor.relation("a task or view") if cursor.accept("FOR") else None
-    since = read_instant(cursor, _TIME_HINT) if cursor.accept("SINCE") else None
+    since = read_instant(cursor, TIME_HINT) if cursor.accept("SINCE") else None
     if cursor.current is not None:
         cursor.fail("FOR, SINCE or the end", known=("FOR", "SINCE"))
     return st.ShowSavings(span=span, target=target, since=since)
@@ -478,6 +494,7 @@ COMMANDS: dict[str, Callable[[Cursor], st.Statement]] = {
     "START": _transact,
     "SUBSCRIBE": read_subscribe,
     "TEST": read_test,
+    "REPLAY": _replay,
     "UNDROP": _undrop,
     "USE": _use,
     "VERIFY": _verify,

@@ -14,11 +14,19 @@ from ctsql.planner.syntax.statements.dialects import read_dynamic_clauses, split
 from ctsql.planner.syntax.statements.header import read_header
 from ctsql.planner.syntax.statements.kafka import read_kafka
 from ctsql.planner.syntax.statements.options import task_options, view_options
+from ctsql.planner.syntax.statements.queries import TIME_HINT, read_instant
 from ctsql.planner.syntax.statements.short_forms import compile_to_tokens, read_flow, read_task_form
 from ctsql.planner.syntax.statements.streams import read_streaming_table, refuse_expectations
 from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_supported, not_yet, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, end_of, span_of
+from ctsql.planner.syntax.tokens.tokenizer import (
+    Token,
+    Tokens,
+    at_depth_0,
+    end_of,
+    span_of,
+    words_are,
+)
 
 _KNOWN = (
     "TABLE", "VIEW", "MATERIALIZED", "CONTINUAL", "DYNAMIC", "SCHEMA", "DATABASE", "OR",
@@ -75,7 +83,7 @@ def read_create(tokens: Tokens) -> st.Statement:
         # The header is read as if OR REPLACE were not there.
         plain = (tokens[0], *tokens[3:]) if or_replace else tokens
         form = read_task_form(plain)
-        made = _task(plain if form is None else compile_to_tokens(form))
+        made = _filled_task(plain) if form is None else _task(compile_to_tokens(form))
         return dataclasses.replace(made, or_replace=or_replace)
     if cursor.accept("TABLE"):
         if or_replace:
@@ -290,15 +298,17 @@ def _materialized_view(tokens: Tokens, *, or_replace: bool) -> st.CreateMaterial
     )
 
 
-def _replacement(cursor: Cursor, *, or_replace: bool) -> st.CreateMaterializedView:
+def _replacement(
+    cursor: Cursor, *, or_replace: bool
+) -> st.CreateMaterializedView | st.CreateContinualTask:
     """``CREATE REPLACEMENT MATERIALIZED VIEW name FOR view ...``: without FOR it is a view."""
     place, start = cursor.here, cursor.position
     cursor.expect("REPLACEMENT")
     if or_replace:
         hint = "Drop the replacement first, then create it again."
         raise not_supported(place, "OR REPLACE of a replacement", hint=hint)
-    if cursor.at("CONTINUAL", "TASK"):
-        raise not_yet(cursor.here, "CREATE REPLACEMENT CONTINUAL TASK")
+    if cursor.accept("CONTINUAL", "TASK"):
+        return _replacement_task(cursor)
     cursor.expect("MATERIALIZED", "VIEW")
     if_not_exists = cursor.if_not_exists()
     cursor.relation("the name of the replacement")
@@ -311,6 +321,44 @@ def _replacement(cursor: Cursor, *, or_replace: bool) -> st.CreateMaterializedVi
     return dataclasses.replace(
         made, span=span_of(tokens), replaces=replaced, if_not_exists=if_not_exists
     )
+
+
+def _replacement_task(cursor: Cursor) -> st.CreateContinualTask:
+    """``name FOR task [SNAPSHOT | FROM t] ...``: without that the header of a task."""
+    cursor.if_not_exists()
+    cursor.relation("the name of the replacement")
+    before = cursor.position
+    cursor.expect("FOR")
+    replaced = cursor.relation("the name of the task that it is for")
+    begin = None
+    if cursor.accept("FROM"):
+        begin = read_instant(cursor, TIME_HINT)
+    else:
+        cursor.accept("SNAPSHOT")
+    tokens = cursor.tokens
+    made = _task((*tokens[:before], *cursor.rest))
+    return dataclasses.replace(
+        made,
+        replaces=replaced,
+        begin=begin,
+        beginning_span=span_of(tokens[before : cursor.position]),
+    )
+
+
+def _filled_task(tokens: Tokens) -> st.CreateContinualTask:
+    """A task with ``BACKFILL FROM table`` in its header, or without."""
+    for index, token in at_depth_0(tokens):
+        if token.upper == "AS" and index + 1 < len(tokens) and tokens[index + 1].upper == "(":
+            break
+        if words_are(tokens, index, "BACKFILL", "FROM") and index > 2:
+            cursor = Cursor(tokens, start=index + 2)
+            table = cursor.relation("the table that it begins with")
+            if cursor.current is None:
+                cursor.fail("AS")
+            made = _task((*tokens[:index], *cursor.rest))
+            place = span_of(tokens[index : cursor.position])
+            return dataclasses.replace(made, backfill=table, beginning_span=place)
+    return _task(tokens)
 
 
 def _dynamic_table(

@@ -27,7 +27,7 @@ from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, span_of, 
 
 _KEYWORDS = word_set("""
     CREATE OR REPLACE CONTINUAL TASK MATERIALIZED VIEW IF NOT EXISTS ON INPUT OUTPUTS AS WITH
-    COMMENT WHERE
+    COMMENT WHERE REPLACEMENT
 """)
 _BEHIND_ALIAS = ("AS", "WHERE", "WITH", ",")
 _SYMBOLS = {"(": "LPAR", ")": "RPAR", ",": "COMMA", ".": "DOT"}
@@ -54,7 +54,7 @@ class Header:
     Attributes:
         columns_span: the column list with its parentheses.
         options: one entry for each WITH (...); options_span: the whole of the first.
-        inputs: a task's inputs; a view has none.
+        inputs: a task's inputs; a view has none, and a replacement may leave them out.
         outputs: of a task with OUTPUTS each output's name and its columns.
         stop: the index of the first token behind AS.
     """

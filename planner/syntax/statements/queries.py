@@ -13,6 +13,7 @@ _BEHIND_ALIAS = (
     ",", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT",
     "MINUS", "WINDOW", "QUALIFY", "SORT", "CLUSTER", "DISTRIBUTE", "LATERAL", "JOIN", "|>", "ON",
 )  # fmt: skip
+TIME_HINT = "A time is milliseconds since 1970 or a timestamp in quotes."
 _AS_OF_HINT = "AS OF takes milliseconds since 1970 or a timestamp in quotes."
 
 

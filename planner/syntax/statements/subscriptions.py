@@ -8,7 +8,7 @@ The clauses behind it may stand in any order, each once.
 
 from ctsql.catalog.errors import error
 from ctsql.planner.syntax.ast import DropSubscription, Instant, Select, SqlText, Subscribe
-from ctsql.planner.syntax.statements.queries import read_instant, read_query
+from ctsql.planner.syntax.statements.queries import TIME_HINT, read_instant, read_query
 from ctsql.planner.syntax.tokens.token_reader import (
     Cursor,
     bad_option,
@@ -19,7 +19,6 @@ from ctsql.planner.syntax.tokens.token_reader import (
 from ctsql.planner.syntax.tokens.tokenizer import Kind, span_of
 
 _CLAUSES = ("AS", "FROM", "UP", "WITH")
-_TIME_HINT = "A time is milliseconds since 1970 or a timestamp in quotes."
 
 
 def read_subscribe(cursor: Cursor) -> Subscribe:
@@ -54,7 +53,7 @@ def read_subscribe(cursor: Cursor) -> Subscribe:
                 cursor.expect(")")
             found[clause] = None
         else:
-            found[clause] = read_instant(cursor, _TIME_HINT)
+            found[clause] = read_instant(cursor, TIME_HINT)
     if reader is not None and not reader.strip():
         raise error("INVALID_NAME", span=reader_span, name=reader, detail="It is empty.")
     if reader is not None and query is not None:

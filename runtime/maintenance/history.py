@@ -1,0 +1,65 @@
+"""Whether history that is to be read again is still there, by the logs and the folders alone.
+
+Needed of a table are its rows as of a T and every change after it: the same as a consumer that is
+complete through that T needs (:mod:`ctsql.runtime.maintenance.retention`, N1).
+"""
+
+from collections.abc import Iterable
+
+from ctsql.catalog import times
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.items import Item
+from ctsql.runtime.delta import files as adapter
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.maintenance import retention
+from ctsql.runtime.maintenance.vacuum import relative_names
+from ctsql.runtime.warehouse.table_checks import check_tables
+
+
+def check_history(engine: Engine, items: Iterable[Item], since: int) -> None:
+    """Look whether tables still have their rows as of a T and all their changes after it.
+
+    Args:
+        items: objects with a table each.
+
+    Raises:
+        HISTORY_LOST: a version or a file of one is gone.
+    """
+    for item in items:
+        check_tables(engine.relations, [item])
+        _check_table(engine, item, since)
+
+
+def _check_table(engine: Engine, item: Item, since: int) -> None:
+    table = engine.relations.table(item)
+    first = engine.versions.version_at(item, since)
+    oldest = adapter.first_logged(table)
+    if first is None:  # it was made later, so all of it is needed
+        begun = engine.timeline.first_time(item.id)
+        first = 0 if begun is None else engine.versions.version_at(item, begun) or 0
+    if first < oldest:
+        raise _lost(
+            item, since, f"Its log begins with version {oldest} now, and {first} is needed."
+        )
+    listed = {file.path for file in adapter.stored_files(table)}
+    floor, newest = engine.versions.settled(table, first), table.version()
+    after = [table.commit_at(version) for version in range(floor + 1, newest + 1)]
+    needed = retention.needed_files(table.files(newest).values(), after)
+    gone = sorted(p for p in relative_names(table, needed) - listed if not _is_elsewhere(p))
+    if gone:
+        files = f"{gone[0]} and {len(gone) - 1} more files" if len(gone) > 1 else gone[0]
+        raise _lost(item, since, f"Of what it held from version {floor} on {files} is gone.")
+
+
+def _is_elsewhere(path: str) -> bool:
+    """Whether a file is not in its table's folder, as a shallow clone's are."""
+    return path.startswith(("/", "file:")) or "://" in path
+
+
+def _lost(item: Item, since: int, detail: str) -> CtsqlError:
+    return error(
+        "HISTORY_LOST",
+        relation=str(item.name),
+        detail=f"{detail} It is to be read from T = {since} ({times.to_iso(since)}) on.",
+        hint="Take a later T. Nothing was changed. MAINTAIN keeps old versions for RETAIN.",
+    )

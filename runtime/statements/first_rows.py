@@ -1,0 +1,165 @@
+"""Definitions that copy: a task holds at one T what another object holds then.
+
+They are in force at that T alone (:class:`ctsql.catalog.items.Revision`, ``once``), so whoever runs
+the task at it does the same, and it is written in one commit. A task that begins with the rows of a
+table has such a definition at its creation, one whose replacement is applied at the T of the swap.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.items import Item, ObjectKind, Reading, Revision
+from ctsql.catalog.names import fold, quote
+from ctsql.catalog.schemas import Schema, plain_type, shown_columns
+from ctsql.catalog.spans import Source
+from ctsql.planner.binding import Bound, bind_task, qualify
+from ctsql.planner.syntax import ast as st, parse
+from ctsql.planner.syntax.statements.constraints import constraint_text
+from ctsql.planner.syntax.tokens.token_reader import bad_option
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.statements.name_resolution import Namespace
+from ctsql.runtime.warehouse.timeline import TaskState
+
+
+def copy_of(
+    task: Item,
+    columns: Schema,
+    follows: Item,
+    source: Item,
+    *,
+    constraints: Sequence[st.ConstraintDef] = (),
+    clears: bool = False,
+) -> Revision:
+    """The definition by which a task gets the rows of another object.
+
+    Args:
+        follows: what the task follows; it is read by name only, as no task is without an input.
+        constraints: what the rows must keep. clears: the rows that the task holds go.
+    """
+    own, listed = task.name.qualified(), ", ".join(quote(c.name) for c in columns)
+    body = f"INSERT INTO {own} ({listed}) SELECT {listed} FROM contents({source.name.qualified()})"
+    if clears:
+        body = f"DELETE FROM {own}; {body}"
+    inside = ", ".join([*(c.ddl() for c in columns), *map(constraint_text, constraints)])
+    text = (
+        f"CREATE CONTINUAL TASK {own} ({inside}) ON INPUT {follows.name.qualified()} "
+        f"WITH (SNAPSHOT = false) AS ({body})"
+    )
+    read = {
+        i.id: Reading(name=i.name, object_id=i.id, columns=tuple(c.name for c in i.columns))
+        for i in (follows, source)
+    }
+    return Revision(number=0, definition=text, reads=tuple(read.values()), once=True)
+
+
+def followed_by(names: Namespace, statement: st.CreateContinualTask) -> Item:
+    """The first of a task's inputs, with its columns of now."""
+    found = names.binder().resolve(statement.inputs[0].ref)
+    return replace(found, columns=names.columns_now(found))
+
+
+def fill(engine: Engine, made: Sequence[Item], first: Revision | None, until: int) -> None:
+    """Bring an object that no catalog knows up to a time.
+
+    Args:
+        made: the object, and what goes with it; all have tables.
+        first: the definition by which it holds its first rows, at its creation.
+    """
+    item = made[0]
+    if first is not None:
+        begun = replace(item, definition=first.definition, reads=first.reads, once=True)
+        engine.relations.add([begun, *made[1:]])
+        engine.advance([begun], item.created)
+    engine.relations.add(made)
+    engine.advance([i for i in made if i.is_run], until)
+
+
+def idle_of(task: Item, columns: Schema, follows: Item) -> Revision:
+    """A definition that writes nothing; the Ts at which it is in force are passed in few jobs."""
+    own, listed = task.name.qualified(), ", ".join(quote(c.name) for c in columns)
+    nothing = ", ".join(f"CAST(NULL AS {plain_type(c.type)})" for c in columns)
+    text = (
+        f"CREATE CONTINUAL TASK {own} ({', '.join(c.ddl() for c in columns)}) "
+        f"ON INPUT {follows.name.qualified()} WITH (SNAPSHOT = false) AS (INSERT INTO {own} "
+        f"({listed}) SELECT {nothing} FROM {follows.name.qualified()} WHERE false)"
+    )
+    names = tuple(c.name for c in follows.columns)
+    read = Reading(name=follows.name, object_id=follows.id, columns=names)
+    return Revision(number=0, definition=text, reads=(read,))
+
+
+def backfill_of(names: Namespace, statement: st.CreateContinualTask, item: Item) -> Revision | None:
+    """The definition by which a new task begins with a table's rows; None without BACKFILL FROM.
+
+    Args:
+        item: the task, with its columns.
+
+    Raises:
+        WRONG_OBJECT_KIND, UNKNOWN_RELATION: it is no table. BACKFILL_COLUMNS_DIFFER: its columns
+            are not the task's. NOT_SUPPORTED, INVALID_OPTION: what the clause does not go with.
+    """
+    if statement.backfill is None:
+        return None
+    place = statement.backfill.span
+    if statement.outputs:
+        raise error(
+            "NOT_SUPPORTED",
+            span=place,
+            what="BACKFILL FROM with OUTPUTS (...)",
+            why="It does not say which output the rows are for.",
+            hint="Leave it out; what the inputs hold goes through the body.",
+        )
+    option = next((o for o in statement.options if o.name == "SNAPSHOT"), None)
+    if option is not None:
+        detail = "The task begins with the rows of BACKFILL FROM, and not with its inputs' rows."
+        raise bad_option(option.span, "SNAPSHOT", detail, hint="Leave one of the two out.")
+    source = source_of(names, statement.backfill)
+    _check_columns(item, source, statement.backfill)
+    follows = followed_by(names, statement)
+    made = copy_of(item, item.columns, follows, source, constraints=statement.constraints)
+    _bind(names, item, made)
+    return made
+
+
+def source_of(names: Namespace, ref: st.RelationRef) -> Item:
+    """The table of BACKFILL FROM, with its columns of now."""
+    name = qualify(ref, names.search_schema)
+    source = names.catalog().get(name, span=ref.span, kind=ObjectKind.TABLE.value)
+    if source.kind is not ObjectKind.TABLE:
+        raise source.wrong_kind(ObjectKind.TABLE.value, _ONLY_TABLES, ref.span)
+    return replace(source, columns=names.columns_now(source))
+
+
+def with_first_rows(item: Item, first: Revision) -> Item:
+    """A new task that has the definition of its first rows until its own one is in force."""
+    newest = replace(item.revisions[-1], number=first.number + 1)
+    return item.with_revisions(newest, (first,))
+
+
+def begin_after(item: Item, state: TaskState, now: int) -> TaskState:
+    """Bind that a task's own definition is in force from the T after its first rows on."""
+    return replace(state, revisions=((now + 1, item.revision),))
+
+
+_ONLY_TABLES = "A task begins with the rows of a table. Make one of it: CREATE TABLE ... AS SELECT"
+
+
+def _bind(names: Namespace, item: Item, made: Revision) -> Bound:
+    """Bind the definition for the first time, so that rows which do not fit are refused at once."""
+    statement = parse(Source(made.definition, f"BACKFILL FROM of {item.name}").whole())
+    assert isinstance(statement, st.CreateContinualTask)  # as it was written here
+    return bind_task(names.binder(), statement, item, [])
+
+
+def _check_columns(item: Item, source: Item, ref: st.RelationRef) -> None:
+    if {fold(c.name) for c in item.columns} == {fold(c.name) for c in source.columns}:
+        return
+    raise error(
+        "BACKFILL_COLUMNS_DIFFER",
+        span=ref.span,
+        table=str(source.name),
+        name=str(item.name),
+        there=shown_columns(source.columns),
+        wanted=shown_columns(item.columns),
+    )

@@ -1,0 +1,161 @@
+"""The swap of a task and its replacement: both of its definitions come into force in one commit.
+
+    at the T of the swap      DELETE FROM task; INSERT INTO task SELECT ... FROM replacement
+    from the T after it on    the replacement's body
+
+Both are definite: whoever runs the task at the swap writes the same difference, in one commit; the
+Ts before it are run by the old body, whatever was committed while the replacement was being built.
+A task that has failed is idle from where it stands to the swap, which replaces all that it holds.
+"""
+
+import uuid
+from dataclasses import dataclass, replace
+from functools import partial
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.items import (
+    Catalog,
+    Item,
+    ObjectKind,
+    Reading,
+    Revision,
+    replacement_of,
+    was_dropped,
+)
+from ctsql.catalog.proposals import Proposal
+from ctsql.catalog.schemas import same_columns, shown_columns
+from ctsql.catalog.spans import Span
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.statements.coming_into_force import TaskChanges, bring_into_force
+from ctsql.runtime.statements.first_rows import copy_of, idle_of
+from ctsql.runtime.statements.name_resolution import check_free
+from ctsql.runtime.statements.replacement import exists_already
+from ctsql.runtime.warehouse.timeline import TaskState
+
+_KIND = ObjectKind.CONTINUAL_TASK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swap:
+    """A task that gets what its replacement holds, and another definition.
+
+    Attributes:
+        is_known: whether the catalog has the replacement, or is to get it with the swap.
+        text: the definition to come. reads: what that reads. follows: what of it is an input.
+        failed_at: the T at which the task stands; None where it runs.
+    """
+
+    task: Item
+    beside: Item
+    is_known: bool
+    text: str
+    reads: tuple[Reading, ...]
+    follows: Item
+    failed_at: int | None = None
+    span: Span | None = None
+
+    def bring_into_force(self, engine: Engine) -> None:
+        """Decide it; raises what :meth:`_proposal` does, and then nothing is changed."""
+        bring_into_force(engine, self._proposal, tasks=self._task_changes)
+
+    def _proposal(self, current: Catalog) -> Proposal:
+        """All that changes, on top of a catalog."""
+        there = self._still_there(current)
+        known = self.beside
+        if self.is_known:
+            known = self._checked(current, there)
+        else:
+            check_alone(current, known)
+            check_free(current, known.name, self.span, quiet=False)
+        check_fits(current, known, there, self.span)
+        copy = copy_of(there, there.columns, self.follows, known, clears=True)
+        idle = idle_of(there, there.columns, self.follows)
+        waiting = [copy] if self.failed_at is None else [idle, copy]
+        first = there.revision + 1
+        between = [replace(r, number=first + place) for place, r in enumerate(waiting)]
+        number = first + len(between)
+        newest = Revision(number=number, definition=self.text, reads=self.reads)
+        later = there.with_revisions(newest, (*there.revisions, *between))
+        items = (later,) if self.is_known else (later, known)
+        return Proposal(id=uuid.uuid4().hex, items=items)
+
+    def _task_changes(self, proposal: Proposal) -> TaskChanges:
+        later = proposal.items[0]
+        put = partial(_put_in_force, newest=later.revision, failed_at=self.failed_at)
+        return {later.id: put}
+
+    def _still_there(self, current: Catalog) -> Item:
+        """The task in the newest catalog; raises ALTERED_MEANWHILE, UNKNOWN_RELATION."""
+        task = self.task
+        there = current.items.get(task.id)
+        if there is None:
+            raise was_dropped(task.name, "while it was being replaced", _KIND.value)
+        if there.revision != task.revision:
+            raise error(
+                "ALTERED_MEANWHILE",
+                kind=_KIND.value,
+                name=str(there.name),
+                detail="It has another definition now, which the replacement does not know.",
+            )
+        gone = [r for r in self.reads if r.object_id not in current.items]
+        if gone:
+            raise was_dropped(gone[0].name, "while the task was being replaced")
+        return there
+
+    def _checked(self, current: Catalog, task: Item) -> Item:
+        """A registered replacement in the newest catalog, which nobody follows."""
+        beside = self.beside
+        there = current.items.get(beside.id)
+        if there is None or there.replaces != task.id:
+            raise was_dropped(beside.name, "while it was being applied", _KIND.value)
+        followers = [f"{r.kind.value} {r.name} reads it." for r in current.readers(there.id)]
+        followers += [f"Subscription '{s.name}' follows it." for s in current.subscribers(there.id)]
+        if followers:
+            raise error(
+                "DEPENDENT_OBJECTS",
+                span=self.span,
+                kind="replacement",
+                name=str(there.name),
+                keyword=_KIND.keyword,
+                dependants=followers[0],
+            )
+        return there
+
+
+def check_alone(current: Catalog, item: Item) -> None:
+    """Raise where another process was first to make a replacement, or dropped the task."""
+    task = current.items.get(item.replaces or "")
+    if task is None:
+        raise was_dropped(item.name, "while its replacement was being made", _KIND.value)
+    there = replacement_of(current, task.id)
+    if there is not None and there.id != item.id:
+        raise exists_already(task, there, None)
+
+
+def check_fits(catalog: Catalog, item: Item, task: Item, span: Span | None) -> None:
+    """Raise where a task cannot get the definition of a replacement."""
+    if not same_columns(item.columns, task.columns):
+        raise error(
+            "REPLACEMENT_COLUMNS_DIFFER",
+            span=span,
+            name=str(item.name),
+            kind=_KIND.value,
+            of=str(task.name),
+            before=shown_columns(task.columns),
+            after=shown_columns(item.columns),
+        )
+    below = catalog.closure([r.object_id for r in item.reads if r.object_id != item.id])
+    if any(i.id == task.id for i in below):
+        raise error(
+            "RECURSIVE_DEFINITION",
+            span=span,
+            name=str(task.name),
+            detail="The body of its replacement reads what reads it.",
+        )
+
+
+def _put_in_force(state: TaskState, now: int, *, newest: int, failed_at: int | None) -> TaskState:
+    """The swap at a T, and the definition that is the newest from the T after it on."""
+    idle = () if failed_at is None else ((failed_at, newest - 2),)
+    swap = (now, newest - 1), (now + 1, newest)
+    return replace(state, revisions=(*state.revisions, *idle, *swap))

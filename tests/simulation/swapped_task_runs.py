@@ -1,0 +1,276 @@
+"""Runs in which processes replay one task while others bring it up, with kills at every call.
+
+What the task holds at T follows from the swaps that the timeline has decided: before one it is what
+the body from before it made, from it on what the task held before the first T that was run again,
+and what the new body makes of every T since. Each commit of the task is compared with that, so also
+the one of the swap, and none comes between.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
+from ctsql.catalog.names import DEFAULT_SCHEMA, Name
+from ctsql.catalog.proposals import Proposal
+from ctsql.planner.lowering import Proposal as Proposed
+from ctsql.planner.nodes import TaskWrite, Transaction
+from ctsql.runtime.delta.change_feed import added_rows
+from ctsql.runtime.log.actions import Commit
+from ctsql.runtime.log.table_changes import tag
+from ctsql.runtime.statements.first_rows import copy_of, fill
+from ctsql.runtime.statements.name_resolution import Namespace
+from ctsql.runtime.statements.redefinition import Redefinition
+from ctsql.runtime.statements.task_swap import Swap
+from ctsql.runtime.tasks import sink
+from ctsql.runtime.warehouse.timeline import PROPOSALS
+from tests.simulation import definitions as world
+from tests.simulation.memory_log import Rows
+from tests.simulation.memory_store import Bag, Folder, Sent
+from tests.simulation.model import TIMELINE, require
+from tests.simulation.model_engine import ModelEngine, _proposal
+from tests.simulation.process import EXPECTED, MemoryEngine, Process
+from tests.simulation.simulation import Simulation
+
+TASK, SOURCE = "swapped", "s0"
+LOST = ("ALTERED_MEANWHILE", "REPLACEMENT_EXISTS", "DEFINITIONS_CHANGED", "UNKNOWN_RELATION")
+"""What the second one of two who replay at once is told."""
+
+
+def _text(name: str, added: int) -> str:
+    return (
+        f"CREATE CONTINUAL TASK {name} (k INT, v INT) ON INPUT {SOURCE} WITH (SNAPSHOT = false) "
+        f"AS (INSERT INTO {name} SELECT k, v + {added} FROM {SOURCE})"
+    )
+
+
+def _item(name: str, added: int, created: int, replaces: str | None = None) -> Item:
+    read = Reading(name=Name(DEFAULT_SCHEMA, SOURCE), object_id=SOURCE, columns=("k", "v"))
+    return Item(
+        id=name,
+        kind=ObjectKind.CONTINUAL_TASK,
+        name=Name(DEFAULT_SCHEMA, name),
+        columns=world.COLUMNS,
+        definition=_text(name, added),
+        reads=(read,),
+        location=name,
+        table_id=name,
+        created=created,
+        replaces=replaces,
+    )
+
+
+def _shifted(rows: Bag, added: int) -> Bag:
+    return Counter({(k, v + added): n for (k, v), n in rows.items()})
+
+
+class Swapping(Simulation):
+    """One such run.
+
+    Attributes:
+        asked: by proposal what it is: the T that is complete before it, and what the body adds.
+        swaps: (T, ...the same) of those that are decided, in order. written: how many were.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.queries = SwappingEngine()
+        self.processes = [Swapper(self, p.number) for p in self.processes]
+        self.asked: dict[str, tuple[int, int]] = {}
+        self.swaps: list[tuple[int, int, int]] = []
+        self.seen: set[str] = set()
+        self.made = self.written = self.lost = 0
+        self.created = 0
+
+    @contextmanager
+    def _patched(self) -> Iterator[None]:
+        # Types are compared by Spark; here all tables have the same ones.
+        with super()._patched(), mock.patch.object(sink, "begins_with", return_value=True):
+            yield
+
+    def _set_up(self) -> None:
+        super()._set_up()
+        self.store.make(TASK)
+        engine = Process(self, 97).start()
+        self.created = engine.mint()
+        made = _item(TASK, 0, self.created)
+        engine.catalog_store.change(lambda c: c.with_item(made))
+
+    def _committed(self, folder: Folder, commit: Commit, sent: Sent) -> None:
+        super()._committed(folder, commit, sent)
+        if folder.location == TIMELINE:
+            decided = json.loads(dict(commit.domains).get(PROPOSALS) or "{}")
+            for name, at in decided.items():
+                if at is not None and name in self.asked and name not in self.seen:
+                    self.seen.add(name)
+                    self.swaps.append((at, *self.asked[name]))
+        upper = dict(commit.transactions).get(f"ctsql:{TASK}")
+        if folder.location == TASK and upper is not None:
+            held, wanted = folder.contents(commit.version), self.contents(upper - 1)
+            gone, come = wanted - held, held - wanted
+            require(held == wanted, "other contents than at T", upper - 1, gone, come, self.swaps)
+            self.written += any(at == upper - 1 for at, *_ in self.swaps)
+
+    def unnamed(self) -> Iterator[tuple[Any, str]]:
+        """Those of replacements go with the folder, in which nobody else writes."""
+        return ((f, path) for f, path in super().unnamed() if not f.location.startswith("beside"))
+
+    def contents(self, at: int) -> Bag:
+        """What the task holds at T."""
+        known = [s for s in self.swaps if s[0] <= at]
+        if not known:
+            return self._made(self.created, at, 0)
+        _, since, added = known[-1]
+        return self.contents(since) + self._made(since, at, added)
+
+    def _made(self, after: int, until: int, added: int) -> Bag:
+        """What a body makes of what comes in at after < T <= until."""
+        found: Bag = Counter()
+        before = self.model.contents(SOURCE, after)
+        for time, _ in self.model.bindings.get(SOURCE, []):
+            if after < time <= until:
+                now = self.model.contents(SOURCE, time)
+                found += _shifted(now - before, added)
+                before = now
+        return found
+
+    def _finish(self) -> None:
+        super()._finish()
+        last = Swapper(self, 96)
+        engine = last.start()
+        engine.mint()
+        last.tick(engine)
+        held = self.store.folders[TASK].contents(self.store.folders[TASK].newest)
+        require(held == self.contents(self.model.now), "not caught up", self.swaps)
+        last.redefinition(engine).forget(engine.relations.item(TASK))
+        left = [i.name for i in engine.refresh_catalog() if i.replaces is not None]
+        require(not left, "a replacement is left that was applied", left)
+        require(not engine.catalog.items[TASK].earlier, "definitions are left")
+
+
+class SwappingEngine(ModelEngine):
+    """One that knows the definitions of the task, those that copy among them."""
+
+    def propose(
+        self, body: Transaction, sources: Any, at: int, columns: object
+    ) -> dict[str, Proposed]:
+        """What a body makes, by its text."""
+        name = next(iter(sources.outputs))
+        if name in world.DEFINED:
+            return dict(super().propose(body, sources, at, columns))
+        stored: Rows = sources.stored(name) or Rows(())
+        insert: Any = body.statements[-1]
+        text = insert.query.sql.span.text
+        copied = re.search(r"FROM contents\(\w+\.(\w+)\)", text)
+        if copied:
+            gone = stored.bag() if len(body.statements) > 1 else Counter()
+            rows = sources.contents(copied[1], at).bag()
+            return {name: _proposal(stored, gone, rows)}
+        change = sources.inputs[SOURCE]
+        few = None if change.few is None else change.few.plain_frame
+        new = (few or change.added or change.changed or Rows(())).bag()
+        return {name: _proposal(stored, Counter(), _made_of(text, new))}
+
+    def stage_together(self, plan: TaskWrite, table: Any, moved: Any, staging: Any) -> list[int]:
+        """What the body makes at each of several Ts."""
+        if plan.object_id in world.DEFINED:
+            return super().stage_together(plan, table, moved, staging)
+        insert: Any = plan.transaction.statements[0]
+        found = []
+        for time, movement in moved:
+            rows: Any = added_rows(table, movement)
+            made = _made_of(insert.query.sql.span.text, rows.bag())
+            if made:
+                staged = staging._txn.stage(Rows(made.elements()))
+                staging._inserts += [tag(file, time) for file in staged]
+                found.append(time)
+        return found
+
+
+def _made_of(text: str, new: Bag) -> Bag:
+    shift = re.search(r"v \+ (\d+)", text)
+    return Counter() if shift is None else _shifted(new, int(shift[1]))
+
+
+class _Noted(Swap):
+    """A swap whose proposals are noted."""
+
+    simulation: Swapping
+    about: tuple[int, int]
+
+    def _proposal(self, current: Catalog) -> Proposal:
+        made = Swap._proposal(self, current)
+        self.simulation.asked[made.id] = self.about
+        return made
+
+
+class Swapper(Process):
+    """A process that also replays the task, and reads it."""
+
+    simulation: Swapping
+
+    def _any(self, engine: MemoryEngine, wanted: Callable[[Item], bool]) -> Item | None:
+        return super()._any(engine, lambda i: i.id in world.DEFINED and wanted(i))
+
+    def statement(self, engine: MemoryEngine) -> None:
+        """Often one about the task."""
+        more = [super().statement, self.replay, self.bring_up]
+        what: Callable[[MemoryEngine], None] = self.simulation.rng.choices(more, [2, 2, 2])[0]
+        self.doing = what.__name__
+        what(engine)
+
+    def redefinition(self, engine: MemoryEngine) -> Redefinition:
+        """What changes definitions of tasks."""
+        return Redefinition(Namespace(engine, DEFAULT_SCHEMA))
+
+    def bring_up(self, engine: MemoryEngine) -> None:
+        """What a read of the task does."""
+        until = engine.mint()
+        engine.advance([engine.relations.item(TASK)], until)
+
+    def replay(self, engine: MemoryEngine) -> None:
+        """REPLAY CONTINUAL TASK, as its statement does it without binding texts."""
+        simulation, change = self.simulation, self.redefinition(engine)
+        engine.mint()
+        task = engine.relations.item(TASK)
+        if task.earlier:
+            change.bring_up(task)
+            change.forget(engine.relations.item(TASK))
+            task = engine.relations.item(TASK)
+        change.bring_up(task)
+        times = [t for t in simulation.model.times if t <= engine.timeline.now]
+        start = simulation.rng.choice([simulation.created, *times])
+        since, added = max(start - 1, simulation.created), 100 * (len(simulation.asked) + 1)
+        simulation.made += 1
+        beside = _item(f"beside{simulation.made}", added, since, TASK)
+        simulation.store.make(beside.id)
+        now, follows = engine.mint(), engine.relations.item(SOURCE)
+        fill(engine, [beside], copy_of(beside, beside.columns, follows, task), now)
+        change.bring_up(engine.relations.item(TASK))
+        self.seen = {k: v for k, v in self.seen.items() if beside.id not in k}  # opened anew
+        engine.relations.add([beside])
+        engine.advance([beside], engine.timeline.now)
+        swap = _Noted(
+            task=task,
+            beside=beside,
+            is_known=False,
+            text=_text(TASK, added),
+            reads=beside.reads,
+            follows=follows,
+        )
+        object.__setattr__(swap, "simulation", simulation)
+        object.__setattr__(swap, "about", (since, added))
+        swap.bring_into_force(engine)
+        self.bring_up(engine)
+        change.forget(engine.relations.item(TASK))
+
+    def _explained(self, problem: CtsqlError) -> None:
+        if problem.condition in LOST and problem.condition not in EXPECTED:
+            self.simulation.lost += 1
+            return
+        super()._explained(problem)

@@ -1,0 +1,41 @@
+"""A task that is replayed under kills, races and lost answers; and that mistakes are noticed."""
+
+import pytest
+
+from ctsql.runtime.statements import task_swap
+from ctsql.runtime.tasks import runs
+from ctsql.runtime.warehouse.timeline import TaskState
+from tests.simulation.mistakes import check_noticed
+from tests.simulation.simulation import ran
+from tests.simulation.swapped_task_runs import Swapping
+
+SEEDS = range(60)
+SEEDS_MAX = 60
+
+
+def test_every_commit_is_of_what_was_decided() -> None:
+    """Before the swap all is old, from it on all is new; nothing that came meanwhile is lost."""
+    found = [ran(Swapping(seed)) for seed in SEEDS]
+    assert sum(r.written for r in found) > 30
+    assert sum(len(r.swaps) for r in found) > 30
+    assert sum(r.lost for r in found) > 0
+
+
+def _from_now(state: TaskState, now: int, *, newest: int, failed_at: int | None) -> TaskState:
+    return TaskState((*state.revisions, (now, newest)), state.suspended)
+
+
+MUTATIONS: dict[str, tuple[object, str, object]] = {
+    "the new body is in force without what it makes of the past": (
+        task_swap,
+        "_put_in_force",
+        _from_now,
+    ),
+    "the first rows are left out": (runs, "snapshot_inputs", lambda _: ["s0"]),
+}
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_mutation_is_caught(name: str) -> None:
+    """A run of some seed says what is wrong."""
+    check_noticed(name, MUTATIONS[name], lambda seed: ran(Swapping(seed)), SEEDS_MAX)

@@ -1,0 +1,247 @@
+"""REPLAY and replacements of tasks: what rows come, what readers see, what is refused."""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ctsql.api import Connection
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.names import Name
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.statements.task_swap import Swap
+from tests.scenarios.runner import assert_rows, expect_error
+
+pytestmark = pytest.mark.spark
+
+REPLAY = "REPLAY CONTINUAL TASK x FROM '2026-01-01'"
+COLUMNS = "k INT, d DOUBLE, s STRUCT<a: ARRAY<INT>, b: STRING>, at TIMESTAMP"
+FIRST = [
+    "(1, double('NaN'), named_struct('a', array(1, NULL), 'b', 'x'), TIMESTAMP '2024-02-29')",
+    "(2, -0.0D, NULL, NULL), (2, -0.0D, NULL, NULL), (2, 0.0D, NULL, NULL)",
+    "(NULL, NULL, named_struct('a', NULL, 'b', NULL), NULL), (3, 1.5D, NULL, NULL)",
+]
+
+
+def _engine(con: Connection) -> Engine:
+    assert con._engine is not None  # it has run statements
+    return con._engine
+
+
+def _versions(con: Connection, name: str) -> list[Counter[str]]:
+    """The rows of every version of an object's table, as texts."""
+    item = _engine(con).catalog.find(Name("default", name))
+    assert item is not None
+    location = str(item.location)
+    newest = con.spark.sql(f"DESCRIBE HISTORY delta.`{location}`").agg({"version": "max"}).first()
+    assert newest is not None
+    found = []
+    for version in range(newest[0] + 1):
+        rows = con.spark.read.format("delta").option("versionAsOf", version).load(location)
+        found.append(Counter(str(row) for row in rows.collect()))
+    return found
+
+
+def test_replay_is_as_if_the_body_had_been_there(con: Connection, warehouse: Path) -> None:
+    """For all types; each version of the table is old or new, followers see the difference once."""
+    con.execute(f"CREATE TABLE t ({COLUMNS}); CREATE TABLE other ({COLUMNS})")
+    con.execute(
+        f"CREATE CONTINUAL TASK x ({COLUMNS}) ON INPUT t AS (INSERT INTO x SELECT * FROM t);"
+        f"CREATE CONTINUAL TASK seen ({COLUMNS}, n BIGINT) ON INPUT x AS ("
+        "  INSERT INTO seen SELECT *, 1 FROM inserts(x);"
+        "  INSERT INTO seen SELECT *, -1 FROM deletes(x))"
+    )
+    for rows in FIRST:
+        con.execute(f"INSERT INTO t VALUES {rows}")
+    con.execute("DELETE FROM t WHERE k = 3; SELECT * FROM seen")
+    stored = _versions(con, "x")
+    body = "INSERT INTO x SELECT * FROM t WHERE k IS NULL OR k <> 2;"
+    body += "INSERT INTO x SELECT * FROM deletes(t)"
+    con.execute(f"{REPLAY} AS ({body})")
+    wanted = [(1,), (None,), (3,), (3,)]  # the last one for the DELETE
+    assert_rows(con.execute("SELECT k FROM x").fetchall(), wanted, "replayed")
+    after = _versions(con, "x")
+    assert after[: len(stored)] == stored
+    assert len([rows for rows in after[len(stored) :] if rows != stored[-1]]) == 1
+    changed = con.execute("SELECT k, d, n FROM seen").fetchall()
+    assert len(changed) == 6 + 3 + 1  # 6 rows, then 3 of them go, one comes
+    con.execute("INSERT INTO t VALUES (9, 9, NULL, NULL)")
+    assert_rows(con.execute("SELECT k FROM x WHERE k = 9").fetchall(), [(9,)], "it goes on")
+    assert con.execute("SHOW OBJECTS").fetchall()
+    assert not [i for i in _engine(con).refresh_catalog() if i.replaces is not None]
+
+
+def test_replay_from_the_middle(con: Connection) -> None:
+    """What the task held before the T stays, also by a body that reads the task itself."""
+    con.execute(
+        "CREATE TABLE t (k INT, v INT); INSERT INTO t VALUES (1, 1);"
+        "CREATE CONTINUAL TASK x (k INT, v INT) ON INPUT t AS ("
+        "  DELETE FROM x WHERE k IN (SELECT k FROM t);"
+        "  INSERT INTO x SELECT k, max(v) FROM t GROUP BY k)"
+    )
+    con.execute("INSERT INTO t VALUES (1, 5), (2, 2); SELECT * FROM x")
+    middle = _engine(con).timeline.now
+    con.execute("INSERT INTO t VALUES (2, 7); INSERT INTO t VALUES (3, 3); SELECT * FROM x")
+    con.execute(
+        f"REPLAY CONTINUAL TASK x FROM {middle + 1} AS ("
+        "  INSERT INTO x SELECT k, v + (SELECT count(*) FROM x) FROM t)"
+    )
+    assert_rows(con.execute("SELECT * FROM x").fetchall(), [(1, 5), (2, 2), (2, 9), (3, 6)], "")
+    con.execute(f"REPLAY CONTINUAL TASK x FROM {middle}")
+    wanted = [(1, 1), (1, 6), (2, 3), (2, 10), (3, 7)]
+    assert_rows(con.execute("SELECT * FROM x").fetchall(), wanted, "by the body of now")
+    expect_error(con, f"REPLAY CONTINUAL TASK x FROM {middle + 10**9}", "AS_OF_OUT_OF_RANGE")
+
+
+def test_another_process_ticks_on(connect: Callable[[], Connection]) -> None:
+    """What another process has run and written meanwhile is neither lost nor there twice."""
+    con, other = connect(), connect()
+    con.execute(
+        "CREATE TABLE t (k INT);"
+        "CREATE CONTINUAL TASK x (k INT) ON INPUT t AS (INSERT INTO x SELECT k FROM t)"
+    )
+    for k in range(3):
+        con.execute(f"INSERT INTO t VALUES ({k})")
+    con.execute(
+        "CREATE REPLACEMENT CONTINUAL TASK r FOR x FROM '2026-01-01' AS ("
+        "INSERT INTO r SELECT k * 10 FROM t)"
+    )
+    other.execute("INSERT INTO t VALUES (3); SELECT * FROM x; SELECT * FROM r")
+    other.execute("INSERT INTO t VALUES (4); SELECT * FROM x")
+    con.execute("ALTER CONTINUAL TASK x APPLY REPLACEMENT r")
+    other.execute("INSERT INTO t VALUES (5)")
+    wanted = [(10 * k,) for k in range(6)]
+    assert_rows(other.execute("SELECT * FROM x").fetchall(), wanted, "other")
+    assert_rows(con.execute("SELECT * FROM x").fetchall(), wanted, "own")
+    ((_, shown),) = con.execute("SHOW CREATE x").fetchall()
+    assert "INSERT INTO x SELECT k * 10" in shown
+    assert "REPLACEMENT" not in shown
+
+
+def test_a_task_that_has_failed_goes_on(con: Connection) -> None:
+    """From the T at which it stands, or an earlier one; a replacement with SNAPSHOT, too."""
+    con.execute(
+        "CREATE TABLE t (k INT); CREATE CONTINUAL TASK x (k INT) ON INPUT t AS ("
+        "INSERT INTO x SELECT 10 DIV k FROM t); INSERT INTO t VALUES (5); INSERT INTO t VALUES (0)"
+    )
+    expect_error(con, "SELECT * FROM x", "TASK_FAILED")
+    con.execute("INSERT INTO t VALUES (2)")
+    refused = expect_error(con, f"{REPLAY} AS (INSERT INTO x SELECT 20 DIV k FROM t)")
+    assert refused.condition == "REPLAY_FAILED"
+    con.execute(f"{REPLAY} AS (INSERT INTO x SELECT try_divide(10, k) FROM t)")
+    con.execute("INSERT INTO t VALUES (1)")
+    assert_rows(con.execute("SELECT * FROM x").fetchall(), [(2,), (None,), (5,), (10,)], "replayed")
+    con.execute("ALTER CONTINUAL TASK x AS (INSERT INTO x SELECT 10 DIV k FROM t)")
+    con.execute("INSERT INTO t VALUES (0)")
+    expect_error(con, "SELECT * FROM x", "TASK_FAILED")
+    con.execute(
+        "CREATE REPLACEMENT CONTINUAL TASK r FOR x AS (INSERT INTO x SELECT k FROM t);"
+        "ALTER CONTINUAL TASK x APPLY REPLACEMENT r; INSERT INTO t VALUES (7)"
+    )
+    wanted = [(5,), (0,), (2,), (1,), (0,), (7,)]
+    assert_rows(con.execute("SELECT * FROM x").fetchall(), wanted, "replaced")
+
+
+def test_history_that_is_gone_is_told_first(con: Connection, warehouse: Path) -> None:
+    """Nothing is changed: not the catalog, not the timeline, no folder is made."""
+    con.execute(
+        "CREATE TABLE t (k INT); CREATE CONTINUAL TASK x (k INT) ON INPUT t AS ("
+        "DELETE FROM x; INSERT INTO x SELECT k FROM t)"
+    )
+    for k in range(4):
+        con.execute(f"INSERT INTO t VALUES ({k}); DELETE FROM t WHERE k < {k}; SELECT * FROM x")
+    early, late = 0, _engine(con).timeline.now
+    con.execute("INSERT INTO t VALUES (9); SELECT * FROM x; MAINTAIN ALL RETAIN '0 seconds'")
+    before = sorted(str(p.relative_to(warehouse)) for p in warehouse.rglob("*.parquet"))
+    for what in (
+        f"REPLAY CONTINUAL TASK x FROM {early}",
+        f"CREATE REPLACEMENT CONTINUAL TASK r FOR x FROM {early} AS (DELETE FROM r)",
+        f"REPLAY CONTINUAL TASK x FROM {late}",
+    ):
+        expect_error(con, what, "HISTORY_LOST")
+    assert sorted(str(p.relative_to(warehouse)) for p in warehouse.rglob("*.parquet")) == before
+    assert_rows(con.execute("SELECT * FROM x").fetchall(), [(9,)], "as it was")
+    con.execute(f"REPLAY CONTINUAL TASK x FROM {_engine(con).timeline.now}")
+    assert_rows(con.execute("SELECT * FROM x").fetchall(), [(9,)], "nothing to run again")
+
+
+def test_what_is_refused(con: Connection) -> None:
+    """Each by its condition, and nothing is changed."""
+    con.execute(
+        "CREATE TABLE t (k INT); CREATE TABLE u (k INT);"
+        "CREATE CONTINUAL TASK x (k INT) ON INPUT t WITH (SNAPSHOT = false) AS ("
+        "  INSERT INTO x SELECT k FROM t);"
+        "CREATE CONTINUAL TASK y (k INT) ON INPUT x AS (INSERT INTO y SELECT k FROM x);"
+        "CREATE CONTINUAL TASK two OUTPUTS (o (k INT), p (k INT)) ON INPUT t AS ("
+        "  INSERT INTO o SELECT k FROM t; INSERT INTO p SELECT k FROM t)"
+    )
+    made = "CREATE REPLACEMENT CONTINUAL TASK r FOR"
+    body = "AS (INSERT INTO r SELECT k FROM t)"
+    for what, condition in (
+        (f"{made} x (k BIGINT) ON INPUT t {body}", "REPLACEMENT_COLUMNS_DIFFER"),
+        (f"{made} x AS (INSERT INTO r SELECT k FROM y)", "RECURSIVE_DEFINITION"),
+        (f"{made} two {body}", "NOT_SUPPORTED"),
+        (f"{made} x WITH (COALESCE = '1 hour') {body}", "NOT_SUPPORTED"),
+        (f"{made} o {body}", "WRONG_OBJECT_KIND"),
+        (f"{made} x WITH (SNAPSHOT = true) {body}", "INVALID_OPTION"),
+        (f"{made} x AS (INSERT INTO y SELECT k FROM t)", "TASK_WRITES_FOREIGN_TABLE"),
+        (f"{made} nothing {body}", "UNKNOWN_RELATION"),
+        ("CREATE REPLACEMENT CONTINUAL TASK y FOR x AS (DELETE FROM y)", "OBJECT_EXISTS"),
+        (
+            f"{REPLAY} AS (INSERT INTO y SELECT 1)",
+            "TASK_WRITES_FOREIGN_TABLE",
+        ),
+        ("REPLAY CONTINUAL TASK t FROM '2026-01-01'", "WRONG_OBJECT_KIND"),
+        ("ALTER CONTINUAL TASK x APPLY REPLACEMENT y", "REPLACEMENT_OF_ANOTHER"),
+    ):
+        expect_error(con, what, condition)
+    con.execute(
+        f"{made} x ON INPUT u WITH (ON ERROR = 'skip') AS (INSERT INTO x SELECT k + 1 FROM u)"
+    )
+    con.execute("INSERT INTO u VALUES (1); INSERT INTO t VALUES (5)")
+    assert_rows(con.execute("SELECT * FROM r").fetchall(), [(2,)], "another input")
+    for what, condition in (
+        (f"{made}2 x {body}", "SYNTAX_ERROR"),
+        ("CREATE REPLACEMENT CONTINUAL TASK r2 FOR x AS (DELETE FROM r2)", "REPLACEMENT_EXISTS"),
+        ("CREATE REPLACEMENT CONTINUAL TASK r2 FOR r AS (DELETE FROM r2)", "NOT_SUPPORTED"),
+        ("DROP CONTINUAL TASK x", "DEPENDENT_OBJECTS"),
+        ("CREATE VIEW v AS SELECT * FROM r", "REPLACEMENT_NOT_READ"),
+        ("ALTER CONTINUAL TASK y APPLY REPLACEMENT r", "REPLACEMENT_OF_ANOTHER"),
+    ):
+        expect_error(con, what, condition)
+    con.execute("ALTER CONTINUAL TASK r RENAME TO better; ALTER CONTINUAL TASK x RENAME TO z")
+    ((_, shown),) = con.execute("SHOW CREATE better").fetchall()
+    assert "REPLACEMENT CONTINUAL TASK better FOR z SNAPSHOT" in shown
+    con.execute("DROP CONTINUAL TASK better; UNDROP CONTINUAL TASK better")
+    con.execute("ALTER CONTINUAL TASK z APPLY REPLACEMENT better; INSERT INTO u VALUES (2)")
+    assert_rows(con.execute("SELECT * FROM z").fetchall(), [(2,), (3,)], "by the other input")
+    assert_rows(con.execute("SELECT * FROM y").fetchall(), [(5,), (2,), (3,)], "the change once")
+    ((_, shown),) = con.execute("SHOW CREATE z").fetchall()
+    assert "SNAPSHOT = false" in shown
+    assert "ON ERROR = 'skip'" in shown
+
+
+def test_two_at_once(connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one is told; what the first one did stands."""
+    con, other = connect(), connect()
+    con.execute(
+        "CREATE TABLE t (k INT); INSERT INTO t VALUES (1);"
+        "CREATE CONTINUAL TASK x (k INT) ON INPUT t AS (INSERT INTO x SELECT k FROM t)"
+    )
+    begun: list[Swap] = []
+    decide = Swap.bring_into_force
+
+    def second_comes_first(swap: Swap, engine: Engine) -> None:
+        if not begun:
+            begun.append(swap)
+            other.execute(f"{REPLAY} AS (INSERT INTO x SELECT k + 1 FROM t)")
+        decide(swap, engine)
+
+    monkeypatch.setattr(Swap, "bring_into_force", second_comes_first)
+    with pytest.raises(CtsqlError) as caught:
+        con.execute(f"{REPLAY} AS (INSERT INTO x SELECT k + 7 FROM t)")
+    assert caught.value.condition == "ALTERED_MEANWHILE"
+    assert_rows(con.execute("SELECT * FROM x").fetchall(), [(2,)], "the first one's")
+    names = [str(i.name) for i in _engine(con).refresh_catalog()]
+    assert not [n for n in names if "replay" in n]
