@@ -46,13 +46,21 @@ class EmptySources:
         self._columns_of = columns_of
         self.own: dict[str, Sequence[Column]] = {}
 
+    def like(self, columns: Sequence[Column]) -> DataFrame:
+        """An empty table with these columns."""
+        return empty(self._session, columns)
+
     def contents(self, object_id: str, at: int) -> DataFrame:
         """An empty table like the object."""
         if object_id in self.own:
-            return empty(self._session, self.own[object_id])
-        return empty(self._session, self._columns_of(object_id))
+            return self.like(self.own[object_id])
+        return self.like(self._columns_of(object_id))
 
-    inserts = deletes = contents
+    def inserts(self, object_id: str, at: int) -> DataFrame:
+        """An empty table like the object."""
+        return self.contents(object_id, at)
+
+    deletes = inserts
 
     def changes(self, object_id: str, at: int) -> DataFrame:
         """An empty table like the object, with their copies."""
@@ -65,6 +73,26 @@ class EmptySources:
     def stored_with_keys(self, lookup: KeyLookup, at: int) -> Found | None:
         """Nothing is looked up."""
         return None
+
+
+class UnknownSources(EmptySources):
+    """Tables of which Spark does not know that they are empty; the same one for one object."""
+
+    def __init__(self, session: SparkSession, columns_of: ColumnsOf) -> None:
+        super().__init__(session, columns_of)
+        self._frames: dict[str, DataFrame] = {}
+
+    def like(self, columns: Sequence[Column]) -> DataFrame:
+        """A table with these columns, whose rows Spark does not know."""
+        rows = super().like(columns)
+        nothing = rows.sparkSession.sparkContext.emptyRDD()
+        return rows.sparkSession.createDataFrame(nothing, rows.schema)
+
+    def contents(self, object_id: str, at: int) -> DataFrame:
+        """A table like the object, whose rows Spark does not know."""
+        if object_id not in self._frames:
+            self._frames[object_id] = super().contents(object_id, at)
+        return self._frames[object_id]
 
 
 def empty(session: SparkSession, columns: Sequence[Column]) -> DataFrame:
@@ -141,7 +169,7 @@ class SparkAnalyst:
                 invariant="a task's columns are known before its body is analysed",
                 detail=str(node.name),
             )
-        return empty(self._session, self._sources.own[node.object_id])
+        return self._sources.like(self._sources.own[node.object_id])
 
     def set_own(self, object_id: str, columns: Sequence[Column]) -> None:
         """Say what an output being defined looks like."""
@@ -152,7 +180,7 @@ class SparkAnalyst:
         node = transform(delete)
         if node.where is None:
             return
-        rows = empty(self._session, columns)
+        rows = self._sources.like(columns)
         with translate_spark_errors():
             view = View(OutputState(None, rows), self._context, node.ctes)
             found = view.run(
@@ -166,7 +194,7 @@ class SparkAnalyst:
         """The types of assigned values; conditions are analysed with them."""
         node = transform(statement)
         ctes = node.ctes if isinstance(node, Update) else None
-        view = View(OutputState(None, empty(self._session, columns)), self._context, ctes)
+        view = View(OutputState(None, self._sources.like(columns)), self._context, ctes)
         with translate_spark_errors():
             if isinstance(node, Merge):
                 frames = assigned_values(node, view)
@@ -178,7 +206,7 @@ class SparkAnalyst:
             pieces.append(f" FROM {{rows}} AS {node.alias}")
             if node.where is not None:
                 pieces += [" WHERE (", node.where, ")"]
-            found = view.run(pieces, {"rows": empty(self._session, columns)})
+            found = view.run(pieces, {"rows": self._sources.like(columns)})
             self._check_definite(node, found)
             return [tuple(type_name(f.dataType) for f in found.schema)[1:]]
 

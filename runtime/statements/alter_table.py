@@ -6,30 +6,32 @@ would then fail with is what it does fail with when a foreign writer changes the
 (docs/decisions/0065-rows-by-their-own-version.md); here it is refused before.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Catalog, Item, KafkaSource, ObjectKind, was_dropped
 from ctsql.catalog.names import backtick, fold
-from ctsql.catalog.schemas import Column, Schema, names, signature
+from ctsql.catalog.schemas import Schema, names
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import Binder, bind_task
 from ctsql.planner.binding.definitions import definition_of
 from ctsql.planner.lowering.store_assignment import is_exact
+from ctsql.planner.nodes import Query, TaskWrite, ViewWrite
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.spark.analyzer import SparkAnalyst
+from ctsql.runtime.spark.columns_read import reads_columns
 from ctsql.runtime.spark.errors import conflict_errors, translate_spark_errors
 from ctsql.runtime.statements.altered_columns import (
     Feature,
     altered,
     delta_text,
     features,
+    named_columns,
     not_null_schema,
-    without,
 )
 from ctsql.runtime.statements.dml import target_table
 from ctsql.runtime.statements.name_resolution import OnNames
@@ -56,12 +58,8 @@ class _Analysed:
     """A definition over some columns: the columns of its rows, or what it fails with."""
 
     columns: Schema = ()
+    plan: Query | TaskWrite | ViewWrite | None = None
     problem: CtsqlError | None = None
-
-    @property
-    def rows(self) -> object:
-        """Equal where the rows are of the same columns, or it fails likewise."""
-        return self.problem and self.problem.message, signature(self.columns)
 
 
 class TableAlteration(OnNames):
@@ -225,21 +223,35 @@ class TableAlteration(OnNames):
         if isinstance(change, st.AddColumns):
             detail = "It does not see the new column, SELECT * included."
             return Effect(name, kind, GOES_ON, detail)
-        if self._analyse(reader, table, without(columns, change)).rows == before.rows:
+        if not self._reads(before, table, columns, named_columns(change)):
             return Effect(name, kind, GOES_ON, "It does not read the column.")
         if len(then.columns) != len(before.columns):
             detail = "Its SELECT * gives other columns then than it has."
             return Effect(name, kind, BREAKS, detail, _replace_text(reader))
+        if isinstance(change, st.DropColumns | st.RenameColumn):
+            detail = "It reads the column, and would read something else by that name."
+            return Effect(name, kind, BREAKS, detail, _replace_text(reader))
         return _retyped(reader, change, then)
+
+    def _columns_of(self, table: Item, columns: Schema) -> Callable[[Item], Schema]:
+        """The columns of objects, where a table has others than it has."""
+        relations = self.engine.relations
+        return lambda item: columns if item.id == table.id else relations.columns_now(item)
+
+    def _reads(
+        self, reader: _Analysed, table: Item, columns: Schema, names: Collection[str]
+    ) -> bool:
+        assert reader.plan is not None  # it could be analysed
+        items, columns_of = self.engine.catalog.items, self._columns_of(table, columns)
+        return reads_columns(
+            self.engine.session, reader.plan, lambda i: columns_of(items[i]), table.id, names
+        )
 
     def _analyse(self, reader: Item, table: Item, columns: Schema) -> _Analysed:
         """A reader's definition over a table of these columns."""
         engine = self.engine
         catalog, relations = engine.catalog, engine.relations
-
-        def columns_of(item: Item) -> tuple[Column, ...]:
-            return columns if item.id == table.id else relations.columns_now(item)
-
+        columns_of = self._columns_of(table, columns)
         analyst = SparkAnalyst(engine.session, lambda i: columns_of(catalog.items[i]))
         try:
             current = relations.current(reader)
@@ -248,14 +260,16 @@ class TableAlteration(OnNames):
             )
             match definition_of(current):
                 case st.CreateContinualTask() as task:
-                    bind_task(binder, task, current, catalog.outputs_of(current))
-                    return _Analysed(current.columns)
+                    plan = bind_task(binder, task, current, catalog.outputs_of(current)).plan
+                    return _Analysed(current.columns, plan)
                 case st.CreateMaterializedView() as view:
-                    return _Analysed(binder.bind_materialized_view(view, current).columns)
+                    bound = binder.bind_materialized_view(view, current)
+                    return _Analysed(bound.columns, bound.plan)
                 case st.CreateView() as view:
-                    return _Analysed(binder.bind_view(view).columns)
-                case _:
-                    return _Analysed(current.columns)
+                    bound = binder.bind_view(view)
+                    return _Analysed(bound.columns, bound.plan)
+                case other:
+                    raise AssertionError(f"{type(other).__name__} reads nothing")
         except CtsqlError as problem:
             return _Analysed(problem=problem)
 

@@ -87,16 +87,15 @@ def altered(columns: Schema, change: st.ColumnChange) -> Schema:
             return columns
 
 
-def without(columns: Schema, change: st.ColumnChange) -> Schema:
-    """The columns without those that a change names: what reads them cannot do so then."""
+def named_columns(change: st.ColumnChange) -> set[str]:
+    """The columns that are there and that a change names, folded."""
     match change:
         case st.AddColumns():
-            return columns
+            return set()
         case st.DropColumns():
-            names = {fold(c.name) for c in change.columns}
+            return {fold(c.name) for c in change.columns}
         case _:
-            names = {fold(change.column.name)}
-    return tuple(c for c in columns if fold(c.name) not in names)
+            return {fold(change.column.name)}
 
 
 def features(change: st.ColumnChange, has: Mapping[str, str]) -> list[Feature]:

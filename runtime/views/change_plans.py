@@ -9,7 +9,7 @@ For the guard, tables are empty RDDs under the tables' columns: Spark would plan
 that it knows to be none as nothing at all, and then any two queries were the same.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 
@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import Name, backtick_all, fold
-from ctsql.catalog.schemas import Column, plain_type
+from ctsql.catalog.schemas import plain_type
 from ctsql.catalog.spans import Span
 from ctsql.planner.ivm import (
     ChangePlan,
@@ -39,7 +39,7 @@ from ctsql.planner.nodes import NormalReference, Query, ViewReference, ViewWrite
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax import Rewritten, rewrite
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
-from ctsql.runtime.spark.analyzer import ColumnsOf, EmptySources
+from ctsql.runtime.spark.analyzer import ColumnsOf, UnknownSources
 from ctsql.runtime.spark.plan_reader import optimized
 from ctsql.runtime.spark.session import setting
 from ctsql.runtime.spark.temp_views import TemporaryNames
@@ -344,45 +344,18 @@ def _nothing(sources: "_GuardSources", table: Table) -> DataFrame:
     return sources.contents(table.object_id, 0).select(*columns)
 
 
-class _GuardSources(EmptySources):
-    """Tables of which Spark does not know that they are empty; the same one for one object."""
+class _GuardSources(UnknownSources):
+    """The tables of a change plan, with the columns that it knows."""
 
     def __init__(self, session: SparkSession, tables: Iterable[Table]) -> None:
-        super().__init__(session, self._columns)
-        self._known = {t.object_id: t.columns for t in tables}
-        self._frames: dict[str, DataFrame] = {}
-
-    def _columns(self, object_id: str) -> Sequence[Column]:
-        return self._known[object_id]
-
-    def contents(self, object_id: str, at: int) -> DataFrame:
-        found = self._frames.get(object_id)
-        if found is None:
-            like = super().contents(object_id, at)
-            nothing = like.sparkSession.sparkContext.emptyRDD()
-            found = self._frames[object_id] = like.sparkSession.createDataFrame(
-                nothing, like.schema
-            )
-        return found
+        known = {t.object_id: t.columns for t in tables}
+        super().__init__(session, lambda object_id: known[object_id])
 
 
-class _NamedSources(EmptySources):
-    """Tables of which Spark does not know that they are empty, and which no plan mistakes.
-
-    A comparison with a table's own id tells it from another one with the same columns.
-    """
-
-    def __init__(self, session: SparkSession, columns_of: ColumnsOf) -> None:
-        super().__init__(session, columns_of)
-        self._frames: dict[str, DataFrame] = {}
+class _NamedSources(UnknownSources):
+    """Tables which no plan mistakes: a comparison with its own id tells each from any other."""
 
     def contents(self, object_id: str, at: int) -> DataFrame:
-        found = self._frames.get(object_id)
-        if found is None:
-            like = super().contents(object_id, at)
-            nothing = like.sparkSession.sparkContext.emptyRDD()
-            rows = like.sparkSession.createDataFrame(nothing, like.schema)
-            (first, *_) = backtick_all(like.columns)
-            named = rows.where(f"coalesce(CAST({first} AS STRING), '') <> '{object_id}'")
-            found = self._frames[object_id] = named
-        return found
+        rows = super().contents(object_id, at)
+        (first, *_) = backtick_all(rows.columns)
+        return rows.where(f"coalesce(CAST({first} AS STRING), '') <> '{object_id}'")

@@ -76,6 +76,37 @@ def test_readers_are_asked(connect: Callable[[], Connection]) -> None:
     _rows(con, "VERIFY MATERIALIZED VIEW counts")
 
 
+def test_a_name_does_not_come_to_mean_something_else(con: Connection) -> None:
+    """Without the column the same text would read another one: it is read, and stays."""
+    con.execute(
+        "CREATE TABLE t (k INT, x INT); CREATE TABLE u (k INT, x INT, y INT);"
+        "INSERT INTO t VALUES (1, 1), (2, 2); INSERT INTO u VALUES (1, 9, 0), (7, 2, 0);"
+        "CREATE MATERIALIZED VIEW outer_x AS SELECT k FROM t WHERE EXISTS"
+        " (SELECT 1 FROM u WHERE x = t.k);"
+        "CREATE MATERIALIZED VIEW lateral_x AS SELECT k AS x, x + 1 AS z FROM u;"
+        "CREATE VIEW plain AS SELECT * FROM u;"
+        "CREATE MATERIALIZED VIEW narrow AS SELECT k FROM plain WHERE k > 0;"
+        "CREATE CONTINUAL TASK log (x INT, z INT) ON INPUT u AS"
+        " (INSERT INTO log SELECT k AS x, x + 1 AS z FROM u);"
+        "CREATE CONTINUAL TASK kept (k INT) ON INPUT t AS (INSERT INTO kept SELECT k FROM t;"
+        " DELETE FROM kept WHERE EXISTS (SELECT 1 FROM u WHERE x = kept.k));"
+        "CREATE CONTINUAL TASK few (k INT) ON INPUT u WHERE x > 5 AS"
+        " (INSERT INTO few SELECT k FROM u)"
+    )
+    for change in ("DROP COLUMN x", "RENAME COLUMN x TO xx"):
+        found = con.execute(f"PLAN ALTER TABLE u {change}").fetchall()
+        assert {row[0]: row[2] for row in found} == {
+            "u": "changes", "outer_x": "breaks", "lateral_x": "breaks", "plain": "breaks",
+            "narrow": "breaks", "log": "breaks", "kept": "breaks", "few": "breaks",
+        }  # fmt: skip
+    expect_error(con, "ALTER TABLE u DROP COLUMN x", "COLUMNS_IN_USE")
+    _rows(con, "SELECT * FROM lateral_x", (1, 10), (7, 3))
+    found = con.execute("PLAN ALTER TABLE u DROP COLUMN y").fetchall()
+    assert {row[0] for row in found if row[2] == "breaks"} == {"plain"}
+    found = con.execute("PLAN ALTER TABLE u ALTER COLUMN x TYPE BIGINT").fetchall()
+    assert {row[0]: row[2] for row in found}["lateral_x"] == "changes"
+
+
 def test_values_and_types(con: Connection) -> None:
     """NOT NULL is looked at, types widen, defaults fill; outputs and transactions are refused."""
     con.execute(SET_UP)

@@ -1,0 +1,131 @@
+"""Which columns of a table a definition reads, as Spark's optimizer leaves them.
+
+That a definition still has a meaning without a column does not say that it never read it: ``x`` may
+then be a column of the query around it, or another item of the same SELECT.
+"""
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession, functions as F
+
+from ctsql.catalog.names import fold
+from ctsql.planner.lowering import Context, lower_query, lower_relation, lower_transaction
+from ctsql.planner.nodes import Query, TaskWrite, ViewWrite
+from ctsql.planner.rules import transform
+from ctsql.runtime.spark.analyzer import ColumnsOf, UnknownSources
+from ctsql.runtime.spark.plan_reader import Alias, Attribute, Call, Plan, optimized
+
+_BY_NAME = frozenset(
+    {
+        *("Aggregate", "Expand", "Filter", "Generate", "GlobalLimit", "Join", "LocalLimit"),
+        *("Offset", "Project", "Repartition", "RepartitionByExpression", "Sample", "Sort"),
+        *("Tail", "Window", "WindowGroupLimit"),
+    }
+)
+"""Operators that name the columns which they read; any other reads all that it is given."""
+
+
+def reads_columns(
+    session: SparkSession,
+    plan: Query | TaskWrite | ViewWrite,
+    columns_of: ColumnsOf,
+    table: str,
+    names: Collection[str],
+) -> bool:
+    """Whether a definition reads one of some columns of a table.
+
+    Args:
+        columns_of: the columns by which the definition was bound.
+        table: the id of an object. names: of columns of it, folded.
+    """
+    sources = _Sources(session, columns_of)
+    rows = optimized(sources.contents(table, 0))
+    places = {i for i, c in enumerate(columns_of(table)) if fold(c.name) in names}
+    return any(
+        is_read(optimized(frame), rows.parts, places)
+        for frame in _frames(plan, Context(session, sources, 0, clock_at=0))
+    )
+
+
+def is_read(plan: Plan, table: tuple[Any, ...], places: Collection[int]) -> bool:
+    """Whether a query reads some columns of a table.
+
+    Args:
+        plan: optimized. table: the parts of the table's own plan. places: of the columns.
+    """
+    rdds = {part for part in table if _is_rdd(part)}
+    wanted = {
+        node.outputs[place]
+        for node in _nodes(plan)
+        if not node.children and not rdds.isdisjoint(filter(_is_rdd, node.parts))
+        for place in places
+    }
+    return not wanted.isdisjoint(_named(plan))
+
+
+class _Sources(UnknownSources):
+    """Outputs hold rows, too."""
+
+    def stored(self, object_id: str) -> DataFrame:
+        return self.contents(object_id, 0)
+
+
+def _frames(plan: Query | TaskWrite | ViewWrite, context: Context) -> Iterator[DataFrame]:
+    match plan:
+        case Query():
+            yield lower_query(transform(plan), context)
+        case ViewWrite():
+            yield lower_query(transform(plan.desired), context)
+        case TaskWrite():
+            task = transform(plan)
+            for made in lower_transaction(task.transaction, context).values():
+                yield from (f for f in (made.inserts, made.victims) if f is not None)
+            for seen in task.seen:  # which rows there are; which of their columns, the body says
+                yield lower_relation(seen, context).select(F.lit(1))
+
+
+def _is_rdd(part: Any) -> bool:
+    return isinstance(part, tuple) and part[:1] == ("rdd",)
+
+
+def _nodes(part: Any) -> Iterator[Plan]:
+    """A plan's operators, those of subqueries in expressions included."""
+    match part:
+        case Plan():
+            yield part
+            for each in (*part.children, *part.parts):
+                yield from _nodes(each)
+        case tuple():
+            for each in part:
+                yield from _nodes(each)
+        case Call():
+            yield from _nodes(part.parts)
+        case Alias():
+            yield from _nodes(part.child)
+
+
+def _named(plan: Plan) -> Iterator[int]:
+    """The ids of the columns that a query returns, or that something in it reads."""
+    yield from plan.outputs
+    for node in _nodes(plan):
+        if node.children:
+            yield from _attributes(node.parts)
+        if node.name not in _BY_NAME:
+            for child in node.children:
+                yield from child.outputs
+
+
+def _attributes(part: Any) -> Iterator[int]:
+    match part:
+        case Attribute(column):
+            yield column
+        case Plan():
+            yield from _named(part)
+        case tuple():
+            for each in part:
+                yield from _attributes(each)
+        case Call():
+            yield from _attributes(part.parts)
+        case Alias():
+            yield from _attributes(part.child)
