@@ -108,6 +108,10 @@ class Failure:
                 f"Drop the constraint: {alter} DROP CONSTRAINT <name>, and if wanted add it again "
                 "ON VIOLATION DROP, WARN or QUARANTINE;"
             )
+        if item.flow or item.flows:
+            names = [f.name for f in item.flows] or [str(item.name)]
+            alter = " or ".join(f"CREATE OR REPLACE FLOW {name} AS ..." for name in names)
+            return f"Give it a flow that can compute that T: {alter}, for instance with try_cast;"
         body = f"Give it a body that can compute that T: {alter} AS (...),"
         return f"{body} for instance with try_cast;"
 

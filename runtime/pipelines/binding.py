@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 
 from ctsql.catalog.errors import CatalogError, NotSupported, StatementError, error
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.catalog.names import Name, fold
+from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.schemas import Column, same_columns
 from ctsql.catalog.spans import Source
 from ctsql.planner.binding import Bound, bind_task, qualify
@@ -556,22 +556,33 @@ def commented(item: Item, made: Definition) -> Item:
 
 
 def columns_text(name: Name, there: Sequence[Column], wanted: Sequence[Column]) -> list[str]:
-    """The ALTER TABLE statements that give a table other columns; none where they are the same."""
+    """The ALTER TABLE statements that give a table other columns; none where they are the same.
+
+    A column that goes while one of its type comes is taken for the same one under another name:
+    dropped, its values would be lost.
+    """
     old = {fold(c.name): c for c in there}
     new = {fold(c.name): c for c in wanted}
+    going = [c for key, c in old.items() if key not in new]
     alter = f"ALTER TABLE {name}"
     texts = []
     for key, column in new.items():
-        before = old.get(key)
+        before, shown = old.get(key), quote(column.name)
         if before is None:
-            texts.append(f"{alter} ADD COLUMN {replace(column, comment=None).ddl()}")
+            before = next((c for c in going if c.type == column.type), None)
+            if before is None:
+                plain = replace(column, comment=None, nullable=True)
+                texts.append(f"{alter} ADD COLUMN {plain.ddl()}")
+                before = plain
+            else:
+                going.remove(before)
+                texts.append(f"{alter} RENAME COLUMN {quote(before.name)} TO {shown}")
         elif before.type != column.type:
-            texts.append(f"{alter} ALTER COLUMN {column.name} TYPE {column.type}")
-        elif before.nullable != column.nullable:
+            texts.append(f"{alter} ALTER COLUMN {shown} TYPE {column.type}")
+        if before.nullable != column.nullable:
             verb = "DROP" if column.nullable else "SET"
-            texts.append(f"{alter} ALTER COLUMN {column.name} {verb} NOT NULL")
-    texts += [f"{alter} DROP COLUMN {c.name}" for key, c in old.items() if key not in new]
-    return texts
+            texts.append(f"{alter} ALTER COLUMN {shown} {verb} NOT NULL")
+    return texts + [f"{alter} DROP COLUMN {quote(c.name)}" for c in going]
 
 
 def _other_table(statement: st.CreateTable, old: Item, what: str, why: str) -> NotSupported:

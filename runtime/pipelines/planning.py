@@ -370,6 +370,7 @@ def warehouse_digest(catalog: Catalog) -> str:
             i.comment,
             i.flow,
             i.revision,
+            i.alterations,
         )
         for i in catalog
     )

@@ -334,8 +334,11 @@ def _retyped(reader: Item, change: st.ColumnChange, then: _Analysed) -> Effect:
 
 
 def _replace_text(reader: Item) -> str:
-    keyword = reader.kind.keyword
-    made = f"CREATE OR REPLACE {keyword} {reader.name} ..."
+    if reader.flow or reader.flows:
+        names = [f.name for f in reader.flows] or [str(reader.name)]
+        made = " or ".join(f"CREATE OR REPLACE FLOW {name} ..." for name in names)
+    else:
+        made = f"CREATE OR REPLACE {reader.kind.keyword} {reader.name} ..."
     return f"Type first: {made} without the column, or drop it."
 
 

@@ -360,8 +360,29 @@ def end_of(tokens: Tokens) -> Span:
     return Span(tokens[-1].source, tokens[-1].stop, tokens[-1].stop)
 
 
+_BEGIN = ("AUTO", "INSERT", "SELECT", "VALUES", "WITH")
+"""Words behind an AS that are no alias."""
+
+
 def words_of(text: Span) -> list[str]:
-    """The tokens of a text, in any case but for strings: equal for texts that say the same."""
-    return [
-        t.span.text if t.kind is Kind.STRING else t.span.text.casefold() for t in tokenise(text)
-    ]
+    """The tokens of a text, folded where case says nothing: equal for texts that say the same.
+
+    Case counts in strings, behind ``.`` and ``:``, where a key of a map or a field of a VARIANT may
+    stand, and in aliases, which ``to_json`` writes as they are.
+
+    >>> from ctsql.catalog.spans import Source
+    >>> words_of(Source("SELECT CAST(V:Id AS INT) AS Total FROM T", "").whole())[6:]
+    ['as', 'int', ')', 'as', 'Total', 'from', 't']
+    """
+    words: list[str] = []
+    casts: list[bool] = []  # for each parenthesis that is open, whether AS in it names a type
+    for token in tokenise(text):
+        word, before = token.span.text, words[-1] if words else ""
+        if word == "(":
+            casts.append(before in ("cast", "try_cast"))
+        elif word == ")" and casts:
+            casts.pop()
+        is_alias = before == "as" and word.upper() not in _BEGIN and not (casts and casts[-1])
+        counts = token.kind is Kind.STRING or before in (".", ":") or is_alias
+        words.append(word if counts else word.casefold())
+    return words

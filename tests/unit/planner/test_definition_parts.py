@@ -11,6 +11,8 @@ VIEW = "CREATE MATERIALIZED VIEW m WITH (REFRESH EVERY '1 day') AS SELECT k, v::
 TASK = """CREATE CONTINUAL TASK c (k INT) ON INPUT t AS r WITH (SNAPSHOT = true) AS (
     DELETE FROM c WHERE k IN (SELECT k FROM r); INSERT INTO c SELECT k FROM r WHERE k > 1)"""
 TABLE = "CREATE TABLE t (k INT) TBLPROPERTIES ('a' = 'b') COMMENT 'x'"
+KEYS = """CREATE CONTINUAL TASK c (k INT, j STRING) ON INPUT t AS (INSERT INTO c
+    SELECT CAST(m.Key AS INT), v:Name, to_json(struct(id AS Id)) FROM t)"""
 FLOW = "CREATE FLOW f AS AUTO CDC INTO d FROM t KEYS (k) SEQUENCE BY v"
 
 
@@ -48,6 +50,10 @@ def _changed(old: str, new: str) -> set[Part]:
         (TABLE, TABLE.replace("'b'", "'c'"), {Part.LAYOUT}),
         ("CREATE TABLE t AS SELECT 1 AS k", "CREATE TABLE t AS SELECT 2 AS k", {Part.QUERY}),
         (FLOW, FLOW.lower(), set()),
+        (KEYS, KEYS.replace("AS INT", "as int").replace("SELECT", "select"), set()),
+        (KEYS, KEYS.replace("m.Key", "m.key"), {Part.BODY}),
+        (KEYS, KEYS.replace("v:Name", "v:name"), {Part.BODY}),
+        (KEYS, KEYS.replace("AS Id", "AS id"), {Part.BODY}),
         (FLOW, FLOW.replace("KEYS (k)", "KEYS (j)"), {Part.BODY}),
     ],
 )

@@ -111,3 +111,11 @@ def test_statements_for_columns() -> None:
         "ALTER TABLE t DROP COLUMN b",
     ]
     assert columns_text(Name("default", "t"), there, there[::-1]) == []
+    wanted = [Column("a", "int"), Column("the b", "int", nullable=False), *there[2:]]
+    assert columns_text(Name("default", "t"), there, wanted) == [
+        "ALTER TABLE t RENAME COLUMN b TO `the b`",
+        "ALTER TABLE t ALTER COLUMN `the b` SET NOT NULL",
+    ]
+    assert (
+        columns_text(Name("default", "t"), there[1:], there)[0] == "ALTER TABLE t ADD COLUMN a int"
+    )
