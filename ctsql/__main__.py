@@ -1,10 +1,12 @@
 """``ctsql`` and ``python -m ctsql``: by a Spark that was left running, else by one of its own."""
 
+import os
 import sys
 
 
 def main() -> None:
     """Run the command line and end the process with its exit status."""
+    open_standard_streams()
     from ctsql.warm.client import served
 
     status = served(sys.argv[1:])
@@ -13,6 +15,19 @@ def main() -> None:
     from ctsql.cli import main as command_line
 
     command_line()
+
+
+def open_standard_streams() -> None:
+    """Put the null device where the process was started with a standard stream closed.
+
+    Else the next file that is opened, a socket perhaps, is taken for that stream.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 if __name__ == "__main__":

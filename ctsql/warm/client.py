@@ -187,10 +187,14 @@ def _stop(address: Path) -> int:
 
 
 def _run(connection: socket.socket, arguments: Sequence[str]) -> int | None:
+    try:
+        here = os.getcwd()
+    except FileNotFoundError:
+        return None  # a worker could not go there
     request = {
         "arguments": [a for a in arguments if a != KEEP],
         "environ": dict(os.environ),
-        "folder": os.getcwd(),
+        "folder": here,
         "umask": _umask(),
     }
     body = json.dumps(request).encode()

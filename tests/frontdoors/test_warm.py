@@ -97,6 +97,22 @@ def test_it_can_be_switched_off() -> None:
     assert not is_on({"CTSQL_WARM": "off"})
 
 
+def test_streams_that_are_closed_are_no_sockets(tmp_path: Path) -> None:
+    """What is opened first would take their numbers, and get what the command prints."""
+    program = """
+import os, socket, sys
+from ctsql.__main__ import open_standard_streams
+open_standard_streams()
+print("nowhere"); print("nowhere", file=sys.stderr)
+with open(sys.argv[1], "w") as file:
+    print(socket.socket().fileno() > 2, sys.stdin.read() == "", sys.stdout.isatty(), file=file)
+"""
+    told = tmp_path / "told"
+    closing = ["sh", "-c", '"$@" <&- >&- 2>&-', "sh", sys.executable, "-c", program, str(told)]
+    assert subprocess.run(closing, check=False).returncode == 0
+    assert told.read_text() == "True True False\n"
+
+
 class Shell:
     """Commands of one user."""
 
