@@ -6,7 +6,7 @@ types, it keeps and compares what Spark said. Names keep their case and are comp
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ctsql.catalog.errors import error
@@ -175,3 +175,34 @@ def check_unique(columns: Sequence[Column], spans: Sequence[Span]) -> Schema:
 def shown_columns(columns: Sequence[Column]) -> str:
     """Columns with their types, for messages and plans."""
     return ", ".join(f"{c.name} {c.type}" for c in columns)
+
+
+def changes_between(there: Sequence[Column], wanted: Sequence[Column]) -> list[str]:
+    """What ALTER TABLE says behind the name to give a table other columns; none for the same.
+
+    A column that goes while one of its type comes is taken for the same one under another name:
+    dropped, its values would be lost.
+
+    >>> changes_between([Column("a", "int")], [Column("b", "int"), Column("c", "date")])
+    ['RENAME COLUMN a TO b', 'ADD COLUMN c date']
+    """
+    old = {fold(c.name): c for c in there}
+    new = {fold(c.name): c for c in wanted}
+    going = [c for key, c in old.items() if key not in new]
+    texts = []
+    for key, column in new.items():
+        before, shown = old.get(key), quote(column.name)
+        if before is None:
+            before = next((c for c in going if c.type == column.type), None)
+            if before is None:
+                before = replace(column, comment=None, nullable=True)
+                texts.append(f"ADD COLUMN {before.ddl()}")
+            else:
+                going.remove(before)
+                texts.append(f"RENAME COLUMN {quote(before.name)} TO {shown}")
+        elif before.type != column.type:
+            texts.append(f"ALTER COLUMN {shown} TYPE {column.type}")
+        if before.nullable != column.nullable:
+            verb = "DROP" if column.nullable else "SET"
+            texts.append(f"ALTER COLUMN {shown} {verb} NOT NULL")
+    return [*texts, *(f"DROP COLUMN {quote(c.name)}" for c in going)]

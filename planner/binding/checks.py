@@ -66,9 +66,7 @@ def name_unnamed(columns: Sequence[Column], sql: SqlText) -> tuple[Column, ...]:
 def check_storable(columns: Sequence[Column], span: Span) -> None:
     """Columns a table can have: INVALID_NAME, INVALID_COLUMN_TYPE."""
     for column in columns:
-        if fold(column.name).startswith(PREFIX):
-            detail = f"Names that begin with {PREFIX} are kept for ctsql."
-            raise error("INVALID_NAME", span=span, name=column.name, detail=detail)
+        check_not_kept(column.name, span)
         if any(character in NAME_FORBIDDEN for character in column.name):
             detail = f"{forbidden_in(column.name)} Give it a name in the query: ... AS name."
             raise error("INVALID_NAME", span=span, name=column.name, detail=detail)
@@ -79,6 +77,13 @@ def check_storable(columns: Sequence[Column], span: Span) -> None:
                 "seconds or days."
             )
             raise error("INVALID_COLUMN_TYPE", span=span, type=column.type, hint=hint)
+
+
+def check_not_kept(name: str, span: Span) -> None:
+    """Refuse the names of columns that ctsql adds to rows: INVALID_NAME."""
+    if fold(name).startswith(PREFIX):
+        detail = f"Names that begin with {PREFIX} are kept for ctsql."
+        raise error("INVALID_NAME", span=span, name=name, detail=detail)
 
 
 def check_not_void(column: Column, span: Span) -> None:

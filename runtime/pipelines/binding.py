@@ -11,8 +11,8 @@ from pyspark.sql import types as T
 
 from ctsql.catalog.errors import CatalogError, NotSupported, StatementError, error
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.catalog.names import Name, fold, quote
-from ctsql.catalog.schemas import Column, same_columns
+from ctsql.catalog.names import Name, fold
+from ctsql.catalog.schemas import Column, changes_between, same_columns
 from ctsql.catalog.spans import Source
 from ctsql.planner.binding import Bound, bind_task, qualify
 from ctsql.planner.binding.checks import check_not_void, check_updatable
@@ -323,14 +323,14 @@ class FolderBinder:
             return ()
         wanted = declared(statement.columns)
         there = self.engine.relations.columns_now(old)
-        differs = columns_text(old.name, there, wanted) if wanted else []
+        differs = changes_between(there, wanted) if wanted else []
         if differs:
             raise error(
                 "NOT_SUPPORTED",
                 span=statement.columns_span or statement.target.span,
                 what="changing the columns of a table with the folder",
                 why=f'Table "{old.name}" has ({", ".join(c.ddl() for c in there)}).',
-                hint=f"Type: {'; '.join(differs)}",
+                hint=f"Type: {'; '.join(f'ALTER TABLE {old.name} {text}' for text in differs)}",
             )
         properties = self.engine.relations.table(old).configuration()
         if not says_constraints(statement.constraints, properties):
@@ -553,36 +553,6 @@ def commented(item: Item, made: Definition) -> Item:
             replace(c, comment=columns.get(fold(c.name), c.comment)) for c in item.columns
         ),
     )
-
-
-def columns_text(name: Name, there: Sequence[Column], wanted: Sequence[Column]) -> list[str]:
-    """The ALTER TABLE statements that give a table other columns; none where they are the same.
-
-    A column that goes while one of its type comes is taken for the same one under another name:
-    dropped, its values would be lost.
-    """
-    old = {fold(c.name): c for c in there}
-    new = {fold(c.name): c for c in wanted}
-    going = [c for key, c in old.items() if key not in new]
-    alter = f"ALTER TABLE {name}"
-    texts = []
-    for key, column in new.items():
-        before, shown = old.get(key), quote(column.name)
-        if before is None:
-            before = next((c for c in going if c.type == column.type), None)
-            if before is None:
-                plain = replace(column, comment=None, nullable=True)
-                texts.append(f"{alter} ADD COLUMN {plain.ddl()}")
-                before = plain
-            else:
-                going.remove(before)
-                texts.append(f"{alter} RENAME COLUMN {quote(before.name)} TO {shown}")
-        elif before.type != column.type:
-            texts.append(f"{alter} ALTER COLUMN {shown} TYPE {column.type}")
-        if before.nullable != column.nullable:
-            verb = "DROP" if column.nullable else "SET"
-            texts.append(f"{alter} ALTER COLUMN {shown} {verb} NOT NULL")
-    return texts + [f"{alter} DROP COLUMN {quote(c.name)}" for c in going]
 
 
 def _other_table(statement: st.CreateTable, old: Item, what: str, why: str) -> NotSupported:

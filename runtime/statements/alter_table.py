@@ -6,19 +6,21 @@ would then fail with is what it does fail with when a foreign writer changes the
 (docs/decisions/0065-rows-by-their-own-version.md); here it is refused before.
 """
 
+import uuid
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Catalog, Item, KafkaSource, ObjectKind, was_dropped
 from ctsql.catalog.names import backtick, fold
-from ctsql.catalog.schemas import Schema, names
+from ctsql.catalog.schemas import Schema, changes_between, names
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import Binder, bind_task
 from ctsql.planner.binding.definitions import definition_of
 from ctsql.planner.lowering.store_assignment import is_exact
 from ctsql.planner.nodes import Query, TaskWrite, ViewWrite
 from ctsql.planner.syntax import ast as st
+from ctsql.runtime.delta.clones import Clone
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.protocol import Conflict
@@ -26,6 +28,9 @@ from ctsql.runtime.spark.analyzer import SparkAnalyst
 from ctsql.runtime.spark.columns_read import reads_columns
 from ctsql.runtime.spark.errors import conflict_errors, translate_spark_errors
 from ctsql.runtime.statements.altered_columns import (
+    DEFAULTS,
+    FEATURE,
+    WITHOUT_ZONE,
     Feature,
     altered,
     delta_text,
@@ -71,7 +76,7 @@ class TableAlteration(OnNames):
         columns = self.engine.relations.columns_now(item)
         after = altered(columns, statement.change)
         table = self.engine.relations.table(item)
-        needed = features(statement.change, table.configuration())
+        needed = features(statement.change, _has(table))
         told = " ".join(f"{f.notice[:1].upper()}{f.notice[1:]}" for f in needed)
         shape = f"Its columns are then {', '.join(c.ddl() for c in after)}."
         is_same = after == columns and not isinstance(statement.change, st.SetDefault)
@@ -98,7 +103,7 @@ class TableAlteration(OnNames):
         known = engine.refresh_catalog()
         self._check_readers(item, statement, columns, after)
         table = engine.relations.table(item)
-        needed = features(change, table.configuration())
+        needed = features(change, _has(table))
         with alone(engine.timeline, item, engine.mint) as location, engine.leaving_intents():
             if engine.refresh_catalog() is not known:
                 self._check_readers(item, statement, columns, after)
@@ -106,12 +111,15 @@ class TableAlteration(OnNames):
                 raise _altered_meanwhile(item)
             self._commit(item, location, change, needed)
         faults.point("source_committed")
-        self._note(item, statement)
+        self._note(item, statement, columns)
         engine.mint()
         return "ALTER TABLE", [f'table "{item.name}": {feature.notice}' for feature in needed]
 
-    def _note(self, item: Item, statement: st.AlterTable) -> None:
-        """Write the columns into the catalog, and the change, which makes them again in a dump."""
+    def _note(self, item: Item, statement: st.AlterTable, before: Schema) -> None:
+        """Write the columns into the catalog, and the change, which makes them again in a dump.
+
+        What other writers have changed by then, to the columns ``before``, goes in front of it.
+        """
         stored = self.engine.relations.columns_now(item)
         source = statement.span.source
         text = Span(source, statement.target.span.stop, statement.span.stop).text.strip(" ;\n")
@@ -127,7 +135,7 @@ class TableAlteration(OnNames):
             columns = tuple(
                 replace(c, comment=comments.get(fold(c.name), c.comment)) for c in stored
             )
-            alterations = (*now.alterations, text)
+            alterations = (*now.alterations, *changes_between(now.columns, before), text)
             return current.with_item(replace(now, columns=columns, alterations=alterations))
 
         self.engine.catalog_store.change(noted)
@@ -139,23 +147,38 @@ class TableAlteration(OnNames):
     def _commit(
         self, item: Item, location: str, change: st.ColumnChange, needed: Sequence[Feature]
     ) -> None:
-        session, name = self.engine.session, f"delta.`{location}`"
         table = self.engine.relations.table(item)
+        columns = self.engine.relations.columns_now(item)
         try:
-            with translate_spark_errors():
-                if needed:
-                    told = ", ".join(f"'{f.name}' = '{f.value}'" for f in needed)
-                    session.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({told})")
-                    faults.point("table_prepared")
-                if isinstance(change, st.SetNotNull) and change.not_null:
+            if isinstance(change, st.SetNotNull) and change.not_null:
+                with translate_spark_errors():
                     _set_not_null(table, change)
-                else:
-                    columns = self.engine.relations.columns_now(item)
-                    session.sql(delta_text(name, change, columns))
+                return
+            if needed:
+                # What is turned on stays, so a copy has to show first that Delta takes the change.
+                group = f"alter-{uuid.uuid4().hex}"
+                copy = Clone(self.engine.gateway, table, table.version(), group)
+                try:
+                    self._turn_on(copy.location, needed)
+                    self._change(copy.location, change, columns)
+                finally:
+                    copy.drop()
+                self._turn_on(location, needed)
+                faults.point("table_prepared")
+            self._change(location, change, columns)
         except conflict_errors() as problem:
             raise _altered_meanwhile(item) from problem
         except Conflict as problem:
             raise _altered_meanwhile(item) from problem
+
+    def _turn_on(self, location: str, needed: Sequence[Feature]) -> None:
+        told = ", ".join(f"'{f.name}' = '{f.value}'" for f in needed)
+        with translate_spark_errors():
+            self.engine.session.sql(f"ALTER TABLE delta.`{location}` SET TBLPROPERTIES ({told})")
+
+    def _change(self, location: str, change: st.ColumnChange, columns: Schema) -> None:
+        with translate_spark_errors():
+            self.engine.session.sql(delta_text(f"delta.`{location}`", change, columns))
 
     # ---- readers
 
@@ -274,6 +297,12 @@ class TableAlteration(OnNames):
             return _Analysed(problem=problem)
 
 
+def _has(table: DeltaTable) -> dict[str, str]:
+    """A table's properties, with the features of its protocol that a change may need."""
+    there = {FEATURE + f: "supported" for f in (DEFAULTS, WITHOUT_ZONE) if table.has_feature(f)}
+    return {**table.configuration(), **there}
+
+
 def _set_not_null(table: DeltaTable, change: st.SetNotNull) -> None:
     """Delta has no statement for it: look at the rows of one version, and depend on them."""
     column = change.column
@@ -319,7 +348,8 @@ def _retyped(reader: Item, change: st.ColumnChange, then: _Analysed) -> Effect:
     others = [(old, new) for old, new in pairs if old.type != new.type]
     if reader.kind is ObjectKind.CONTINUAL_TASK and isinstance(change, st.RetypeColumn):
         detail = "It reads the column. Where it stores it in a narrower one, a value that is too "
-        return Effect(name, kind, CHANGES, f"{detail}large is an error.")
+        detail += "large is an error, and digits that have no place there are left out."
+        return Effect(name, kind, CHANGES, detail)
     if reader.kind is not ObjectKind.MATERIALIZED_VIEW or not others:
         return Effect(name, kind, GOES_ON, "It reads the column, and gives what it gave.")
     told = ", ".join(f"{old.name} {new.type.upper()}" for old, new in others)

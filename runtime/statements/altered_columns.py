@@ -8,20 +8,25 @@ Source: the Delta protocol, "Column Mapping", "Type Widening", "Default Columns"
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.catalog import schemas
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.names import backtick, fold
+from ctsql.catalog.names import backtick, fold, quote
 from ctsql.catalog.schemas import Column, Schema
+from ctsql.catalog.spans import Span
+from ctsql.planner.binding.checks import check_not_kept, check_not_void, check_updatable
 from ctsql.planner.lowering.store_assignment import spelled
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.tokens.rewrite import splice
 from ctsql.runtime.log.table_metadata import MODE, fits
 
 WIDENING = "delta.enableTypeWidening"
-DEFAULTS = "delta.feature.allowColumnDefaults"
+FEATURE = "delta.feature."
+"""How the property begins by which a table gets a feature of Delta's protocol."""
+DEFAULTS = "allowColumnDefaults"
+WITHOUT_ZONE = "timestampNtz"
 _IN_LOGS = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
 """Names of types in a log, where they are others than in SQL."""
 
@@ -49,10 +54,16 @@ _WIDENING = Feature(
     "typeWidening).",
 )
 _DEFAULTS = Feature(
-    DEFAULTS,
+    FEATURE + DEFAULTS,
     "supported",
     "defaults are turned on for it: who writes its folder must know them (Delta table feature "
     "allowColumnDefaults).",
+)
+_WITHOUT_ZONE = Feature(
+    FEATURE + WITHOUT_ZONE,
+    "supported",
+    "timestamps without time zone are turned on for it: who reads its folder must know them (Delta "
+    "table feature timestampNtz).",
 )
 
 
@@ -71,8 +82,13 @@ def altered(columns: Schema, change: st.ColumnChange) -> Schema:
         case st.RenameColumn(column=old, new=new):
             column = _find(columns, old)
             taken = schemas.find(columns, new.name)
-            if taken is not None and taken != column:
+            if taken is not None:
+                if taken.name == new.name == column.name:
+                    return columns
+                if taken == column:
+                    raise _only_case(column, change)
                 raise error("DUPLICATE_COLUMN", span=new.span, column=new.name)
+            _check_name(new.name, new.span)
             return _with(columns, column, replace(column, name=new.name))
         case st.RetypeColumn(column=named):
             column = _find(columns, named)
@@ -99,16 +115,25 @@ def named_columns(change: st.ColumnChange) -> set[str]:
 
 
 def features(change: st.ColumnChange, has: Mapping[str, str]) -> list[Feature]:
-    """What is to be turned on first, by the properties that a table has."""
+    """What is to be turned on first, by the properties and the features that a table has."""
+    needed = []
     match change:
         case st.DropColumns() | st.RenameColumn():
-            return [] if has.get(MODE, "none") != "none" else [_MAPPING]
-        case st.RetypeColumn():
-            return [] if has.get(WIDENING) == "true" else [_WIDENING]
+            needed = [] if has.get(MODE, "none") != "none" else [_MAPPING]
+        case st.RetypeColumn(type=type_):
+            needed = [] if has.get(WIDENING) == "true" else [_WIDENING]
+            needed += _for_types([type_])
+        case st.AddColumns():
+            needed = _for_types(c.type or "" for c in change.columns)
         case st.SetDefault(value=value) if value is not None:
-            return [] if DEFAULTS in has else [_DEFAULTS]
+            needed = [_DEFAULTS]
         case _:
-            return []
+            pass
+    return [f for f in needed if f.name not in has or not f.name.startswith(FEATURE)]
+
+
+def _for_types(types: Iterable[str]) -> list[Feature]:
+    return [_WITHOUT_ZONE] if any("timestamp_ntz" in t.lower() for t in types) else []
 
 
 def delta_text(table: str, change: st.ColumnChange, columns: Schema) -> str:
@@ -156,8 +181,17 @@ def _added(columns: Schema, change: st.AddColumns) -> Schema:
                 continue
             raise error("DUPLICATE_COLUMN", span=new.span, column=new.name)
         assert new.type is not None  # the grammar asks for one
-        found.append(Column(new.name, _spelled(new.type), True, new.comment))
+        column = Column(new.name, _spelled(new.type), True, new.comment)
+        _check_name(new.name, new.span)
+        check_not_void(column, new.span)
+        found.append(column)
     return tuple(found)
+
+
+def _check_name(name: str, span: Span) -> None:
+    """Refuse what CREATE TABLE refuses, and names that ctsql keeps."""
+    check_updatable([Column(name, "int")], span)
+    check_not_kept(name, span)
 
 
 def _dropped(columns: Schema, change: st.DropColumns) -> Schema:
@@ -200,6 +234,17 @@ def _widens(old: str, new: str) -> bool:
         return False
     before, after = (_IN_LOGS.get(t, t) for t in (spelled(old), spelled(new)))
     return fits(before, after)
+
+
+def _only_case(column: Column, change: st.RenameColumn) -> CtsqlError:
+    return error(
+        "NOT_SUPPORTED",
+        span=change.new.span,
+        what="renaming a column to its own name in another case",
+        why="Delta takes both for the same name.",
+        hint=f"Rename {quote(column.name)} to another name first, and that to "
+        f"{quote(change.new.name)}.",
+    )
 
 
 def _not_wider(column: Column, change: st.RetypeColumn) -> CtsqlError:

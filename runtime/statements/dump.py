@@ -9,7 +9,7 @@ from ctsql.catalog.spans import Source
 from ctsql.literals import literal
 from ctsql.planner.syntax import ast as st, parse, splice
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.statements.show import current_definition
+from ctsql.runtime.statements.show import column_changes, current_definition
 
 
 def dump(engine: Engine) -> list[tuple[str, str]]:
@@ -37,7 +37,9 @@ def dump(engine: Engine) -> list[tuple[str, str]]:
 
 def _text(engine: Engine, item: Item) -> str:
     definition = current_definition(engine, item)
-    changes = [f"ALTER TABLE {item.name.qualified()} {text};" for text in item.alterations]
+    changes = [
+        f"ALTER TABLE {item.name.qualified()} {text};" for text in column_changes(engine, item)
+    ]
     if not definition:
         definition = f"CREATE TABLE {item.name.qualified()} LOCATION {literal(item.location)}"
         changes = []  # the table is there, with its columns

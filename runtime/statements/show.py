@@ -10,7 +10,7 @@ from ctsql.catalog.errors import NotSupported, StatementError, error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.refreshes import refresh_text
-from ctsql.catalog.schemas import Column
+from ctsql.catalog.schemas import Column, changes_between
 from ctsql.catalog.spans import Span
 from ctsql.catalog.system_tables import (
     SYSTEM_SCHEMA,
@@ -284,9 +284,17 @@ def show_create(engine: LogReader, statement: st.ShowCreate, search_schema: str)
         raise item.wrong_kind(statement.kind.value, hint, ref.span)
     engine.timeline.refresh()  # for the definition of a task that is in force
     item = engine.relations.current(engine.refresh_catalog().items[item.id])
-    changes = [f"ALTER TABLE {item.name} {text}" for text in item.alterations]
+    changes = [f"ALTER TABLE {item.name} {text}" for text in column_changes(engine, item)]
     text = ";\n".join([current_definition(engine, item), *changes])
     return ["name", "create_statement"], [(str(item.name), text)]
+
+
+def column_changes(engine: LogReader, item: Item) -> list[str]:
+    """What ALTER TABLE changed of a table since it was made, and then other writers."""
+    if item.kind is not ObjectKind.TABLE:
+        return []
+    there = engine.relations.columns_now(item)
+    return [*item.alterations, *changes_between(item.columns, there)]
 
 
 def current_definition(engine: LogReader, item: Item) -> str:

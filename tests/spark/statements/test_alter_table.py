@@ -147,6 +147,51 @@ def test_values_and_types(con: Connection) -> None:
     con.execute("ROLLBACK")
 
 
+def test_what_delta_refuses_turns_nothing_on(con: Connection) -> None:
+    """Column mapping and defaults stay for good, so they come only with the change itself."""
+    con.execute(
+        "CREATE TABLE p (a INT, b INT, d DATE) PARTITIONED BY (b);"
+        "INSERT INTO p VALUES (1, 2, NULL);"
+        "CREATE TABLE c (a INT, b INT) CLUSTER BY (a)"
+    )
+    before = {n: _properties(con, n) for n in ("p", "c")}
+    for change in ("p DROP COLUMN b", "c DROP COLUMN a", "p ALTER a SET DEFAULT 'x'"):
+        with pytest.raises(CtsqlError):
+            con.execute(f"ALTER TABLE {change}")
+    assert {n: _properties(con, n) for n in ("p", "c")} == before
+    assert con.execute("ALTER TABLE p ALTER a SET DEFAULT 7").notices
+    assert con.execute("ALTER TABLE p ALTER a SET DEFAULT 8").notices == []
+    made = con.execute("ALTER TABLE p ALTER d TYPE TIMESTAMP_NTZ")
+    assert len(made.notices) == 2
+    assert con.execute("ALTER TABLE p ADD COLUMN n TIMESTAMP_NTZ").notices == []
+    con.execute("INSERT INTO p (b, n) VALUES (3, TIMESTAMP_NTZ '2026-01-01 00:00:00')")
+    _rows(con, "SELECT a, b FROM p", (1, 2), (8, 3))
+
+
+def test_a_dump_has_the_columns_that_other_writers_made(con: Connection) -> None:
+    """Whether ALTER TABLE was typed before or after them, and where the catalog was not reached."""
+    con.execute("CREATE TABLE t (k INT, w STRING); INSERT INTO t VALUES (1, 'a')")
+    item = next(i for i in con._opened().catalog if i.name.name == "t")
+    con.spark.sql(f"ALTER TABLE delta.`{item.location}` ADD COLUMN z INT")
+    assert con.execute("SHOW CREATE t").fetchall()[0][1].endswith("ALTER TABLE t ADD COLUMN z int")
+    con.execute("ALTER TABLE t ADD COLUMN y INT; ALTER TABLE t RENAME COLUMN w TO v")
+    con.spark.sql(f"ALTER TABLE delta.`{item.location}` DROP COLUMN y")
+    ((_, shown),) = con.execute("SHOW CREATE t").fetchall()
+    assert shown.split(";\n")[1:] == [
+        "ALTER TABLE t ADD COLUMN z int",
+        "ALTER TABLE t ADD COLUMN y INT",
+        "ALTER TABLE t RENAME COLUMN w TO v",
+        "ALTER TABLE t DROP COLUMN y",
+    ]
+    assert "DROP COLUMN y;" in dict(dump(con._opened()))["default.t"]
+
+
+def _properties(con: Connection, name: str) -> object:
+    item = next(i for i in con._opened().catalog if i.name.name == name)
+    table = con._opened().relations.table(item)
+    return table.version(), table.configuration()
+
+
 def test_another_connection_is_in_a_transaction(connect: Callable[[], Connection]) -> None:
     """It has the old columns in mind: its COMMIT is told; a read-only one shows, and refuses."""
     con, other = connect(), connect()

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from ctsql.catalog import schemas
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.schemas import Column
+from ctsql.catalog.schemas import Column, changes_between
 from ctsql.catalog.spans import Source, Span
 
 COLUMNS = (Column("Key", "int", nullable=False), Column("val", "string", comment="what it is"))
@@ -67,3 +67,22 @@ def test_duplicates_point_at_the_second() -> None:
 def test_ddl_quotes() -> None:
     """A comment's quotes and backslashes survive."""
     assert Column("a", "int", comment=r"it's \n").ddl() == r"a int COMMENT 'it\'s \\n'"
+
+
+def test_what_lies_between_two_lists_of_columns() -> None:
+    """Columns that come, go, change their name, type or NOT NULL; order and case do not count."""
+    there = [Column("a", "int"), Column("b", "int"), Column("c", "int", nullable=False)]
+    wanted = [Column("C", "int"), Column("A", "bigint"), Column("d", "string", comment="x")]
+    assert changes_between(there, wanted) == [
+        "ALTER COLUMN C DROP NOT NULL",
+        "ALTER COLUMN A TYPE bigint",
+        "ADD COLUMN d string",
+        "DROP COLUMN b",
+    ]
+    assert changes_between(there, there[::-1]) == []
+    wanted = [Column("a", "int"), Column("the b", "int", nullable=False), *there[2:]]
+    assert changes_between(there, wanted) == [
+        "RENAME COLUMN b TO `the b`",
+        "ALTER COLUMN `the b` SET NOT NULL",
+    ]
+    assert changes_between(there[1:], there) == ["ADD COLUMN a int"]

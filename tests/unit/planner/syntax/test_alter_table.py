@@ -36,7 +36,6 @@ CASES = [
     ("DROP COLUMN V", "DROP COLUMNS (`v`)", "k Odd Name"),
     ("DROP COLUMNS IF EXISTS (`odd name`, nope)", "DROP COLUMNS (`Odd Name`)", "k v"),
     ("RENAME COLUMN v TO `a b`", "RENAME COLUMN `v` TO `a b`", "k a b Odd Name"),
-    ("RENAME COLUMN v TO V", "RENAME COLUMN `v` TO `V`", "k V Odd Name"),
     ("ALTER COLUMN k TYPE BIGINT", "ALTER COLUMN `k` TYPE BIGINT", "k v Odd Name"),
     (
         "ALTER v SET DATA TYPE DECIMAL(12, 2)",
@@ -67,6 +66,7 @@ def test_values_of_columns() -> None:
     assert wider[1:] == COLUMNS[1:]
     strict = altered(COLUMNS, _parse("ALTER TABLE t ALTER v SET NOT NULL").change)
     assert [c.nullable for c in strict] == [False, False, True]
+    assert altered(COLUMNS, _parse("ALTER TABLE t RENAME COLUMN v TO v").change) == COLUMNS
     same = "ALTER TABLE t ADD COLUMN IF NOT EXISTS v INT"
     assert altered(COLUMNS, _parse(same).change) == COLUMNS
     dropped = _parse("ALTER TABLE t DROP COLUMN v").change
@@ -91,6 +91,10 @@ def test_features() -> None:
     }
     assert not any(features(c, has) for c in (drop, widen, default))
     assert features(_parse("ALTER TABLE t ADD COLUMN z INT").change, {}) == []
+    for added in ("z TIMESTAMP_NTZ", "z ARRAY<STRUCT<a: timestamp_ntz>>"):
+        added_change = _parse(f"ALTER TABLE t ADD COLUMN {added}").change
+        assert [f.name for f in features(added_change, {})] == ["delta.feature.timestampNtz"]
+        assert not features(added_change, {"delta.feature.timestampNtz": "supported"})
 
 
 REFUSED = [
@@ -104,6 +108,11 @@ REFUSED = [
     ("ALTER TABLE t ADD COLUMN z INT NOT NULL", "NOT_SUPPORTED", "z"),
     ("ALTER TABLE t ADD COLUMN z INT DEFAULT 1", "NOT_SUPPORTED", "1"),
     ("ALTER TABLE t ADD COLUMN z INT AFTER k", "NOT_SUPPORTED", "AFTER"),
+    ("ALTER TABLE t ADD COLUMN z VOID", "INVALID_COLUMN_TYPE", "z"),
+    ("ALTER TABLE t ADD COLUMN `a``b` INT", "INVALID_NAME", "`a``b`"),
+    ("ALTER TABLE t ADD COLUMN __ct_x INT", "INVALID_NAME", "__ct_x"),
+    ("ALTER TABLE t RENAME COLUMN v TO `a``b`", "INVALID_NAME", "`a``b`"),
+    ("ALTER TABLE t RENAME COLUMN v TO V", "NOT_SUPPORTED", "V"),
     ("ALTER TABLE t ADD COLUMN z NOPE", "INVALID_COLUMN_TYPE", "NOPE"),
     ("ALTER TABLE t RENAME v TO z", "SYNTAX_ERROR", "v"),
     ("ALTER TABLE t DROP COLUMN k, v", "SYNTAX_ERROR", ","),

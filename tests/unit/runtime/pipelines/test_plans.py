@@ -6,10 +6,7 @@ from dataclasses import replace
 import pytest
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.names import Name
-from ctsql.catalog.schemas import Column
 from ctsql.pipelines import exit_code, lines_of
-from ctsql.runtime.pipelines.binding import columns_text
 from ctsql.runtime.pipelines.plan import (
     Change,
     Effect,
@@ -98,24 +95,3 @@ def test_no_plan(text: str) -> None:
     with pytest.raises(CtsqlError) as caught:
         saved(text, "p.json")
     assert caught.value.condition == "PLAN_NOT_READ"
-
-
-def test_statements_for_columns() -> None:
-    """Columns that come, go, change their type or NOT NULL; order and case do not count."""
-    there = [Column("a", "int"), Column("b", "int"), Column("c", "int", nullable=False)]
-    wanted = [Column("C", "int"), Column("A", "bigint"), Column("d", "string", comment="x")]
-    assert columns_text(Name("default", "t"), there, wanted) == [
-        "ALTER TABLE t ALTER COLUMN C DROP NOT NULL",
-        "ALTER TABLE t ALTER COLUMN A TYPE bigint",
-        "ALTER TABLE t ADD COLUMN d string",
-        "ALTER TABLE t DROP COLUMN b",
-    ]
-    assert columns_text(Name("default", "t"), there, there[::-1]) == []
-    wanted = [Column("a", "int"), Column("the b", "int", nullable=False), *there[2:]]
-    assert columns_text(Name("default", "t"), there, wanted) == [
-        "ALTER TABLE t RENAME COLUMN b TO `the b`",
-        "ALTER TABLE t ALTER COLUMN `the b` SET NOT NULL",
-    ]
-    assert (
-        columns_text(Name("default", "t"), there[1:], there)[0] == "ALTER TABLE t ADD COLUMN a int"
-    )
