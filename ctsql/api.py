@@ -332,6 +332,7 @@ class Connection(Loading, AbstractContextManager["Connection"]):
     def _running(self, label: str) -> "Iterator[Engine]":
         """Lock the connection, and mark its jobs so that they can be cancelled."""
         from ctsql.runtime.spark.errors import translate_spark_errors
+        from ctsql.runtime.spark.running_jobs import group_of
         from ctsql.runtime.spark.session import active
         from ctsql.runtime.statements.failed_task import show_rows
 
@@ -341,7 +342,7 @@ class Connection(Loading, AbstractContextManager["Connection"]):
                 raise error("STATEMENT_CANCELLED")  # while Spark was starting
             context = engine.session.sparkContext
             # A new group for each statement: its later jobs are cancelled, too.
-            self._group = f"ctsql-{uuid.uuid4().hex}"
+            self._group = f"{group_of(os.getpid())}{uuid.uuid4().hex}"
             context.setJobGroup(self._group, label[:200], interruptOnCancel=True)
             try:
                 with active(engine.session), translate_spark_errors():

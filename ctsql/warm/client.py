@@ -35,6 +35,8 @@ LISTENING_SECONDS_MAX = 10.0
 """How long a keeper that was just started may take until it listens, before it starts Spark."""
 _STEP_SECONDS = 0.02
 _JOIN_CHARACTERS = 256
+PROCESS_DIGITS = 16
+"""Of the process that joins, behind its wish."""
 _guests: list[socket.socket] = []
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if os.name == "posix" else ()
 _WITH_VALUES = {
@@ -81,7 +83,7 @@ def shared_spark(*, keep: bool) -> "SparkSession | None":
     if connection is None:
         return None
     with suppress(OSError):
-        connection.sendall(JOIN)
+        connection.sendall(JOIN + str(os.getpid()).rjust(PROCESS_DIGITS).encode())
         answer = connection.makefile("r").read(_JOIN_CHARACTERS)
         if len(answer) == _JOIN_CHARACTERS:
             from ctsql.runtime.spark.session import attached_session

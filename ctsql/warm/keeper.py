@@ -20,12 +20,20 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from ctsql.warm.address import MINUTES, MINUTES_DEFAULT, OWNER_ONLY, state_of_code
-from ctsql.warm.client import JOIN, LISTENING_SECONDS_MAX, RUN, STOP, join_answer
+from ctsql.warm.client import (
+    JOIN,
+    LISTENING_SECONDS_MAX,
+    PROCESS_DIGITS,
+    RUN,
+    STOP,
+    join_answer,
+)
 
 WORKER = "ctsql.warm.worker"
 WORKERS_MAX = 4
 _LOOK_SECONDS = 1.0
 _FIRST_BYTE_SECONDS = 1.0
+_CANCEL_SECONDS = 60.0
 IDLE = b"I"
 
 
@@ -37,8 +45,10 @@ class Keeper:
         self.waiting: deque[socket.socket] = deque()
         self.idle: list[socket.socket] = []
         self.workers: dict[socket.socket, subprocess.Popen[bytes]] = {}
-        self.guests: set[socket.socket] = set()  # processes that use the JVM by themselves
+        self.guests: dict[socket.socket, int] = {}  # processes that use the JVM by themselves
+        self.gone: dict[int, float] = {}  # until when processes may have left jobs in the JVM
         self.stopper: socket.socket | None = None  # who asked for the end
+        self.context: Any = None
         self.gateway: Any = None
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
@@ -49,8 +59,8 @@ class Keeper:
         """Start the JVM that commands share; raises as a connection's start does."""
         from ctsql.runtime.spark.session import process_session
 
-        context = process_session().sparkContext
-        self.gateway = context._gateway
+        self.context = process_session().sparkContext
+        self.gateway = self.context._gateway
 
     def run(self, idle_seconds: float) -> None:
         """Serve until it is time to end."""
@@ -73,6 +83,7 @@ class Keeper:
                 return
             if self.gateway.proc.poll() is not None or not is_current:
                 return
+            self._cancel_of_gone()
 
     def close(self) -> None:
         """End the workers, which finish what they run, and then the JVM."""
@@ -97,9 +108,13 @@ class Keeper:
             if wish == RUN:
                 self.waiting.append(connection)
             elif wish == JOIN:
+                process = connection.recv(PROCESS_DIGITS).strip()
+                if not process.isdigit():
+                    return  # it has just been killed
+                self.gone.pop(int(process), None)
                 parameters = self.gateway.gateway_parameters
                 connection.sendall(join_answer(parameters.port, parameters.auth_token))
-                self.guests.add(connection)
+                self.guests[connection] = int(process)
                 self._selector.register(connection, selectors.EVENT_READ)
             elif wish == STOP:
                 self.stopper = connection
@@ -112,11 +127,13 @@ class Keeper:
                 return
         self._selector.unregister(channel)
         if channel in self.guests:
-            self.guests.remove(channel)
+            self._goes(self.guests.pop(channel))
         else:
             if channel in self.idle:
                 self.idle.remove(channel)
-            self.workers.pop(channel).wait()
+            worker = self.workers.pop(channel)
+            worker.wait()
+            self._goes(worker.pid)
         channel.close()
 
     def _assign(self) -> None:
@@ -127,6 +144,20 @@ class Keeper:
         starting = len(self.workers) - len(self.idle)
         if self.waiting and not self.idle and starting < min(WORKERS_MAX, len(self.waiting) + 1):
             self._start_worker()
+
+    def _goes(self, process: int) -> None:
+        self.gone[process] = time.monotonic() + _CANCEL_SECONDS
+
+    def _cancel_of_gone(self) -> None:
+        """Cancel what killed processes left running: nobody waits for it, and it holds the cores.
+
+        For a while, as one call of theirs may run several jobs.
+        """
+        from ctsql.runtime.spark.running_jobs import cancel_jobs_of
+
+        self.gone = {p: until for p, until in self.gone.items() if until > time.monotonic()}
+        if self.gone:
+            cancel_jobs_of(self.context, self.gone)
 
     def _start_worker(self) -> None:
         ours, theirs = socket.socketpair()
@@ -145,6 +176,7 @@ class Keeper:
         worker.stdin.write(f"{parameters.port}\n{parameters.auth_token}\n".encode())
         worker.stdin.close()
         self.workers[ours] = worker
+        self.gone.pop(worker.pid, None)
         self._selector.register(ours, selectors.EVENT_READ)
 
 

@@ -4,6 +4,7 @@ Spark counts the rows that a task reads when the task ends and at each heartbeat
 every ten seconds unless set otherwise.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,18 +37,41 @@ def running_jobs() -> RunningJobs | None:
     if context is None:
         return None
     try:
-        status: Any = context._jvm.org.apache.spark.JobExecutionStatus.RUNNING  # type: ignore[union-attr]
-        running = context._jvm.java.util.List.of(status)  # type: ignore[union-attr]
-        return _read(context._jsc.sc().statusStore(), running)
+        return _read(context)
     except (Py4JError, ConnectionError):
         return None  # it is ending, or has just forgotten the job
 
 
-def _read(store: Any, statuses: Any) -> RunningJobs | None:
-    tasks_done = tasks = rows_read = 0
-    jobs = store.jobsList(statuses).iterator()
+def group_of(process: int) -> str:
+    """How the names of the job groups of a process begin, where several share a Spark."""
+    return f"ctsql-{process}-"
+
+
+def cancel_jobs_of(context: SparkContext, processes: Iterable[int]) -> None:
+    """Cancel what processes run that are gone: it would hold the cores until it is done."""
+    begins = tuple(map(group_of, processes))
+    try:
+        groups = {job.jobGroup().getOrElse(None) or "" for job in _jobs(context)}
+        for group in groups:
+            if group.startswith(begins):
+                context._jsc.sc().cancelJobGroup(group)
+    except (Py4JError, ConnectionError):
+        return  # it is ending, and its jobs with it
+
+
+def _jobs(context: SparkContext) -> Iterator[Any]:
+    """The jobs that run now."""
+    status: Any = context._jvm.org.apache.spark.JobExecutionStatus.RUNNING  # type: ignore[union-attr]
+    running = context._jvm.java.util.List.of(status)  # type: ignore[union-attr]
+    jobs = context._jsc.sc().statusStore().jobsList(running).iterator()
     while jobs.hasNext():
-        job = jobs.next()
+        yield jobs.next()
+
+
+def _read(context: SparkContext) -> RunningJobs | None:
+    tasks_done = tasks = rows_read = 0
+    store = context._jsc.sc().statusStore()
+    for job in _jobs(context):
         tasks += job.numTasks() - job.numSkippedTasks()
         tasks_done += job.numCompletedTasks()
         stages = job.stageIds().iterator()

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,16 @@ class Shell:
         out, messages = started.communicate(text)
         return started.returncode, out, messages
 
+    def workers(self) -> list[int]:
+        """The processes that run this user's commands."""
+        found = []
+        for path in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if b"ctsql.warm.worker" in (path / "cmdline").read_bytes():
+                    mine = str(self.folder).encode() in (path / "environ").read_bytes()
+                    found += [int(path.name)] if mine else []
+        return found
+
 
 @pytest.fixture
 def shell() -> Iterator[Shell]:
@@ -183,6 +194,13 @@ def test_commands_share_a_spark_that_stays(shell: Shell) -> None:
     time.sleep(1)
     killed.kill()
     killed.communicate()
+    lost = shell.start("-c", "SELECT count(*) FROM range(1000000000000)")
+    time.sleep(1)
+    for worker in shell.workers():  # as the system does where memory is short
+        os.kill(worker, signal.SIGKILL)
+    assert lost.communicate()[1].startswith("error: the process that ran this has ended")
+    assert lost.returncode == 1
+    assert shell.run("-c", "SELECT n FROM t") == (0, ONE, "")  # the cores are free again
     both = [shell.start("-c", f"INSERT INTO t VALUES ({n})") for n in (2, 3)]
     assert [one.communicate()[1] for one in both] == ["INSERT 0 1\n"] * 2
     assert shell.run("-c", "SELECT count(*) AS n FROM t")[1] == "n\n3\n"
