@@ -76,6 +76,8 @@ class WorkerPool:
             with active(mine.session):
                 mine.refresh_catalog()
                 mine.timeline.refresh()
+                if object_id not in mine.catalog.items:
+                    return None  # it was dropped since the tick began
                 return self._advance(mine, mine.relations.item(object_id), now)
         except CtsqlError as problem:
             return problem

@@ -76,9 +76,10 @@ class Maintenance(OnNames):
         keep_from = now_ms - (retention.RETAIN_DEFAULT_MS if retain is None else retain)
         unnamed = min(keep_from, now_ms - retention.UNNAMED_AGE_MS)
         log_from = now_ms - (retention.LOG_RETAIN_DEFAULT_MS if retain is None else retain)
-        works = list(self._works(statement))
         if statement.target is None and not dry:
             self._forget_definitions()
+        works = list(self._works(statement))
+        if statement.target is None and not dry:
             self.engine.timeline.archive()
         compacted = {w.table.location: self._compact(w, dry=dry) for w in works}
         known = needs(self.engine, keep_from=keep_from)

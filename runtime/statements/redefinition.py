@@ -16,7 +16,15 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from ctsql.catalog.errors import CtsqlError, DataError, error
-from ctsql.catalog.items import Catalog, Flow, Item, ObjectKind, Revision, items_as_of
+from ctsql.catalog.items import (
+    Catalog,
+    Flow,
+    Item,
+    ObjectKind,
+    Revision,
+    items_as_of,
+    replacement_of,
+)
 from ctsql.catalog.schemas import Schema
 from ctsql.catalog.spans import Source, Span
 from ctsql.catalog.times import TIME_MAX
@@ -267,6 +275,34 @@ class Redefinition(OnNames):
         self.engine.catalog_store.change(add_revisions)
         self.engine.refresh_catalog()
         return first
+
+    def settle(self, item: Item) -> None:
+        """Do what is left to do where a process died that had put a definition in force."""
+        engine, failed_at = self.engine, self.bring_up(item)
+        if failed_at is not None and not engine.relations.is_suspended(item):
+            self._pass_to_swap(engine.relations.item(item.id), failed_at)
+            if failed_at in {start for start, _ in engine.timeline.task(item.id).revisions}:
+                retry_failed(engine, engine.relations.item(item.id))
+        self.forget(engine.relations.item(item.id))
+
+    def _pass_to_swap(self, item: Item, failed_at: int) -> None:
+        """Let a task that stands before its swap be idle until then, as that replaces all rows."""
+        catalog = self.engine.catalog
+        beside = replacement_of(catalog, item.id)
+        reads = {r.number: {read.object_id for read in r.reads} for r in item.earlier if r.once}
+        swap = next((n for n, ids in reads.items() if beside and beside.id in ids), None)
+        if swap is None:
+            return
+        idle = swap - 1  # made with it
+
+        def pass_over(state: TaskState, _now: int) -> TaskState:
+            later = tuple((t, n) for t, n in state.revisions if t > failed_at)
+            if state.revision_at(failed_at) == idle or swap not in {n for _, n in later}:
+                return state
+            return replace(state, revisions=(*state.revisions, (failed_at, idle), *later))
+
+        bind_task_state(self.engine, item, pass_over)
+        self.engine.refresh_catalog()
 
     def forget(self, item: Item) -> None:
         """Drop the definitions that no later T runs with."""

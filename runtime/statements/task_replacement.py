@@ -32,7 +32,6 @@ from ctsql.runtime.maintenance.consumers import stored_reads
 from ctsql.runtime.maintenance.history import check_history
 from ctsql.runtime.statements.alter_task import merged_options, options_edit
 from ctsql.runtime.statements.create import Creation, keeps_vectors
-from ctsql.runtime.statements.failed_task import retry_failed
 from ctsql.runtime.statements.first_rows import copy_of, followed_by
 from ctsql.runtime.statements.redefinition import (
     Redefinition,
@@ -132,8 +131,7 @@ class TaskReplacement(Redefinition):
         """A task and its definition, after what an APPLY that was killed may have left (R2)."""
         task, old = self.definition(ref)
         if task.earlier:
-            self.bring_up(task)
-            self.forget(self.engine.relations.item(task.id))
+            self.settle(task)
             return self.definition(ref)
         return task, old
 
@@ -302,7 +300,7 @@ class TaskReplacement(Redefinition):
         """Give a task what its replacement holds, and its definition, from one T on."""
         engine = self.engine
         is_known = beside.id in engine.refresh_catalog().items
-        failed_at = self.bring_up(task)
+        self.bring_up(task)
         text = self._applied_text(task, old, beside)
         made = _parsed(text, task.name)
         bound = self.bind(task, made)
@@ -318,24 +316,10 @@ class TaskReplacement(Redefinition):
             text=text,
             reads=bound.reads,
             follows=follows,
-            failed_at=failed_at,
             span=span,
         )
         swap.bring_into_force(engine)
-        self._write(engine.relations.item(task.id), failed_at)
-
-    def _write(self, task: Item, failed_at: int | None) -> None:
-        """Run a task over the T of the swap; then the replacement goes."""
-        engine = self.engine
-        try:
-            if failed_at is None:
-                engine.advance([task], engine.mint_for([task]))
-            else:
-                retry_failed(engine, task)
-        except DataError:
-            self.forget(engine.relations.item(task.id))  # the swap may be in
-            raise
-        self.forget(engine.relations.item(task.id))
+        self.settle(engine.relations.item(task.id))
 
 
 def _parsed(text: str, name: Name) -> st.CreateContinualTask:

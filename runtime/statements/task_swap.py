@@ -5,7 +5,8 @@
 
 Both are definite: whoever runs the task at the swap writes the same difference, in one commit; the
 Ts before it are run by the old body, whatever was committed while the replacement was being built.
-A task that has failed is idle from where it stands to the swap, which replaces all that it holds.
+A third one, which writes nothing, is for a task that fails before the swap: it is in force from
+where the task stands (:meth:`ctsql.runtime.statements.redefinition.Redefinition.settle`).
 """
 
 import uuid
@@ -42,7 +43,6 @@ class Swap:
     Attributes:
         is_known: whether the catalog has the replacement, or is to get it with the swap.
         text: the definition to come. reads: what that reads. follows: what of it is an input.
-        failed_at: the T at which the task stands; None where it runs.
     """
 
     task: Item
@@ -51,7 +51,6 @@ class Swap:
     text: str
     reads: tuple[Reading, ...]
     follows: Item
-    failed_at: int | None = None
     span: Span | None = None
 
     def bring_into_force(self, engine: Engine) -> None:
@@ -70,19 +69,16 @@ class Swap:
         check_fits(current, known, there, self.span)
         copy = copy_of(there, there.columns, self.follows, known, clears=True)
         idle = idle_of(there, there.columns, self.follows)
-        waiting = [copy] if self.failed_at is None else [idle, copy]
         first = there.revision + 1
-        between = [replace(r, number=first + place) for place, r in enumerate(waiting)]
-        number = first + len(between)
-        newest = Revision(number=number, definition=self.text, reads=self.reads)
+        between = [replace(idle, number=first), replace(copy, number=first + 1)]
+        newest = Revision(number=first + 2, definition=self.text, reads=self.reads)
         later = there.with_revisions(newest, (*there.revisions, *between))
         items = (later,) if self.is_known else (later, known)
         return Proposal(id=uuid.uuid4().hex, items=items)
 
     def _task_changes(self, proposal: Proposal) -> TaskChanges:
         later = proposal.items[0]
-        put = partial(_put_in_force, newest=later.revision, failed_at=self.failed_at)
-        return {later.id: put}
+        return {later.id: partial(_put_in_force, newest=later.revision)}
 
     def _still_there(self, current: Catalog) -> Item:
         """The task in the newest catalog; raises ALTERED_MEANWHILE, UNKNOWN_RELATION."""
@@ -154,8 +150,6 @@ def check_fits(catalog: Catalog, item: Item, task: Item, span: Span | None) -> N
         )
 
 
-def _put_in_force(state: TaskState, now: int, *, newest: int, failed_at: int | None) -> TaskState:
+def _put_in_force(state: TaskState, now: int, *, newest: int) -> TaskState:
     """The swap at a T, and the definition that is the newest from the T after it on."""
-    idle = () if failed_at is None else ((failed_at, newest - 2),)
-    swap = (now, newest - 1), (now + 1, newest)
-    return replace(state, revisions=(*state.revisions, *idle, *swap))
+    return replace(state, revisions=(*state.revisions, (now, newest - 1), (now + 1, newest)))

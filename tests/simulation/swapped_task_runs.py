@@ -32,8 +32,8 @@ from ctsql.runtime.warehouse.timeline import PROPOSALS
 from tests.simulation import definitions as world
 from tests.simulation.memory_log import Rows
 from tests.simulation.memory_store import Bag, Folder, Sent
-from tests.simulation.model import TIMELINE, require
-from tests.simulation.model_engine import ModelEngine, _proposal
+from tests.simulation.model import TIMELINE, Model, require
+from tests.simulation.model_engine import ModelEngine, _proposal, failed
 from tests.simulation.process import EXPECTED, MemoryEngine, Process
 from tests.simulation.simulation import Simulation
 
@@ -69,22 +69,32 @@ def _shifted(rows: Bag, added: int) -> Bag:
     return Counter({(k, v + added): n for (k, v), n in rows.items()})
 
 
+class _Model(Model):
+    """One that knows that the task may fail: its first body does, wherever it meets a bad row."""
+
+    def _fails(self, name: str, at: int) -> bool:
+        return name == TASK or super()._fails(name, at)
+
+
 class Swapping(Simulation):
     """One such run.
 
     Attributes:
         asked: by proposal what it is: the T that is complete before it, and what the body adds.
         swaps: (T, ...the same) of those that are decided, in order. written: how many were.
+        stood: how often the task had failed.
     """
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.queries = SwappingEngine()
+        self.model = _Model(self.store, marks=self.marks)
+        self.store.on_delete = self.model.on_delete
         self.processes = [Swapper(self, p.number) for p in self.processes]
         self.asked: dict[str, tuple[int, int]] = {}
         self.swaps: list[tuple[int, int, int]] = []
         self.seen: set[str] = set()
-        self.made = self.written = self.lost = 0
+        self.made = self.written = self.lost = self.stood = 0
         self.created = 0
 
     @contextmanager
@@ -135,6 +145,8 @@ class Swapping(Simulation):
         for time, _ in self.model.bindings.get(SOURCE, []):
             if after < time <= until:
                 now = self.model.contents(SOURCE, time)
+                if _fails(now - before, added):
+                    break  # there it stands until it is replayed
                 found += _shifted(now - before, added)
                 before = now
         return found
@@ -145,6 +157,8 @@ class Swapping(Simulation):
         engine = last.start()
         engine.mint()
         last.tick(engine)
+        if self.swaps:
+            last.redefinition(engine).settle(engine.relations.item(TASK))
         held = self.store.folders[TASK].contents(self.store.folders[TASK].newest)
         require(held == self.contents(self.model.now), "not caught up", self.swaps)
         last.redefinition(engine).forget(engine.relations.item(TASK))
@@ -174,6 +188,8 @@ class SwappingEngine(ModelEngine):
         change = sources.inputs[SOURCE]
         few = None if change.few is None else change.few.plain_frame
         new = (few or change.added or change.changed or Rows(())).bag()
+        if new and "v + 0" in text and _fails(new, 0):
+            raise failed()
         return {name: _proposal(stored, Counter(), _made_of(text, new))}
 
     def stage_together(self, plan: TaskWrite, table: Any, moved: Any, staging: Any) -> list[int]:
@@ -184,12 +200,19 @@ class SwappingEngine(ModelEngine):
         found = []
         for time, movement in moved:
             rows: Any = added_rows(table, movement)
+            if "v + 0" in insert.query.sql.span.text and _fails(rows.bag(), 0):
+                raise failed()
             made = _made_of(insert.query.sql.span.text, rows.bag())
             if made:
                 staged = staging._txn.stage(Rows(made.elements()))
                 staging._inserts += [tag(file, time) for file in staged]
                 found.append(time)
         return found
+
+
+def _fails(new: Bag, added: int) -> bool:
+    """Whether a body fails: only the first one does."""
+    return added == 0 and any(v == world.BAD for _, v in new)
 
 
 def _made_of(text: str, new: Bag) -> Bag:
@@ -239,19 +262,20 @@ class Swapper(Process):
         engine.mint()
         task = engine.relations.item(TASK)
         if task.earlier:
-            change.bring_up(task)
-            change.forget(engine.relations.item(TASK))
+            change.settle(task)
             task = engine.relations.item(TASK)
-        change.bring_up(task)
+        stands_at = change.bring_up(task)
         times = [t for t in simulation.model.times if t <= engine.timeline.now]
         start = simulation.rng.choice([simulation.created, *times])
         since, added = max(start - 1, simulation.created), 100 * (len(simulation.asked) + 1)
+        if stands_at is not None and stands_at <= since:
+            return  # what it held then is not known
         simulation.made += 1
         beside = _item(f"beside{simulation.made}", added, since, TASK)
         simulation.store.make(beside.id)
         now, follows = engine.mint(), engine.relations.item(SOURCE)
         fill(engine, [beside], copy_of(beside, beside.columns, follows, task), now)
-        change.bring_up(engine.relations.item(TASK))
+        failed_at = change.bring_up(engine.relations.item(TASK))
         self.seen = {k: v for k, v in self.seen.items() if beside.id not in k}  # opened anew
         engine.relations.add([beside])
         engine.advance([beside], engine.timeline.now)
@@ -266,8 +290,8 @@ class Swapper(Process):
         object.__setattr__(swap, "simulation", simulation)
         object.__setattr__(swap, "about", (since, added))
         swap.bring_into_force(engine)
-        self.bring_up(engine)
-        change.forget(engine.relations.item(TASK))
+        self.simulation.stood += failed_at is not None
+        change.settle(engine.relations.item(TASK))
 
     def _explained(self, problem: CtsqlError) -> None:
         if problem.condition in LOST and problem.condition not in EXPECTED:

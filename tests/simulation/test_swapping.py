@@ -19,9 +19,10 @@ def test_every_commit_is_of_what_was_decided() -> None:
     assert sum(r.written for r in found) > 30
     assert sum(len(r.swaps) for r in found) > 30
     assert sum(r.lost for r in found) > 0
+    assert sum(r.stood for r in found) > 0
 
 
-def _from_now(state: TaskState, now: int, *, newest: int, failed_at: int | None) -> TaskState:
+def _from_now(state: TaskState, now: int, *, newest: int) -> TaskState:
     return TaskState((*state.revisions, (now, newest)), state.suspended)
 
 

@@ -162,8 +162,9 @@ def test_history_that_is_gone_is_told_first(con: Connection, warehouse: Path) ->
         expect_error(con, what, "HISTORY_LOST")
     assert sorted(str(p.relative_to(warehouse)) for p in warehouse.rglob("*.parquet")) == before
     assert_rows(con.execute("SELECT * FROM x").fetchall(), [(9,)], "as it was")
+    con.execute("INSERT INTO t VALUES (10); SELECT * FROM x")
     con.execute(f"REPLAY CONTINUAL TASK x FROM {_engine(con).timeline.now}")
-    assert_rows(con.execute("SELECT * FROM x").fetchall(), [(9,)], "nothing to run again")
+    assert_rows(con.execute("SELECT * FROM x").fetchall(), [(10,)], "what is kept is enough")
 
 
 def test_what_is_refused(con: Connection) -> None:
