@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Catalog, Item, ObjectKind, owner_of_quarantine
 from ctsql.catalog.names import Name, fold
-from ctsql.catalog.schemas import same_columns
+from ctsql.catalog.schemas import keeps_columns, same_columns
 from ctsql.planner.binding import Bound
 from ctsql.planner.definition_parts import Part
 from ctsql.planner.due_times import snapshot_inputs
@@ -205,6 +205,9 @@ class _Planning:
                 before = self.stored.items[item.id]
                 if same_columns(before.columns, item.columns):
                     continue
+                is_stored = item.kind is ObjectKind.MATERIALIZED_VIEW
+                if is_stored and keeps_columns(before.columns, item.columns):
+                    continue  # who reads it goes on with the columns it knows
                 readers = [r for r in catalog.readers(item.id) if r.id in self.stored.items]
                 readers = [r for r in readers if r.id not in dropped]
                 if item.kind is ObjectKind.VIEW:
@@ -332,6 +335,8 @@ def effect_of_change(kind: ObjectKind, parts: Iterable[Part]) -> Effect:
     'NEXT_T'
     >>> effect_of_change(ObjectKind.MATERIALIZED_VIEW, [Part.QUERY, Part.COLUMNS]).name
     'ANEW'
+    >>> effect_of_change(ObjectKind.MATERIALIZED_VIEW, [Part.QUERY, Part.MORE_COLUMNS]).name
+    'DIFFERENCE'
     """
     found = set(parts)
     if found == {Part.COMMENT}:

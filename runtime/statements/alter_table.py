@@ -12,16 +12,13 @@ from dataclasses import dataclass, replace
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Catalog, Item, KafkaSource, ObjectKind, was_dropped
 from ctsql.catalog.names import backtick, fold
-from ctsql.catalog.schemas import Column, Schema, names, signature
+from ctsql.catalog.schemas import Schema, names
 from ctsql.catalog.spans import Span
-from ctsql.planner.binding import Binder, bind_task
-from ctsql.planner.binding.definitions import definition_of
 from ctsql.planner.lowering.store_assignment import is_exact
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.protocol import Conflict
-from ctsql.runtime.spark.analyzer import SparkAnalyst
 from ctsql.runtime.spark.errors import conflict_errors, translate_spark_errors
 from ctsql.runtime.statements.altered_columns import (
     Feature,
@@ -31,6 +28,7 @@ from ctsql.runtime.statements.altered_columns import (
     not_null_schema,
     without,
 )
+from ctsql.runtime.statements.columns_read import Analysed, analyse, readers_of
 from ctsql.runtime.statements.dml import target_table
 from ctsql.runtime.statements.name_resolution import OnNames
 from ctsql.runtime.warehouse.multi_table_commit import alone
@@ -49,19 +47,6 @@ class Effect:
     effect: str
     detail: str
     action: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Analysed:
-    """A definition over some columns: the columns of its rows, or what it fails with."""
-
-    columns: Schema = ()
-    problem: CtsqlError | None = None
-
-    @property
-    def rows(self) -> object:
-        """Equal where the rows are of the same columns, or it fails likewise."""
-        return self.problem and self.problem.message, signature(self.columns)
 
 
 class TableAlteration(OnNames):
@@ -184,7 +169,7 @@ class TableAlteration(OnNames):
         found = [self._feed(item, after)] if item.feed is not None else []
         if columns == after:
             return found  # a default is for those who write
-        readers = _readers(catalog, item)
+        readers = readers_of(catalog, item)
         effects = {r.id: self._effect(r, item, change, columns, after) for r in readers}
         found += effects.values()
         for followed in (item, *(r for r in readers if r.kind is ObjectKind.VIEW)):
@@ -214,7 +199,7 @@ class TableAlteration(OnNames):
         self, reader: Item, table: Item, change: st.ColumnChange, columns: Schema, after: Schema
     ) -> Effect:
         name, kind = str(reader.name), reader.kind.value
-        before, then = (self._analyse(reader, table, c) for c in (columns, after))
+        before, then = (analyse(self.engine, reader, table, c) for c in (columns, after))
         if before.problem is not None:
             told = f"It fails already: {before.problem.message}."
             if then.problem is None:
@@ -225,39 +210,12 @@ class TableAlteration(OnNames):
         if isinstance(change, st.AddColumns):
             detail = "It does not see the new column, SELECT * included."
             return Effect(name, kind, GOES_ON, detail)
-        if self._analyse(reader, table, without(columns, change)).rows == before.rows:
+        if analyse(self.engine, reader, table, without(columns, change)).rows == before.rows:
             return Effect(name, kind, GOES_ON, "It does not read the column.")
         if len(then.columns) != len(before.columns):
             detail = "Its SELECT * gives other columns then than it has."
             return Effect(name, kind, BREAKS, detail, _replace_text(reader))
         return _retyped(reader, change, then)
-
-    def _analyse(self, reader: Item, table: Item, columns: Schema) -> _Analysed:
-        """A reader's definition over a table of these columns."""
-        engine = self.engine
-        catalog, relations = engine.catalog, engine.relations
-
-        def columns_of(item: Item) -> tuple[Column, ...]:
-            return columns if item.id == table.id else relations.columns_now(item)
-
-        analyst = SparkAnalyst(engine.session, lambda i: columns_of(catalog.items[i]))
-        try:
-            current = relations.current(reader)
-            binder = Binder(
-                catalog, current.search_schema, analyst, reads=current.reads, columns_of=columns_of
-            )
-            match definition_of(current):
-                case st.CreateContinualTask() as task:
-                    bind_task(binder, task, current, catalog.outputs_of(current))
-                    return _Analysed(current.columns)
-                case st.CreateMaterializedView() as view:
-                    return _Analysed(binder.bind_materialized_view(view, current).columns)
-                case st.CreateView() as view:
-                    return _Analysed(binder.bind_view(view).columns)
-                case _:
-                    return _Analysed(current.columns)
-        except CtsqlError as problem:
-            return _Analysed(problem=problem)
 
 
 def _set_not_null(table: DeltaTable, change: st.SetNotNull) -> None:
@@ -284,21 +242,7 @@ def _altered_meanwhile(item: Item) -> CtsqlError:
     return error("ALTERED_MEANWHILE", kind="table", name=str(item.name), detail=detail)
 
 
-def _readers(catalog: Catalog, table: Item) -> list[Item]:
-    """The tasks and views that read a table itself, or a plain view of it, nearest first."""
-    found: dict[str, Item] = {}
-    queue = [table.id]
-    while queue:
-        for reader in catalog.readers(queue.pop(0)):
-            if reader.kind is ObjectKind.TASK_OUTPUT or reader.id in found:
-                continue
-            found[reader.id] = reader
-            if reader.kind is ObjectKind.VIEW:
-                queue.append(reader.id)
-    return list(found.values())
-
-
-def _retyped(reader: Item, change: st.ColumnChange, then: _Analysed) -> Effect:
+def _retyped(reader: Item, change: st.ColumnChange, then: Analysed) -> Effect:
     """A reader that reads a column whose type has become wider, or that may be NULL."""
     name, kind = str(reader.name), reader.kind.value
     pairs = zip(reader.columns, then.columns, strict=True)
