@@ -115,10 +115,11 @@ class _Planning:
         except REFUSALS as problem:
             return change.refused(problem)
         self.objects.append(bound)
+        change = replace(change, note=_unheeded(made.statement))
         if bound.old is None:
             return replace(change, status=Status.NEW, effect=self._effect_of_new(bound))
         if not bound.parts:
-            return change
+            return replace(change, note="")
         return replace(
             change,
             status=Status.CHANGED,
@@ -346,6 +347,12 @@ def effect_of_change(kind: ObjectKind, parts: Iterable[Part]) -> Effect:
     if kind is ObjectKind.VIEW:
         return Effect.FOLLOWS
     return Effect.ANEW if Part.COLUMNS in found else Effect.DIFFERENCE
+
+
+def _unheeded(statement: st.Statement) -> str:
+    """The clauses of a definition that have no effect, for people."""
+    found = [u.clause for u in getattr(statement, "unheeded", ())]
+    return f"{', '.join(found)} has no effect" if found else ""
 
 
 def _is_streaming(item: Item) -> bool:
