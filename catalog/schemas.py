@@ -117,6 +117,15 @@ def same_columns(one: Sequence[Column], other: Sequence[Column]) -> bool:
     return signature(one) == signature(other)
 
 
+def keeps_columns(old: Sequence[Column], new: Sequence[Column]) -> bool:
+    """Whether columns are these, or these with more behind them.
+
+    >>> keeps_columns([Column("k", "int")], [Column("k", "int"), Column("v", "int")])
+    True
+    """
+    return same_columns(old, new[: len(old)])
+
+
 def signature(columns: Iterable[Column]) -> list[tuple[str, str]]:
     """Return what rows depend on in columns: names without their case, and types, in order."""
     return [(fold(c.name), c.type) for c in columns]

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
-from ctsql.catalog.names import Name, fold, quote
+from ctsql.catalog.names import Name, backtick_all, fold, quote
 from ctsql.catalog.refreshes import RefreshPart
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import Column, without_limits
-from ctsql.catalog.spans import Span
+from ctsql.catalog.spans import Source, Span
 from ctsql.catalog.system_tables import find_system_table
 from ctsql.planner import nodes as lp
 from ctsql.planner.binding.analyst import Analyst
@@ -26,7 +26,7 @@ from ctsql.planner.binding.constraints import bind_constraint, check_key, withou
 from ctsql.planner.binding.definitions import definition_of, is_no_definition, reading_definition
 from ctsql.planner.row_local import takes_rows_one_by_one
 from ctsql.planner.rules import transform
-from ctsql.planner.syntax import ast as st
+from ctsql.planner.syntax import ast as st, parse
 from ctsql.planner.syntax.statements.refreshes import POLICY
 from ctsql.planner.syntax.tokens.token_reader import invalid
 
@@ -166,7 +166,7 @@ class Binder:
         if role is lp.Role.REFERENCE and item.id in self.inputs:
             return self.rows_of(item, name, role)
         if item.kind is ObjectKind.VIEW and role is lp.Role.REFERENCE:
-            return self.view(item, {} if in_body else roles)
+            return self._as_known(self.view(item, {} if in_body else roles), columns)
         if role is lp.Role.CHANGES:
             columns = (*columns, _diff_of(ref, columns))
         return lp.Get(object_id=item.id, name=item.name, columns=columns, role=role)
@@ -247,6 +247,22 @@ class Binder:
             query = below.query(_query_of(item), roles)
         columns = tuple(c.name for c in item.columns)
         return lp.ViewReference(object_id=item.id, name=item.name, columns=columns, query=query)
+
+    def _as_known(self, rows: lp.ViewReference, columns: Sequence[str]) -> lp.ViewReference:
+        """A plain view under the columns that a definition knows, if it has got others since.
+
+        As of a table, ``SELECT *`` gives these. All, if one of them is gone.
+        """
+        there = [fold(c) for c in rows.columns]
+        if [fold(c) for c in columns] == there or not {*map(fold, columns)} <= {*there}:
+            return rows
+        text = f"SELECT {', '.join(backtick_all(columns))} FROM {rows.name.qualified()}"
+        known = parse(Source(text, f"columns of {rows.name}").whole())
+        assert isinstance(known, st.Select)  # as it is written above
+        query = lp.Query(sql=known.query, relations=(rows,))
+        if self.analyst is not None:
+            query = replace(query, columns=self.analyst.columns(query))
+        return replace(rows, columns=tuple(columns), query=query)
 
     def query(self, sql: st.SqlText, roles: dict[str, lp.Role] | None = None) -> lp.Query:
         """A query with its relations and the types of its result."""

@@ -406,6 +406,15 @@ class CreateView(Statement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unheeded:
+    """A clause that changes no row, and that ctsql does not follow; why, in a sentence."""
+
+    clause: str
+    why: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateMaterializedView(Statement):
     """CREATE [OR REPLACE] MATERIALIZED VIEW, or CREATE REPLACEMENT ... FOR ``replaces``."""
 
@@ -418,6 +427,7 @@ class CreateMaterializedView(Statement):
     comment: str | None = None
     replaces: RelationRef | None = None
     constraints: tuple[ConstraintDef, ...] = ()
+    unheeded: tuple[Unheeded, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -468,6 +478,7 @@ class CreateContinualTask(Statement):
     replaces: RelationRef | None = None
     begin: "Instant | None" = None
     beginning_span: Span | None = None
+    unheeded: tuple[Unheeded, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -944,6 +955,7 @@ class CreateStreamingTable(Statement):
     appending: Appending | None = None
     or_refresh: bool = False
     if_not_exists: bool = False
+    unheeded: tuple[Unheeded, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

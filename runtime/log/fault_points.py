@@ -28,8 +28,8 @@ PROMISES = {
     "hold them: whoever looks next loads them",
     "files_loaded": "they are in the table: nobody loads them again",
     "table_prepared": "ALTER TABLE has turned on what Delta needs for it: no column is changed yet",
-    "columns_added": "the table of a task's output has columns of a definition that is not in "
-    "force: NULL in all rows, and none of the output's own yet",
+    "columns_added": "the table of an output has columns of a definition that is not in force: "
+    "NULL in all rows, and none of the output's own yet",
     "catalog_table_made": "a folder exists that no object owns: nobody sees it",
     "definitions_proposed": "definitions that change together wait in the catalog and are seen by "
     "nobody: who changes the catalog next takes them away",

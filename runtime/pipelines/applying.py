@@ -23,7 +23,6 @@ from typing import Any
 from ctsql.catalog.errors import CtsqlError, DataError, error
 from ctsql.catalog.items import Catalog, Item, KafkaSource, ObjectKind, Revision
 from ctsql.catalog.proposals import Proposal
-from ctsql.catalog.schemas import same_columns
 from ctsql.planner.folder import Folder
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.engine import Engine
@@ -49,7 +48,7 @@ from ctsql.runtime.statements.output_tables import create_table_text
 from ctsql.runtime.statements.refresh_view import refresh_view
 from ctsql.runtime.statements.table_constraints import add_constraints
 from ctsql.runtime.tasks.progress import failure_of
-from ctsql.runtime.warehouse.replaced_views import is_redefined, table_schema
+from ctsql.runtime.warehouse.replaced_views import give_columns, is_redefined
 from ctsql.runtime.warehouse.table_checks import identified
 from ctsql.runtime.warehouse.timeline import TaskState
 from ctsql.runtime.warehouse.watched_topics import check_topic_columns
@@ -104,13 +103,14 @@ class _Application:
         changed = [o for o in self.planned.objects if o.old is not None and o.parts]
         engine = self.engine
         failed = self._end_before(changed)
+        anew = self._give_columns(changed)
         made = [item for bound in new for item in bound.items]
         with undo_on_failure(engine, made):
             made = [item for bound in new for item in self._make(bound)]
             faults.point("catalog_table_made")
             bring_into_force(
                 engine,
-                partial(self._propose, made, changed),
+                partial(self._propose, made, changed, anew),
                 tasks=partial(_task_changes, made, changed, failed),
                 tables=made,
             )
@@ -124,10 +124,7 @@ class _Application:
     # ---- preparing
 
     def _end_before(self, changed: Iterable[BoundObject]) -> dict[str, int | None]:
-        """Run changed tasks up to now by their old definitions; when they failed, by id.
-
-        Raises where a table cannot have the columns that a changed view is to get.
-        """
+        """Run changed tasks up to now by their old definitions; when they failed, by id."""
         failed = {}
         for item in (i for bound in changed for i in bound.redefined):
             old = self.engine.catalog.items[item.id]
@@ -136,9 +133,25 @@ class _Application:
                 failed[item.id] = alteration.bring_up(old)
             elif item.kind is ObjectKind.MATERIALIZED_VIEW:
                 _end_view(self.engine, old)
-                if not same_columns(item.columns, old.columns):
-                    self.engine.relations.table(old).begin().set_columns(table_schema(item))
         return failed
+
+    def _give_columns(self, changed: Iterable[BoundObject]) -> set[str]:
+        """Give the tables of changed views columns at their end; the views to be written anew.
+
+        These count as created at the T: those with other columns, or with refresh times.
+
+        Raises:
+            The error of columns that a table cannot have.
+        """
+        anew = set()
+        for bound in changed:
+            for item in bound.redefined:
+                if item.kind is ObjectKind.MATERIALIZED_VIEW:
+                    old = self.engine.catalog.items[item.id]
+                    keeps = give_columns(self.engine.warehouse, old, item.columns)
+                    if not keeps or bound.plans[item.id].view.refresh is not None:
+                        anew.add(item.id)
+        return anew
 
     def _make(self, bound: BoundObject) -> Sequence[Item]:
         """Make the tables of a new object, in folders of their own."""
@@ -172,14 +185,18 @@ class _Application:
         return item
 
     def _propose(
-        self, made: Sequence[Item], changed: Sequence[BoundObject], current: Catalog
+        self,
+        made: Sequence[Item],
+        changed: Sequence[BoundObject],
+        anew: set[str],
+        current: Catalog,
     ) -> Proposal:
         """All that changes, on top of a catalog; raises DEFINITIONS_CHANGED on any other."""
         if warehouse_digest(current) != self.planned.plan.warehouse:
             raise error("DEFINITIONS_CHANGED")
         later = [item for bound in changed for item in with_changes(current, bound)]
         begun = {i.id for i in made if i.kind not in (ObjectKind.TABLE, ObjectKind.VIEW)}
-        begun |= {i.id for b in changed for i in b.redefined if _begins_anew(current, b, i)}
+        begun |= anew
         gone = [current.items[i.id] for i in self.planned.gone]
         return Proposal(
             id=uuid.uuid4().hex,
@@ -221,14 +238,6 @@ def _end_view(engine: Engine, view: Item) -> None:
 def _put_in_force(state: TaskState, now: int, *, number: int, failed_at: int | None) -> TaskState:
     start = now if failed_at is None else failed_at
     return replace(state, revisions=(*state.revisions, (start, number)))
-
-
-def _begins_anew(current: Catalog, bound: BoundObject, item: Item) -> bool:
-    """Whether a changed view counts as created at the T: with other columns or refresh times."""
-    if item.kind is not ObjectKind.MATERIALIZED_VIEW:
-        return False
-    is_same = same_columns(current.items[item.id].columns, item.columns)
-    return not is_same or bound.plans[item.id].view.refresh is not None
 
 
 def with_changes(current: Catalog, bound: BoundObject) -> list[Item]:

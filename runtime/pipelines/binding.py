@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 from ctsql.catalog.errors import CatalogError, NotSupported, StatementError, error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name, fold
-from ctsql.catalog.schemas import Column, changes_between, same_columns
+from ctsql.catalog.schemas import Column, changes_between, keeps_columns, same_columns
 from ctsql.catalog.spans import Source
 from ctsql.planner.binding import Bound, bind_task, qualify
 from ctsql.planner.binding.checks import check_not_void, check_updatable
@@ -387,7 +387,8 @@ class FolderBinder:
         is_same = same_columns(old.columns, bound.columns)
         found: list[Part] = [Part.OPTIONS] if Part.OPTIONS in parts else []
         if not is_same:
-            found.append(Part.COLUMNS)
+            keeps = keeps_columns(old.columns, bound.columns)
+            found.append(Part.MORE_COLUMNS if keeps else Part.COLUMNS)
             self.touched.add(old.id)
         if Part.QUERY in parts and not self._same(old, bound.view.desired):
             found.insert(0, Part.QUERY)

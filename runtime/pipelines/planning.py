@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Catalog, Item, ObjectKind, owner_of_quarantine
 from ctsql.catalog.names import Name, fold
-from ctsql.catalog.schemas import same_columns
+from ctsql.catalog.schemas import keeps_columns, same_columns
 from ctsql.planner.binding import Bound
 from ctsql.planner.definition_parts import Part
 from ctsql.planner.due_times import snapshot_inputs
@@ -115,10 +115,11 @@ class _Planning:
         except REFUSALS as problem:
             return change.refused(problem)
         self.objects.append(bound)
+        change = replace(change, note=_unheeded(made.statement))
         if bound.old is None:
             return replace(change, status=Status.NEW, effect=self._effect_of_new(bound))
         if not bound.parts:
-            return change
+            return replace(change, note="")
         return replace(
             change,
             status=Status.CHANGED,
@@ -206,6 +207,9 @@ class _Planning:
                 before = self.stored.items[item.id]
                 if same_columns(before.columns, item.columns):
                     continue
+                is_stored = item.kind is ObjectKind.MATERIALIZED_VIEW
+                if is_stored and keeps_columns(before.columns, item.columns):
+                    continue  # who reads it goes on with the columns it knows
                 readers = [r for r in catalog.readers(item.id) if r.id in self.stored.items]
                 readers = [r for r in readers if r.id not in dropped]
                 if item.kind is ObjectKind.VIEW:
@@ -339,6 +343,8 @@ def effect_of_change(kind: ObjectKind, parts: Iterable[Part]) -> Effect:
     'NEXT_T'
     >>> effect_of_change(ObjectKind.MATERIALIZED_VIEW, [Part.QUERY, Part.COLUMNS]).name
     'ANEW'
+    >>> effect_of_change(ObjectKind.MATERIALIZED_VIEW, [Part.QUERY, Part.MORE_COLUMNS]).name
+    'DIFFERENCE'
     """
     found = set(parts)
     if found == {Part.COMMENT}:
@@ -348,6 +354,12 @@ def effect_of_change(kind: ObjectKind, parts: Iterable[Part]) -> Effect:
     if kind is ObjectKind.VIEW:
         return Effect.FOLLOWS
     return Effect.ANEW if Part.COLUMNS in found else Effect.DIFFERENCE
+
+
+def _unheeded(statement: st.Statement) -> str:
+    """The clauses of a definition that have no effect, for people."""
+    found = [u.clause for u in getattr(statement, "unheeded", ())]
+    return f"{', '.join(found)} has no effect" if found else ""
 
 
 def _is_streaming(item: Item) -> bool:

@@ -7,7 +7,7 @@ would then fail with is what it does fail with when a foreign writer changes the
 """
 
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.catalog.errors import CtsqlError, error
@@ -15,17 +15,12 @@ from ctsql.catalog.items import Catalog, Item, KafkaSource, ObjectKind, was_drop
 from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.schemas import Schema, changes_between, names
 from ctsql.catalog.spans import Span
-from ctsql.planner.binding import Binder, bind_task
-from ctsql.planner.binding.definitions import definition_of
 from ctsql.planner.lowering.store_assignment import is_exact
-from ctsql.planner.nodes import Query, TaskWrite, ViewWrite
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.delta.clones import Clone
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.protocol import Conflict
-from ctsql.runtime.spark.analyzer import SparkAnalyst
-from ctsql.runtime.spark.columns_read import reads_columns
 from ctsql.runtime.spark.errors import conflict_errors, translate_spark_errors
 from ctsql.runtime.statements.altered_columns import (
     DEFAULTS,
@@ -38,6 +33,7 @@ from ctsql.runtime.statements.altered_columns import (
     named_columns,
     not_null_schema,
 )
+from ctsql.runtime.statements.columns_read import Analysed, analyse, readers_of, reads
 from ctsql.runtime.statements.dml import target_table
 from ctsql.runtime.statements.name_resolution import OnNames
 from ctsql.runtime.warehouse.multi_table_commit import alone
@@ -56,15 +52,6 @@ class Effect:
     effect: str
     detail: str
     action: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Analysed:
-    """A definition over some columns: the columns of its rows, or what it fails with."""
-
-    columns: Schema = ()
-    plan: Query | TaskWrite | ViewWrite | None = None
-    problem: CtsqlError | None = None
 
 
 class TableAlteration(OnNames):
@@ -205,7 +192,7 @@ class TableAlteration(OnNames):
         found = [self._feed(item, after)] if item.feed is not None else []
         if columns == after:
             return found  # a default is for those who write
-        readers = _readers(catalog, item)
+        readers = readers_of(catalog, item)
         effects = {r.id: self._effect(r, item, change, columns, after) for r in readers}
         found += effects.values()
         for followed in (item, *(r for r in readers if r.kind is ObjectKind.VIEW)):
@@ -235,7 +222,7 @@ class TableAlteration(OnNames):
         self, reader: Item, table: Item, change: st.ColumnChange, columns: Schema, after: Schema
     ) -> Effect:
         name, kind = str(reader.name), reader.kind.value
-        before, then = (self._analyse(reader, table, c) for c in (columns, after))
+        before, then = (analyse(self.engine, reader, table, c) for c in (columns, after))
         if before.problem is not None:
             told = f"It fails already: {before.problem.message}."
             if then.problem is None:
@@ -246,7 +233,7 @@ class TableAlteration(OnNames):
         if isinstance(change, st.AddColumns):
             detail = "It does not see the new column, SELECT * included."
             return Effect(name, kind, GOES_ON, detail)
-        if not self._reads(before, table, columns, named_columns(change)):
+        if not reads(self.engine, before, table, columns, named_columns(change)):
             return Effect(name, kind, GOES_ON, "It does not read the column.")
         if len(then.columns) != len(before.columns):
             detail = "Its SELECT * gives other columns then than it has."
@@ -255,46 +242,6 @@ class TableAlteration(OnNames):
             detail = "It reads the column, and would read something else by that name."
             return Effect(name, kind, BREAKS, detail, _replace_text(reader))
         return _retyped(reader, change, then)
-
-    def _columns_of(self, table: Item, columns: Schema) -> Callable[[Item], Schema]:
-        """The columns of objects, where a table has others than it has."""
-        relations = self.engine.relations
-        return lambda item: columns if item.id == table.id else relations.columns_now(item)
-
-    def _reads(
-        self, reader: _Analysed, table: Item, columns: Schema, names: Collection[str]
-    ) -> bool:
-        assert reader.plan is not None  # it could be analysed
-        items, columns_of = self.engine.catalog.items, self._columns_of(table, columns)
-        return reads_columns(
-            self.engine.session, reader.plan, lambda i: columns_of(items[i]), table.id, names
-        )
-
-    def _analyse(self, reader: Item, table: Item, columns: Schema) -> _Analysed:
-        """A reader's definition over a table of these columns."""
-        engine = self.engine
-        catalog, relations = engine.catalog, engine.relations
-        columns_of = self._columns_of(table, columns)
-        analyst = SparkAnalyst(engine.session, lambda i: columns_of(catalog.items[i]))
-        try:
-            current = relations.current(reader)
-            binder = Binder(
-                catalog, current.search_schema, analyst, reads=current.reads, columns_of=columns_of
-            )
-            match definition_of(current):
-                case st.CreateContinualTask() as task:
-                    plan = bind_task(binder, task, current, catalog.outputs_of(current)).plan
-                    return _Analysed(current.columns, plan)
-                case st.CreateMaterializedView() as view:
-                    bound = binder.bind_materialized_view(view, current)
-                    return _Analysed(bound.columns, bound.plan)
-                case st.CreateView() as view:
-                    bound = binder.bind_view(view)
-                    return _Analysed(bound.columns, bound.plan)
-                case other:
-                    raise AssertionError(f"{type(other).__name__} reads nothing")
-        except CtsqlError as problem:
-            return _Analysed(problem=problem)
 
 
 def _has(table: DeltaTable) -> dict[str, str]:
@@ -327,21 +274,7 @@ def _altered_meanwhile(item: Item) -> CtsqlError:
     return error("ALTERED_MEANWHILE", kind="table", name=str(item.name), detail=detail)
 
 
-def _readers(catalog: Catalog, table: Item) -> list[Item]:
-    """The tasks and views that read a table itself, or a plain view of it, nearest first."""
-    found: dict[str, Item] = {}
-    queue = [table.id]
-    while queue:
-        for reader in catalog.readers(queue.pop(0)):
-            if reader.kind is ObjectKind.TASK_OUTPUT or reader.id in found:
-                continue
-            found[reader.id] = reader
-            if reader.kind is ObjectKind.VIEW:
-                queue.append(reader.id)
-    return list(found.values())
-
-
-def _retyped(reader: Item, change: st.ColumnChange, then: _Analysed) -> Effect:
+def _retyped(reader: Item, change: st.ColumnChange, then: Analysed) -> Effect:
     """A reader that reads a column whose type has become wider, or that may be NULL."""
     name, kind = str(reader.name), reader.kind.value
     pairs = zip(reader.columns, then.columns, strict=True)

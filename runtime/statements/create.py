@@ -27,7 +27,7 @@ from ctsql.catalog.items import (
 )
 from ctsql.catalog.names import Name, fold
 from ctsql.catalog.refreshes import At, RefreshPart
-from ctsql.catalog.schemas import Column, Schema, find, same_columns
+from ctsql.catalog.schemas import Column, Schema, find, keeps_columns, same_columns
 from ctsql.catalog.spans import Source, Span
 from ctsql.catalog.system_tables import is_system
 from ctsql.planner.binding import Bound, bind_task, qualify, refresh_parts
@@ -46,6 +46,7 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.alter_task import TaskAlteration
+from ctsql.runtime.statements.columns_read import readers_of_columns
 from ctsql.runtime.statements.dml import run_on_table
 from ctsql.runtime.statements.dropped import delete_folders
 from ctsql.runtime.statements.first_rows import backfill_of, fill, source_of
@@ -64,7 +65,7 @@ from ctsql.runtime.statements.table_constraints import add_constraints
 from ctsql.runtime.statements.view_texts import quarantine_text
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_clock, check_strict
-from ctsql.runtime.warehouse.replaced_views import table_schema
+from ctsql.runtime.warehouse.replaced_views import altered_meanwhile, give_columns
 from ctsql.runtime.warehouse.table_checks import identified
 from ctsql.runtime.warehouse.watched_topics import check_topic_columns
 
@@ -260,14 +261,19 @@ class Creation(OnNames):
             )
         if same_columns(old.columns, new.columns):
             return
-        if catalog.readers(old.id):
-            names = ", ".join(str(i.name) for i in catalog.readers(old.id))
+        if old.kind is ObjectKind.VIEW:
+            changed = [c.name for c in old.columns if not _is_among(c, new.columns)]
+            readers = readers_of_columns(self.engine, catalog, old, changed) if changed else []
+        else:
+            readers = [] if keeps_columns(old.columns, new.columns) else catalog.readers(old.id)
+        if readers:
+            told = _difference(old.columns, new.columns)
             raise error(
                 "COLUMNS_IN_USE",
                 span=span,
                 kind=old.kind.value,
                 name=str(old.name),
-                dependants=f"{_difference(old.columns, new.columns)} It is read by {names}.",
+                dependants=f"{told} It is read by {', '.join(str(i.name) for i in readers)}.",
                 hint="Keep its columns, or make one under another name and change its readers one "
                 "by one.",
             )
@@ -358,8 +364,8 @@ class Creation(OnNames):
     def _replace_materialized_view(self, old: Item, statement: st.CreateMaterializedView) -> str:
         """Keep the table under another query: the next T writes the difference.
 
-        With other columns it writes all rows. In that case, and with refresh times, which are
-        counted from now, the view counts as created now.
+        With other columns than more at the end it writes all rows. In that case, and with refresh
+        times, which are counted from now, the view counts as created now.
         """
         check_no_quarantine(self.engine.catalog, old, statement.target.span)
         check_not_finished(self.engine, old)
@@ -368,15 +374,16 @@ class Creation(OnNames):
         bound = self.names.binder().bind_materialized_view(statement, old)
         check_clock(self.engine.warehouse, bound.view)
         check_strict(self.engine.warehouse, bound.view)
-        begins_anew = refresh_parts(statement) is not None
-        if not same_columns(old.columns, bound.columns):
-            begins_anew = True
-            # Raises, before any change, if no table can have such columns.
-            new = replace(old, columns=bound.columns)
-            self.engine.relations.table(old).begin().set_columns(table_schema(new))
         away = self.quarantine_of(replace(old, columns=bound.columns), statement)
         before = self.engine.catalog.items.get(old.quarantine or "")
-        created = self.engine.mint_fresh() if begins_anew else 0
+        pairs = [(old, replace(old, columns=bound.columns, reads=bound.reads))]
+        if before is not None and away is not None:
+            pairs.append((before, away))
+        for there, new in pairs:
+            self.check_replacement(self.engine.catalog, there, new, statement.target.span)
+        kept = [give_columns(self.engine.warehouse, there, new.columns) for there, new in pairs]
+        keeps, has_times = kept[0], refresh_parts(statement) is not None
+        created = self.engine.mint_fresh() if has_times or not all(kept) else 0
         if away is not None:
             away = replace(away, created=created)
             if old.quarantine is None:
@@ -392,11 +399,13 @@ class Creation(OnNames):
                 reads=bound.reads,
                 columns=bound.columns,
                 comment=statement.comment,
-                created=max(now.created, created),
+                created=max(now.created, created if has_times or not keeps else 0),
                 quarantine=None if away is None else now.quarantine or away.id,
                 flow=self.flow,
             )
             self.check_replacement(current, now, item, statement.target.span)
+            if keeps and not keeps_columns(now.columns, item.columns):
+                raise altered_meanwhile(now)
             if item != now:
                 item = replace(item, revision=now.revision + 1)
             return current.with_item(item)
@@ -667,13 +676,19 @@ def complete_outputs(beside: Sequence[Item], task: Item, bound: Bound) -> list[I
     ]
 
 
+def _is_among(column: Column, others: Schema) -> bool:
+    """Whether there is a column of that name and type."""
+    other = find(others, column.name)
+    return other is not None and same_columns([column], [other])
+
+
 def _difference(old: Schema, new: Schema) -> str:
     """What keeps columns from being others with more behind them: one sentence or two."""
     gone = [c.name for c in old if find(new, c.name) is None]
-    other = [c for c in old if (n := find(new, c.name)) is not None and n.type != c.type]
+    other = [c for c in old if find(new, c.name) is not None and not _is_among(c, new)]
     told = [f"Column {name} would be gone." for name in gone]
     told += [f"Column {c.name} would no longer be {c.type.upper()}." for c in other]
-    return " ".join(told) or "Its columns would be others, or in another order."
+    return " ".join(told) or "Its columns would be in another order; new ones come at the end."
 
 
 def check_refresh_times(statement: st.CreateMaterializedView, now_ms: int) -> None:

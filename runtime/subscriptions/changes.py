@@ -22,6 +22,7 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick, backtick_all, fold
 from ctsql.catalog.reserved_columns import DIFF, NUMBER, TIME
+from ctsql.catalog.schemas import Column as CatalogColumn
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering.store_assignment import is_exact
 from ctsql.planner.lowering.type_names import type_name
@@ -39,13 +40,16 @@ class Changes:
     """The changes of one object.
 
     Attributes:
-        columns: the object's at the start; those added later are not included.
+        columns: those that are delivered: the object's when who follows it began, and none that
+            were added later.
     """
 
-    def __init__(self, warehouse: Warehouse, item: Item) -> None:
+    def __init__(
+        self, warehouse: Warehouse, item: Item, columns: Sequence[CatalogColumn] | None = None
+    ) -> None:
         self.warehouse = warehouse
         self.item = item
-        self.columns = warehouse.relations.columns_now(item)
+        self.columns = warehouse.relations.columns_now(item) if columns is None else columns
         self._names = [c.name for c in self.columns]
 
     # ---- times

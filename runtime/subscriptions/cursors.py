@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item, ObjectKind, was_dropped
 from ctsql.catalog.names import did_you_mean, fold
-from ctsql.catalog.schemas import signature
+from ctsql.catalog.schemas import Schema, signature
 from ctsql.catalog.spans import Span
 from ctsql.catalog.subscriptions import Subscription
 from ctsql.runtime.log.write_handle import Output, UpperMismatch
@@ -133,7 +133,7 @@ class Readers:
                 hint=f"It follows {other.name}. Choose another name, or type: "
                 f"DROP SUBSCRIPTION '{subscription.name}'",
             )
-        if subscription.definition != definition_of(self.engine, item):
+        if not is_defined_as(self.engine, item, subscription.definition):
             raise outdated_error(
                 item, f"DROP SUBSCRIPTION '{subscription.name}', then subscribe to it again"
             )
@@ -214,9 +214,21 @@ def definition_of(engine: LogReader, item: Item) -> str:
         case ObjectKind.VIEW:
             return engine.catalog.fingerprint(item)
         case ObjectKind.MATERIALIZED_VIEW:
-            return hashlib.sha256(repr(signature(item.columns)).encode()).hexdigest()[:16]
+            return _fingerprint(item.columns)
         case _:
             return ""
+
+
+def is_defined_as(engine: LogReader, item: Item, known: str) -> bool:
+    """Whether an object has a definition that was known; columns may have come at its end."""
+    if item.kind is not ObjectKind.MATERIALIZED_VIEW:
+        return definition_of(engine, item) == known
+    counts = range(1, len(item.columns) + 1)
+    return any(_fingerprint(item.columns[:count]) == known for count in counts)
+
+
+def _fingerprint(columns: Schema) -> str:
+    return hashlib.sha256(repr(signature(columns)).encode()).hexdigest()[:16]
 
 
 def outdated_error(item: Item, what: str) -> Exception:

@@ -27,7 +27,13 @@ from ctsql.runtime.log import clock
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.subscriptions.changes import Changes
-from ctsql.runtime.subscriptions.cursors import Readers, StoredCursor, definition_of, outdated_error
+from ctsql.runtime.subscriptions.cursors import (
+    Readers,
+    StoredCursor,
+    definition_of,
+    is_defined_as,
+    outdated_error,
+)
 from ctsql.runtime.subscriptions.position import Position
 from ctsql.runtime.tasks.progress import complete_through
 
@@ -112,7 +118,7 @@ class Feed:
         until = self.until if self.end is None else min(self.until, self.end - 1)
         if until < self.position.next:
             return []
-        changes = Changes(engine.warehouse, item)
+        changes = Changes(engine.warehouse, item, self.columns)
         return self.position.due(changes.times(after=self.position.next - 1, until=until), until)
 
     def _bring_up(self, engine: Engine, item: Item, stop: threading.Event) -> None:
@@ -136,7 +142,7 @@ class Feed:
             place.subscription
         ):
             raise was_dropped(place.subscription.name, "while it was followed", "subscription")
-        if definition_of(engine, item) != self._definition:
+        if not is_defined_as(engine, item, self._definition):
             raise outdated_error(item, "SUBSCRIBE again")
         return item
 
@@ -192,7 +198,7 @@ class Feed:
         Returns:
             The rows, and a bound of their number; None if unknown.
         """
-        changes = Changes(engine.warehouse, self._item(engine))
+        changes = Changes(engine.warehouse, self._item(engine), self.columns)
         with translate_spark_errors():
             found = (
                 changes.contents(time)
@@ -204,7 +210,7 @@ class Feed:
 
     def group_times(self, engine: Engine, due: Sequence[int], rows_max: int) -> list[list[int]]:
         """Group the due times into runs that are delivered together; see :func:`runs_of`."""
-        changes = Changes(engine.warehouse, self._item(engine))
+        changes = Changes(engine.warehouse, self._item(engine), self.columns)
         first = changes.begins()
         counted = {}
         for time in due:
@@ -214,7 +220,7 @@ class Feed:
 
     def rows_of(self, engine: Engine, times_: Sequence[int]) -> DataFrame:
         """The changes at the times of a run, in order, deletions first."""
-        changes = Changes(engine.warehouse, self._item(engine))
+        changes = Changes(engine.warehouse, self._item(engine), self.columns)
         with translate_spark_errors():
             found = changes.at_all(times_)
             order = reserved_columns.TIME, F.col(reserved_columns.DIFF) > 0

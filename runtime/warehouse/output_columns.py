@@ -12,9 +12,14 @@ G1: rows are staged only where the table begins with the columns of the definiti
 G2: columns of definitions in force are only added to. What a table has beyond them no row was
     written with, so another process may take it away, or give it another type.
 G3: an older definition, which still runs at Ts from before, writes rows without the new columns.
+
+A materialized view gets columns at its end likewise, the table before the catalog, unless a newer
+definition was written meanwhile; the next T writes the difference
+(:mod:`ctsql.runtime.warehouse.replaced_views`).
 """
 
 import json
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -56,9 +61,17 @@ def check_takes(warehouse: Warehouse, item: Item, columns: Schema) -> None:
 
 
 def ensure_columns(
-    warehouse: Warehouse, item: Item, columns: Schema, *, exactly: bool = False
+    warehouse: Warehouse,
+    item: Item,
+    columns: Schema,
+    *,
+    exactly: bool = False,
+    check: Callable[[], None] = lambda: None,
 ) -> None:
     """Give the table of an output the columns, unless it begins with them, or has exactly them.
+
+    Args:
+        check: raises where the columns are no longer to be given, by the version committed onto.
 
     Raises:
         READ_ONLY_MODE: it does not, and nothing can be written.
@@ -73,6 +86,7 @@ def ensure_columns(
         batch = output.open(output.fetch_recent_upper())
         if isinstance(batch, UpperMismatch):
             continue
+        check()
         assert batch.txn is not None  # it was opened here
         stored = table.metadata_at(batch.version_read).schema_text
         batch.txn.set_columns(schema_with(stored, columns))

@@ -6,6 +6,10 @@ CREATE OR REPLACE changes the catalog first and the view's table after it:
     table:   one commit: difference of the rows; with other columns the columns, every row that
              the new query gives, and all files that were there go
 
+Columns that only come at the end are no other columns: the table gets them before the catalog says
+so, in a commit without rows, and what it holds stays
+(docs/decisions/0101-columns-added-to-a-view.md).
+
 Between the two, or when the first process dies there, the table *awaits* its columns. Whoever
 writes the view next finishes it. Until then the new definition has no stored contents: a read is
 computed, and one of what is stored is refused.
@@ -20,16 +24,19 @@ test_replaced_columns_killed.py.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import fold
-from ctsql.catalog.schemas import Column, same_columns
+from ctsql.catalog.schemas import Column, Schema, keeps_columns, same_columns
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering import fields_of
 from ctsql.planner.nodes import Node, NormalReference, descend
 from ctsql.runtime.log.write_handle import NO_UPPER, Entry
+from ctsql.runtime.warehouse.output_columns import ensure_columns
 from ctsql.runtime.warehouse.versions import DEFINITION, REVISION
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
@@ -47,14 +54,56 @@ def is_outdated(warehouse: Warehouse, item: Item) -> bool:
 
 
 def awaits_columns(warehouse: Warehouse, item: Item) -> bool:
-    """Has the table of a replaced view still the columns of an older definition?"""
+    """Has the table of a replaced view still the columns of an older definition?
+
+    Columns behind its own may have come from a replacement that was not completed: they hold
+    nothing, and are none of an older definition unless the view was replaced since it was written.
+    """
     if item.kind is not ObjectKind.MATERIALIZED_VIEW:
         return False
     # With refresh times it may be replaced before anything was written.
     is_written = warehouse.relations.output(item).fetch_recent_upper() != NO_UPPER
     if is_written and not is_redefined(warehouse, item):
         return False
-    return not same_columns(warehouse.relations.stored_columns(item), item.columns)
+    stored = warehouse.relations.stored_columns(item)
+    if is_written and len(stored) > len(item.columns) and keeps_columns(item.columns, stored):
+        said = _newest_metadata(warehouse, item) or {}
+        return int(said.get(REVISION, 0)) < item.revision
+    return not same_columns(stored, item.columns)
+
+
+def give_columns(warehouse: Warehouse, old: Item, columns: Schema) -> bool:
+    """Give a view's table columns at its end; False if it is to be written anew, under others.
+
+    What it holds stays, with NULL in them, and so does its history. A table that was never
+    written by the definition which is known has none.
+
+    Raises:
+        ALTERED_MEANWHILE: a newer definition has written. Or the error of columns that no table can
+            have, before any change.
+    """
+    if awaits_columns(warehouse, old):
+        return False
+    if keeps_columns(old.columns, columns):
+        if not same_columns(warehouse.relations.stored_columns(old), columns):
+            nullable = tuple(replace(c, nullable=True) for c in columns)
+            check = partial(_check_newest, warehouse, old)
+            ensure_columns(warehouse, old, nullable, exactly=True, check=check)
+        return True
+    made = table_schema(replace(old, columns=columns))
+    warehouse.relations.table(old).begin().set_columns(made)
+    return False
+
+
+def _check_newest(warehouse: Warehouse, item: Item) -> None:
+    if is_outdated(warehouse, item):
+        raise altered_meanwhile(item)
+
+
+def altered_meanwhile(item: Item) -> CtsqlError:
+    """ALTERED_MEANWHILE, where another process gave a view columns; the caller raises it."""
+    detail = "Another process gave it other columns."
+    return error("ALTERED_MEANWHILE", kind=item.kind.value, name=str(item.name), detail=detail)
 
 
 def is_before_columns(warehouse: Warehouse, item: Item, at: int, entries: Sequence[Entry]) -> bool:

@@ -234,6 +234,8 @@ class Versions:
                 task = item.id
             case ObjectKind.TASK_OUTPUT:
                 task = item.owner
+            case ObjectKind.MATERIALIZED_VIEW:
+                return item.revision > 0
             case _:
                 return False
         return bool(self._timeline.task(task).revisions)

@@ -23,7 +23,7 @@ STATE_COMMITTED = "state_committed"
 OF_FILES = ("files_planned", "files_loaded")
 """Only a table that files come into comes there: test_watched_files_killed.py."""
 OF_COLUMNS = ("columns_added", "table_prepared")
-"""Only where columns are changed: test_task_columns and test_alter_table."""
+"""Only where columns are changed: test_task_columns, test_columns_added, test_alter_table."""
 EACH_TIME = ("output_committed", "timeline_committed")
 """The simulation is killed anywhere in every run; what is slow here is the process around it."""
 SET_UP = [

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from ctsql.api import Connection
-from tests.properties.model import CROSSINGS, STATEMENTS, Change, Row, Rows, outputs, task
+from tests.properties.model import CROSSINGS, STATEMENTS, Rows, outputs, task
+from tests.properties.random_changes import change
 from tests.scenarios.runner import assert_rows
 
 pytestmark = pytest.mark.spark
@@ -17,56 +18,6 @@ TASKS_PER_SEED = 4
 CHANGES = 5
 SLOW_SEEDS = range(100, 140)
 SLOW_SEEDS_OF_OUTPUTS = range(200, 212)
-
-
-def _rows(chance: random.Random) -> list[Row]:
-    values = [None, 0, 1, 2, 3]
-    return [(chance.choice(values), chance.choice(values)) for _ in range(chance.randrange(1, 6))]
-
-
-def _change(con: Connection, chance: random.Random, held: Rows) -> Change:
-    """Change the feed at random; gives what that is, net."""
-    before = +held
-    side = _write(con, chance, held)
-    return Change(inserted=held - before, deleted=before - held, contents=+held, side=side)
-
-
-def _insert(con: Connection, table: str, rows: list[Row]) -> None:
-    texts = (f"({'NULL' if k is None else k}, {'NULL' if v is None else v})" for k, v in rows)
-    con.execute(f"INSERT INTO {table} VALUES {', '.join(texts)}")
-
-
-def _write(con: Connection, chance: random.Random, held: Rows) -> Rows:
-    """Write at random; gives what went into side."""
-    match chance.choice(("insert", "insert", "insert", "side", "delete", "update", "merge")):
-        case "insert":
-            rows = _rows(chance)
-            _insert(con, "feed", rows)
-            held.update(rows)
-            return Counter()
-        case "side":
-            rows = _rows(chance)
-            _insert(con, "side", rows)
-            return Counter(rows)
-        case "delete":
-            con.execute("DELETE FROM feed WHERE k = 1")
-            for row in [row for row in held if row[0] == 1]:
-                del held[row]
-            return Counter()
-        case "update":
-            con.execute("UPDATE feed SET v = 3 WHERE k = 2")
-            changed = Counter({r: n for r, n in held.items() if r[0] == 2})
-        case _:
-            con.execute(
-                "MERGE INTO feed USING (SELECT 2 AS k) s ON feed.k = s.k"
-                " WHEN MATCHED THEN UPDATE SET v = 3"
-            )
-            changed = Counter({r: n for r, n in held.items() if r[0] == 2})
-    for row in changed:
-        del held[row]
-    fresh: Rows = Counter({(2, 3): changed.total()}) if changed else Counter()
-    held.update(fresh)
-    return Counter()
 
 
 def _play(seed: int, connect: Callable[[], Connection]) -> None:
@@ -87,7 +38,7 @@ def _play(seed: int, connect: Callable[[], Connection]) -> None:
     held: Rows = Counter()
     changes = []
     for turn in range(CHANGES):
-        changes.append(_change(con, chance, held))
+        changes.append(change(con, chance, held))
         if turn == CHANGES // 2:  # the first half tick by tick, the second as a backlog
             for number in range(TASKS_PER_SEED):
                 con.execute(f"SELECT * FROM task_{number}")
@@ -146,7 +97,7 @@ def test_two_outputs(seed: int, connect: Callable[[], Connection]) -> None:
     held: Rows = Counter()
     changes = []
     for turn in range(CHANGES):
-        changes.append(_change(con, chance, held))
+        changes.append(change(con, chance, held))
         if turn < CHANGES // 2:
             con.execute(f"SELECT * FROM {chance.choice('ab')}")
     wanted = outputs(body, changes, iterations=iterations, follows_side=True)

@@ -10,7 +10,12 @@ from ctsql.planner.syntax.statements.columns import column_text, read_columns, t
 from ctsql.planner.syntax.statements.constraints import refuse_for_table, with_names
 from ctsql.planner.syntax.statements.copies import read_file
 from ctsql.planner.syntax.statements.custom_refresh import read_refresh
-from ctsql.planner.syntax.statements.dialects import read_dynamic_clauses, split_schedule
+from ctsql.planner.syntax.statements.dialects import (
+    read_dynamic_clauses,
+    refuse_clause,
+    split_task,
+    split_view,
+)
 from ctsql.planner.syntax.statements.header import read_header
 from ctsql.planner.syntax.statements.kafka import read_kafka
 from ctsql.planner.syntax.statements.options import task_options, view_options
@@ -77,14 +82,16 @@ def read_create(tokens: Tokens) -> st.Statement:
         return read_flow(cursor, or_replace=or_replace)
     if cursor.at("MATERIALIZED", "VIEW"):
         return _materialized_view(tokens, or_replace=or_replace)
+    if cursor.at("TRANSIENT", "DYNAMIC"):
+        refuse_clause(cursor.take(), "dynamic table")
     if cursor.accept("DYNAMIC", "TABLE"):
         return _dynamic_table(cursor, or_replace=or_replace)
     if cursor.at("CONTINUAL", "TASK"):
         # The header is read as if OR REPLACE were not there.
-        plain = (tokens[0], *tokens[3:]) if or_replace else tokens
-        form = read_task_form(plain)
-        made = _filled_task(plain) if form is None else _task(compile_to_tokens(form))
-        return dataclasses.replace(made, or_replace=or_replace)
+        split = split_task((tokens[0], *tokens[3:]) if or_replace else tokens)
+        form = read_task_form(split.tokens)
+        made = _filled_task(split.tokens) if form is None else _task(compile_to_tokens(form))
+        return dataclasses.replace(made, or_replace=or_replace, unheeded=split.unheeded)
     if cursor.accept("TABLE"):
         if or_replace:
             place = span_of(tokens[:4])
@@ -278,7 +285,8 @@ def _query(cursor: Cursor) -> st.SqlText:
 
 def _materialized_view(tokens: Tokens, *, or_replace: bool) -> st.CreateMaterializedView:
     span = span_of(tokens)
-    tokens, schedule = split_schedule(tokens)
+    split = split_view(tokens)
+    tokens = split.tokens
     header = read_header(tokens, task=False)
     cursor = Cursor(tokens, start=header.stop)
     columns: tuple[st.ColumnDef, ...] = ()
@@ -289,12 +297,13 @@ def _materialized_view(tokens: Tokens, *, or_replace: bool) -> st.CreateMaterial
         span=span,
         target=header.target,
         constraints=constraints,
-        options=(*view_options(header.options), *schedule),
+        options=(*view_options(header.options), *split.options),
         query=_query(cursor),
         columns=columns,
         or_replace=or_replace,
         if_not_exists=header.if_not_exists,
         comment=header.comment,
+        unheeded=split.unheeded,
     )
 
 
@@ -373,7 +382,7 @@ def _dynamic_table(
     clauses = read_dynamic_clauses(cursor)
     if cursor.at("REFRESH", "USING"):
         made = _task(read_refresh(cursor, head, target, clauses))
-        return dataclasses.replace(made, or_replace=or_replace)
+        return dataclasses.replace(made, or_replace=or_replace, unheeded=clauses.unheeded)
     columns: tuple[st.ColumnDef, ...] = ()
     constraints: tuple[st.ConstraintDef, ...] = ()
     if listed is not None:
@@ -389,6 +398,7 @@ def _dynamic_table(
         or_replace=or_replace,
         if_not_exists=if_not_exists,
         comment=clauses.comment,
+        unheeded=clauses.unheeded,
     )
 
 

@@ -3,10 +3,14 @@
     CREATE DYNAMIC TABLE name TARGET_LAG = '5 minutes' REFRESH_MODE = AUTO AS query
     CREATE MATERIALIZED VIEW name SCHEDULE EVERY 1 HOUR AS query
 
-What the clauses mean is said by options of ours; what cannot be honoured is refused by name.
+What the clauses mean is said by options of ours. What would change rows, or who sees them, and
+cannot be honoured is refused by name. What says only where they are computed, or how files are laid
+out, is taken, and the author is told that it has no effect
+(docs/decisions/0103-clauses-without-effect.md).
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ctsql.catalog.refreshes import At, Cron, Every, interval_text, parse_every
@@ -29,10 +33,7 @@ _QUARTZ_WEEKDAYS = re.compile(r"#|^L$|\dL|[A-Z]{3}L")
 _MODES = {"AUTO": "auto", "ADAPTIVE": "auto", "FULL": "full", "INCREMENTAL": "strict"}
 _CUSTOM = "CUSTOM_INCREMENTAL"
 _WHY_NOT = {  # the clauses that cannot be honoured, by their first word
-    "WAREHOUSE": "The Spark session computes it, whichever runs the statement.",
-    "CLUSTER": "Its files are laid out by compaction.",
     "PARTITIONED": "Its files are laid out by compaction.",
-    "TBLPROPERTIES": "Its table has properties that its refreshes rely on.",
     "TRIGGER": "Without a schedule it is refreshed at every commit.",
     "ROW": "Who may read is decided where the files lie.",
     "PRIVATE": "Who may read is decided where the files lie.",
@@ -43,11 +44,21 @@ _WHY_NOT = {  # the clauses that cannot be honoured, by their first word
     "IMMUTABLE": "Rows are those of the query, whenever that changes.",
     "COPY": "ctsql has no users.",
     "REQUIRE": "ctsql has no users.",
-    "INITIALIZATION_WAREHOUSE": "The Spark session computes it, whichever runs the statement.",
+    "TRANSIENT": "What is dropped can be had back until MAINTAIN removes it.",
     "SCHEDULER": "Reads and ctsql run bring it up.",
     "DATA_RETENTION_TIME_IN_DAYS": "MAINTAIN takes RETAIN for all objects.",
     "MAX_DATA_EXTENSION_TIME_IN_DAYS": "MAINTAIN takes RETAIN for all objects.",
 }
+_COMPUTED = "the Spark session computes it, whichever runs the statement"
+_UNHEEDED = {  # the clauses that change no row, by their first word: how they read, and why
+    "WAREHOUSE": ("WAREHOUSE", _COMPUTED),
+    "INITIALIZATION_WAREHOUSE": ("INITIALIZATION_WAREHOUSE", _COMPUTED),
+    "IN": ("IN CLUSTER", _COMPUTED),
+    "CLUSTER": ("CLUSTER BY", "its files are laid out by compaction"),
+    "TBLPROPERTIES": ("TBLPROPERTIES", "nothing reads these"),
+}
+_MEANT = ("DELTA.", "PIPELINES.")
+"""How properties begin that are more than labels."""
 
 
 @dataclass(slots=True)
@@ -60,6 +71,7 @@ class DynamicClauses:
         mode: REFRESH_MODE, where it is one of a view's.
         custom: REFRESH_MODE, where it is the one of REFRESH USING.
         on_schedule: INITIALIZE = ON_SCHEDULE, where it is given.
+        unheeded: the clauses without effect.
     """
 
     options: tuple[st.Option, ...] = ()
@@ -68,6 +80,7 @@ class DynamicClauses:
     mode: Span | None = None
     custom: Span | None = None
     on_schedule: Span | None = None
+    unheeded: tuple[st.Unheeded, ...] = ()
 
 
 def read_dynamic_clauses(cursor: Cursor) -> DynamicClauses:
@@ -79,6 +92,13 @@ def read_dynamic_clauses(cursor: Cursor) -> DynamicClauses:
     found: dict[str, tuple[st.Option, ...]] = {}
     while cursor.current is not None and not (cursor.at("AS") or cursor.at("REFRESH", "USING")):
         start, word = cursor.position, cursor.upper()
+        unheeded = read_unheeded(cursor)
+        if unheeded is not None:
+            if word in found:
+                raise bad_option(unheeded.span, word, "It is given twice.")
+            found[word] = ()
+            made.unheeded = (*made.unheeded, unheeded)
+            continue
         refuse_clause(cursor.take("a clause or AS"))
         cursor.expect("=")
         value = cursor.take("a value")
@@ -116,38 +136,121 @@ def read_dynamic_clauses(cursor: Cursor) -> DynamicClauses:
     return made
 
 
-def split_schedule(tokens: Tokens) -> tuple[Tokens, tuple[st.Option, ...]]:
-    """The header of a materialized view without Databricks' clauses, and what they say.
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A header without the clauses of other systems, and what these say.
+
+    Attributes:
+        tokens: of the statement without them.
+    """
+
+    tokens: Tokens
+    options: tuple[st.Option, ...] = ()
+    unheeded: tuple[st.Unheeded, ...] = ()
+
+
+def split_view(tokens: Tokens) -> Split:
+    """The header of a materialized view, as Databricks and Materialize spell it.
 
     Raises INVALID_OPTION, NOT_SUPPORTED, SYNTAX_ERROR.
     """
-    cursor = Cursor(tokens)
-    cursor.expect("CREATE")
-    cursor.accept("OR", "REPLACE")
-    cursor.expect("MATERIALIZED", "VIEW")
-    cursor.if_not_exists()
-    cursor.dotted_name("the view's name")
-    begin = cursor.position
-    stop = next(
-        (i for i, t in tk.at_depth_0(tokens) if i >= begin and t.upper == "AS"), len(tokens)
-    )
-    for index, token in tk.at_depth_0(tokens[:stop]):
-        if index >= begin and token.upper in (*_WHY_NOT, "SCHEDULE"):
-            break
-    else:
-        return tokens, ()
-    refuse_clause(token)
+    found = Split(tokens)
+    while (index := _next_clause(found.tokens, "VIEW", (*_WHY_NOT, *_UNHEEDED, "SCHEDULE"))) >= 0:
+        cursor = Cursor(found.tokens, start=index)
+        unheeded = read_unheeded(cursor)
+        options = found.options
+        if unheeded is None:
+            refuse_clause(found.tokens[index])
+            if options:
+                cursor.fail("AS")
+            options = _read_schedule(cursor)
+        found = Split(
+            (*found.tokens[:index], *found.tokens[cursor.position :]),
+            options,
+            found.unheeded if unheeded is None else (*found.unheeded, unheeded),
+        )
+    return found
+
+
+def split_task(tokens: Tokens) -> Split:
+    """The header of a continual task without IN CLUSTER, which Materialize takes."""
+    if not any(tk.words_are(tokens, i, "IN", "CLUSTER") for i in range(len(tokens))):
+        return Split(tokens)
+    index = _next_clause(tokens, "TASK", ("IN",))
+    if index < 0:
+        return Split(tokens)
     cursor = Cursor(tokens, start=index)
+    unheeded = read_unheeded(cursor)
+    assert unheeded is not None  # one begins there
+    return Split((*tokens[:index], *tokens[cursor.position :]), unheeded=(unheeded,))
+
+
+def _next_clause(tokens: Tokens, kind: str, words: Sequence[str]) -> int:
+    """Where the first clause of some stands behind the name, in front of AS; -1 for none."""
+    cursor = Cursor(tokens)
+    while cursor.current is not None and not cursor.accept(kind):
+        cursor.take()
+    cursor.if_not_exists()
+    cursor.dotted_name(f"the {kind.lower()}'s name")
+    for index, token in tk.at_depth_0(tokens):
+        if index < cursor.position:
+            continue
+        if token.upper == "AS":
+            break
+        is_other = token.upper == "IN" and tk.upper_at(tokens, index + 1) != "CLUSTER"
+        if token.upper in words and not is_other:
+            return index
+    return -1
+
+
+def read_unheeded(cursor: Cursor) -> st.Unheeded | None:
+    """Read a clause that changes no row and has no effect here; None where none begins.
+
+    Raises NOT_SUPPORTED for a property that is more than a label.
+    """
+    start, word = cursor.position, cursor.upper()
+    if word not in _UNHEEDED or (word == "IN" and cursor.upper(1) != "CLUSTER"):
+        return None
+    cursor.take()
+    if word == "TBLPROPERTIES":
+        for key in tk.cut_at_commas(cursor.group("properties in parentheses")):
+            named = "".join(t.text for t in key[: _index_of(key, "=")])
+            if named.upper().startswith(_MEANT):
+                why = "Its table has the properties that its refreshes rely on."
+                what = f"the property {named}"
+                raise not_supported(key[0].span, what, why=why, hint="Leave it out.")
+    elif word == "CLUSTER":
+        cursor.expect("BY")
+        if cursor.at("("):
+            cursor.group()
+        else:
+            cursor.take("columns in parentheses, or AUTO")
+    elif word == "IN":
+        cursor.expect("CLUSTER")
+        cursor.name("the name of a cluster")
+    else:
+        cursor.expect("=")
+        cursor.take("the name of a warehouse")
+    clause, why = _UNHEEDED[word]
+    span = span_of(cursor.tokens[start : cursor.position])
+    return st.Unheeded(clause=clause, why=why, span=span)
+
+
+def _index_of(tokens: Tokens, word: str) -> int:
+    return next((i for i, t in enumerate(tokens) if t.upper == word), len(tokens))
+
+
+def _read_schedule(cursor: Cursor) -> tuple[st.Option, ...]:
+    begin = cursor.here
     cursor.expect("SCHEDULE")
     cursor.accept("REFRESH")
     every: Every | Cron
     if cursor.at("CRON"):
         span, every = _read_cron(cursor)
     else:
-        span, every = _read_every(cursor, token.span)
+        span, every = _read_every(cursor, begin)
     option = st.Option(name="REFRESH", value=every, span=span, value_span=span)
-    first = st.Option(name="REFRESH", value=At(), span=span, value_span=span)
-    return (*tokens[:index], *tokens[cursor.position :]), (first, option)
+    return st.Option(name="REFRESH", value=At(), span=span, value_span=span), option
 
 
 def refuse_clause(token: Token, of: str = "view") -> None:
@@ -250,4 +353,6 @@ def _takes(word: str) -> str:
         "REFRESH_MODE": f"It takes one of {', '.join(_MODES)}.",
         "INITIALIZE": "It takes ON_CREATE or ON_SCHEDULE.",
     }
-    return values.get(word, "The clauses are TARGET_LAG, REFRESH_MODE, INITIALIZE and COMMENT.")
+    return values.get(
+        word, "The clauses are TARGET_LAG, REFRESH_MODE, INITIALIZE, WAREHOUSE and COMMENT."
+    )

@@ -18,7 +18,7 @@ from ctsql.catalog.spans import Source, Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.body import QUERY_WORDS, read_body
 from ctsql.planner.syntax.statements.columns import read_columns
-from ctsql.planner.syntax.statements.dialects import read_every, refuse_clause
+from ctsql.planner.syntax.statements.dialects import read_every, read_unheeded, refuse_clause
 from ctsql.planner.syntax.statements.static_reads import read_whole
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.rewrite import splice
@@ -88,6 +88,10 @@ def read_streaming_table(cursor: Cursor, *, or_refresh: bool) -> st.CreateStream
 def _read_clauses(cursor: Cursor, made: st.CreateStreamingTable) -> st.CreateStreamingTable:
     while cursor.current is not None and not cursor.at("AS") and not cursor.at("FLOW"):
         here = cursor.here
+        unheeded = read_unheeded(cursor)
+        if unheeded is not None:
+            made = dataclasses.replace(made, unheeded=(*made.unheeded, unheeded))
+            continue
         refuse_clause(cursor.current, "streaming table")
         if cursor.at("COMMENT") and made.comment is None:
             cursor.take()

@@ -5,8 +5,13 @@ import pytest
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.refreshes import At, Cron, Every
 from ctsql.catalog.spans import Source
+from ctsql.planner.binding.advice import advise
 from ctsql.planner.syntax import parse
-from ctsql.planner.syntax.ast import CreateMaterializedView
+from ctsql.planner.syntax.ast import (
+    CreateContinualTask,
+    CreateMaterializedView,
+    CreateStreamingTable,
+)
 
 HOUR_MS = 3_600_000
 DT, MV, AS = "CREATE DYNAMIC TABLE t ", "CREATE MATERIALIZED VIEW v ", " AS SELECT 1 AS a"
@@ -43,6 +48,45 @@ def test_clauses_are_options(text: str, options: list[object]) -> None:
     assert [o.value for o in _parse(text).options] == options
 
 
+TASK = "CREATE OR REPLACE CONTINUAL TASK x (k INT) {} ON INPUT t AS (INSERT INTO x SELECT k FROM t)"
+USING = "REFRESH USING (INSERT INTO SELF SELECT k FROM t CHANGES (INFORMATION => APPEND_ONLY))"
+
+
+@pytest.mark.parametrize(
+    ("text", "clauses"),
+    [
+        (DT + "TARGET_LAG = '1 hour' WAREHOUSE = w" + AS, ["WAREHOUSE = w"]),
+        (
+            DT + "WAREHOUSE = \"My wh\" TARGET_LAG = '1 day' CLUSTER BY (a, b) "
+            "INITIALIZATION_WAREHOUSE = 'x' COMMENT = 'c'" + AS,
+            ['WAREHOUSE = "My wh"', "CLUSTER BY (a, b)", "INITIALIZATION_WAREHOUSE = 'x'"],
+        ),
+        (DT + "(k INT) TARGET_LAG = DOWNSTREAM WAREHOUSE = w " + USING, ["WAREHOUSE = w"]),
+        (
+            MV + "CLUSTER BY AUTO COMMENT 'c' TBLPROPERTIES ('quality' = 'gold', a = 1) "
+            "SCHEDULE EVERY 1 HOUR" + AS,
+            ["CLUSTER BY AUTO", "TBLPROPERTIES ('quality' = 'gold', a = 1)"],
+        ),
+        (MV + "IN CLUSTER quickstart WITH (REFRESH EVERY '1 day')" + AS, ["IN CLUSTER quickstart"]),
+        (TASK.format("IN CLUSTER `a b`"), ["IN CLUSTER `a b`"]),
+        (TASK.format(""), []),
+        (
+            "CREATE CONTINUAL TASK x IN CLUSTER c FROM TRANSFORM t USING (SELECT * FROM t)",
+            ["IN CLUSTER c"],
+        ),
+        ("CREATE STREAMING TABLE s CLUSTER BY (a) AS SELECT * FROM STREAM t", ["CLUSTER BY (a)"]),
+    ],
+)
+def test_clauses_that_change_no_row_are_told(text: str, clauses: list[str]) -> None:
+    """They are taken, whatever stands around them, and the author is told of each."""
+    made = parse(Source(text, "<test>").whole())
+    assert isinstance(made, CreateMaterializedView | CreateContinualTask | CreateStreamingTable)
+    assert [u.span.text for u in made.unheeded] == clauses
+    told = [a.message for a in advise(made, lambda _: ())]
+    assert len(told) == len(clauses)
+    assert all("has no effect" in message for message in told)
+
+
 def test_the_rest_of_a_dynamic_table() -> None:
     """It is a view like any other."""
     text = (
@@ -58,7 +102,9 @@ def test_the_rest_of_a_dynamic_table() -> None:
 @pytest.mark.parametrize(
     ("text", "condition", "place"),
     [
-        (DT + "TARGET_LAG = '1 hour' WAREHOUSE = w" + AS, "NOT_SUPPORTED", "WAREHOUSE"),
+        (DT + "TARGET_LAG = '1 hour' WAREHOUSE = w WAREHOUSE = v" + AS, "INVALID_OPTION", None),
+        (DT + "TARGET_LAG = '1 hour' WAREHOUSE" + AS, "SYNTAX_ERROR", "AS"),
+        ("CREATE TRANSIENT DYNAMIC TABLE t" + AS, "NOT_SUPPORTED", "TRANSIENT"),
         (DT + AS, "INVALID_STATEMENT", "AS"),
         (DT + "TARGET_LAG = 'soon'" + AS, "INVALID_OPTION", "TARGET_LAG = 'soon'"),
         (DT + "TARGET_LAG = '0 3 * * *'" + AS, "INVALID_OPTION", "TARGET_LAG = '0 3 * * *'"),
@@ -83,9 +129,12 @@ def test_the_rest_of_a_dynamic_table() -> None:
         ),
         (MV + "(a, CONSTRAINT c EXPECT (a > 1) ON VIOLATION DROP ROW)" + AS, "NOT_SUPPORTED", None),
         (MV + "SCHEDULE EVERY 1 MONTH" + AS, "INVALID_OPTION", "SCHEDULE EVERY 1 MONTH"),
-        (MV + "CLUSTER BY (a)" + AS, "NOT_SUPPORTED", "CLUSTER"),
+        (MV + "CLUSTER (a)" + AS, "SYNTAX_ERROR", "("),
+        (MV + "IN (a)" + AS, "SYNTAX_ERROR", "IN"),
+        (MV + "SCHEDULE EVERY 1 DAY SCHEDULE EVERY 1 DAY" + AS, "SYNTAX_ERROR", "SCHEDULE"),
         (MV + "PARTITIONED BY (a)" + AS, "NOT_SUPPORTED", "PARTITIONED"),
-        (MV + "TBLPROPERTIES ('a' = 'b')" + AS, "NOT_SUPPORTED", "TBLPROPERTIES"),
+        (MV + "TBLPROPERTIES ('delta.appendOnly' = 'true')" + AS, "NOT_SUPPORTED", None),
+        (MV + "TBLPROPERTIES (a = 1, pipelines.reset.allowed = 0)" + AS, "NOT_SUPPORTED", None),
         (MV + "TRIGGER ON UPDATE" + AS, "NOT_SUPPORTED", "TRIGGER"),
     ],
 )

@@ -86,7 +86,7 @@ def test_the_clauses_of_a_table_and_of_a_flow() -> None:
         ("TABLE x AS SELECT * FROM STREAM((SELECT 1))", "NOT_SUPPORTED", "STREAM"),
         ("TABLE x AS SELECT * FROM STREAM t WITH (SKIPCHANGECOMMITS)", "NOT_SUPPORTED", "WITH"),
         ("TABLE x PARTITIONED BY (a) AS SELECT * FROM STREAM t", "NOT_SUPPORTED", "PARTITIONED"),
-        ("TABLE x TBLPROPERTIES ('a' = 'b')", "NOT_SUPPORTED", "TBLPROPERTIES"),
+        ("TABLE x TBLPROPERTIES ('delta.a' = 'b')", "NOT_SUPPORTED", "'delta.a'"),
         ("TABLE x SCHEDULE CRON '0 0 3 * * ?'", "NOT_SUPPORTED", "CRON"),
         ("TABLE x SCHEDULE EVERY 1 DAY", "INVALID_STATEMENT", None),
         ("TABLE x (a INT, CONSTRAINT c EXPECT (a > 1))", "NOT_SUPPORTED", "EXPECT"),

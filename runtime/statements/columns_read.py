@@ -1,0 +1,133 @@
+"""Which columns of an object its readers read, as Spark analyses their definitions.
+
+Which columns a text names is never read from the text: ``SELECT *``, USING, lateral columns and
+struct fields would make that a second analyser. A definition reads a column if Spark analyses it
+otherwise without, or if the column is left in its optimized plan
+(docs/decisions/0100-alter-table.md).
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.names import fold
+from ctsql.catalog.reserved_columns import NUMBER
+from ctsql.catalog.schemas import Column, Schema, signature
+from ctsql.planner.binding import Binder, bind_task
+from ctsql.planner.binding.definitions import definition_of
+from ctsql.planner.nodes import Query, TaskWrite, ViewWrite
+from ctsql.planner.syntax import ast as st
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.spark.analyzer import SparkAnalyst
+from ctsql.runtime.spark.columns_read import reads_columns
+
+
+@dataclass(frozen=True, slots=True)
+class Analysed:
+    """A definition over some columns: the columns of its rows, or what it fails with."""
+
+    columns: Schema = ()
+    plan: Query | TaskWrite | ViewWrite | None = None
+    problem: CtsqlError | None = None
+
+    @property
+    def rows(self) -> object:
+        """Equal where the rows are of the same columns, or it fails likewise."""
+        return self.problem and self.problem.message, signature(self.columns)
+
+
+def readers_of(catalog: Catalog, item: Item) -> list[Item]:
+    """The tasks and views that read an object itself, or by plain views, nearest first."""
+    found: dict[str, Item] = {}
+    queue = [item.id]
+    while queue:
+        for reader in catalog.readers(queue.pop(0)):
+            if reader.kind is ObjectKind.TASK_OUTPUT or reader.id in found:
+                continue
+            found[reader.id] = reader
+            if reader.kind is ObjectKind.VIEW:
+                queue.append(reader.id)
+    return list(found.values())
+
+
+def readers_of_columns(
+    engine: Engine, catalog: Catalog, item: Item, columns: Collection[str]
+) -> list[Item]:
+    """Those of the readers that read one of some columns; none that fails already."""
+    folded = {fold(c) for c in columns}
+    left = tuple(c for c in item.columns if fold(c.name) not in folded)
+    # A row has a column at least.
+    left = left or (Column(NUMBER, "int"),)
+    found = []
+    for reader in readers_of(catalog, item):
+        before = analyse(engine, reader, item, item.columns, catalog)
+        if before.problem is not None:
+            continue
+        is_other = before.rows != analyse(engine, reader, item, left, catalog).rows
+        if is_other or reads(engine, before, item, item.columns, folded, catalog):
+            found.append(reader)
+    return found
+
+
+def reads(
+    engine: Engine,
+    reader: Analysed,
+    source: Item,
+    columns: Schema,
+    names: Collection[str],
+    catalog: Catalog | None = None,
+) -> bool:
+    """Whether what was analysed over a table or view of these columns reads one of some of them.
+
+    Args:
+        names: folded.
+    """
+    if reader.plan is None:
+        return False  # it reads nothing
+    items = (engine.catalog if catalog is None else catalog).items
+    relations = engine.relations
+
+    def columns_of(object_id: str) -> Schema:
+        is_source = object_id == source.id
+        return columns if is_source else relations.columns_now(items[object_id])
+
+    return reads_columns(engine.session, reader.plan, columns_of, source.id, names)
+
+
+def analyse(
+    engine: Engine, reader: Item, source: Item, columns: Schema, catalog: Catalog | None = None
+) -> Analysed:
+    """A reader's definition over a table or view of these columns."""
+    relations = engine.relations
+    if catalog is None:
+        catalog = engine.catalog
+    if source.kind is ObjectKind.VIEW:
+        # Its query does not matter here, so it is taken for a table.
+        stored = replace(source, kind=ObjectKind.TABLE, columns=columns, definition="", reads=())
+        catalog = catalog.with_item(stored)
+    known = catalog
+
+    def columns_of(item: Item) -> tuple[Column, ...]:
+        return columns if item.id == source.id else relations.columns_now(item)
+
+    analyst = SparkAnalyst(engine.session, lambda i: columns_of(known.items[i]))
+    try:
+        current = relations.current(reader)
+        binder = Binder(
+            known, current.search_schema, analyst, reads=current.reads, columns_of=columns_of
+        )
+        match definition_of(current):
+            case st.CreateContinualTask() as task:
+                plan = bind_task(binder, task, current, known.outputs_of(current)).plan
+                return Analysed(current.columns, plan)
+            case st.CreateMaterializedView() as view:
+                bound = binder.bind_materialized_view(view, current)
+                return Analysed(bound.columns, bound.plan)
+            case st.CreateView() as view:
+                bound = binder.bind_view(view)
+                return Analysed(bound.columns, bound.plan)
+            case _:
+                return Analysed(current.columns)
+    except CtsqlError as problem:
+        return Analysed(problem=problem)
