@@ -237,7 +237,7 @@ class _Rehearsing:
 
     def _apart(self, tasks: Iterable[Item], after: int) -> int:
         """A T at which no task's output shares its commit with later Ts."""
-        outputs = [o for task in tasks for o in written_by(self.stored, task) if o.is_output]
+        outputs = [o for task in tasks for o in _outputs(self.stored, task)]
         while True:
             before = after
             for output in outputs:
@@ -261,8 +261,10 @@ class _Rehearsing:
         put_in_force: dict[str, Callable[[TaskState, int], TaskState]] = {}
         for item in self.running:
             if item.id in self.redefined:
-                put_in_force[item.id] = _always(item.revision)
-            for output in written_by(trial.catalog, trial.catalog.items[item.id]):
+                put_in_force[item.id] = _from(0, item.revision)
+            elif item.id not in self.stored.items and item.earlier:
+                put_in_force[item.id] = _from(after + 1, item.revision)
+            for output in _outputs(trial.catalog, item):
                 self._place(trial, gateway, output, after)
         trial.timeline.mint(trial.relations.sources(), tasks=put_in_force)
         return trial
@@ -358,7 +360,7 @@ class _Rehearsing:
             for i in trial.catalog.closure([item.id])
             if i.id != item.id and i.is_task and i.id in self.problems
         ]
-        for number, output in enumerate(written_by(trial.catalog, trial.catalog.items[item.id])):
+        for number, output in enumerate(_outputs(trial.catalog, item)):
             found = self._told(output, parts=self.parts.get(item.id, ()))
             if number == 0:
                 costs = _costs(trial, item, after, last)
@@ -395,9 +397,15 @@ def _reading(catalog: Catalog, object_id: str) -> list[str]:
     return [i.id for i in catalog.all_readers(object_id)]
 
 
-def _always(number: int) -> Callable[[TaskState, int], TaskState]:
-    """A definition is in force at every T, whatever was before."""
-    return lambda state, _: replace(state, revisions=(*state.revisions, (0, number)))
+def _outputs(catalog: Catalog, item: Item) -> list[Item]:
+    """What a task writes, its quarantine included; that of a view is a view of its own."""
+    item = catalog.items[item.id]
+    return written_by(catalog, item) if item.is_task else [item]
+
+
+def _from(start: int, number: int) -> Callable[[TaskState, int], TaskState]:
+    """A definition is in force from a T on, whatever was before."""
+    return lambda state, _: replace(state, revisions=(*state.revisions, (start, number)))
 
 
 def _costs(engine: Engine, item: Item, after: int, last: int) -> Costs:
