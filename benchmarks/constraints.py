@@ -75,10 +75,11 @@ def main() -> None:
     parser.add_argument("--ticks", type=int, default=9)
     parser.add_argument("--change", type=int, default=100)
     asked = parser.parse_args()
-    found = {rows: measure(rows, asked.ticks, asked.change) for rows in asked.rows}
-    for rows, medians in found.items():
-        told = ", ".join(f"{name} {seconds:.3f} s" for name, seconds in medians.items())
-        print(f"{rows:>12,} rows: {told}")
+    found = {}
+    for rows in asked.rows:
+        found[rows] = measure(rows, asked.ticks, asked.change)
+        told = ", ".join(f"{name} {seconds:.3f} s" for name, seconds in found[rows].items())
+        print(f"{rows:>12,} rows: {told}", flush=True)
     small, large = (found[rows] for rows in asked.rows)
     for name in small:
         print(f"ratio {name}: {large[name] / small[name]:.2f}")
