@@ -103,11 +103,10 @@ def trace(
         relations: what each name in it means, as for :func:`ctsql.planner.ivm.change_plan`.
         casts: the types in which columns are stored, by their places, where they are others.
     """
-    try:
-        node, _ = compile_query(sql, relations)
-    except Refused as refusal:
-        return refusal.reason
-    node = prune(node, node.columns)
+    whole = whole_query(sql, relations)
+    if isinstance(whole, Reason):
+        return whole
+    node = whole.node
     if casts:
         numbers = numbers_above(node)
         items = []
@@ -117,6 +116,16 @@ def trace(
             items.append(alg.Projection(expr or alg.Expr.of(col), made))
         node = alg.Project(child=node, items=tuple(items))
     return lineage(node)
+
+
+def whole_query(sql: str, relations: Mapping[str, Relation]) -> Text | Reason:
+    """The query as it is read here, to be compared with what Spark makes of the text."""
+    try:
+        node, _ = compile_query(sql, relations)
+    except Refused as refusal:
+        return refusal.reason
+    node = prune(node, node.columns)
+    return Text(node=node, columns=node.columns, names=tuple(c.sql for c in node.columns))
 
 
 def wanted_columns(count: int) -> tuple[alg.Col, ...]:

@@ -16,6 +16,7 @@ from ctsql.planner import nodes as lp
 from ctsql.planner.ivm import Input, TableUse, Text
 from ctsql.planner.ivm.algebra.reasons import Reason
 from ctsql.planner.ivm.lost_rows import Search, Stage, Verdict, named, search
+from ctsql.planner.rules import transform
 from ctsql.planner.syntax import Rewritten, rewrite
 from ctsql.planner.syntax.ast import SqlText
 from ctsql.runtime.engine import Engine
@@ -75,7 +76,12 @@ class LostRows:
         )
 
     def explain(self, item: Item) -> None:
-        """Answer for a view or a task; a source table has no query."""
+        """Answer for a view, plain or not, or a task; a source table has no query."""
+        if item.kind is ObjectKind.VIEW:
+            query = transform(self.engine.relations.bound(item).query)
+            assert isinstance(query, lp.Query)  # it stays one
+            self._search(_Asked("query", query, tuple(c.name for c in item.columns)), {})
+            return
         if item.kind is ObjectKind.MATERIALIZED_VIEW:
             plan = self.engine.relations.bound(item).view
             shown = self.warehouse.schedules.shown_at(item, self.at)
@@ -100,9 +106,12 @@ class LostRows:
     def _search(self, asked: _Asked, seen: Mapping[str, lp.ViewReference]) -> None:
         reader = Reader(self.engine, self.at, seen)
         text, relations = reader.read(asked.query)
+        why = reader.refusal(asked.query, text, relations)
         found = search(self._predicate.text, ASKED, text.text, asked.columns, relations)
-        if isinstance(found, Reason):
-            self._line(asked.name, verdict=None, note=f"cannot be told: {found.sentence}")
+        if why is not None or isinstance(found, Reason):
+            if isinstance(found, Reason):
+                why = found.sentence
+            self._line(asked.name, verdict=None, note=f"cannot be told: {why}")
             return
         with TemporaryNames() as names:
             counts = self._run(found.counts(), reader.nodes, names).frame

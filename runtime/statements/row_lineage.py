@@ -13,9 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import reduce
-from typing import Any
 
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import Column as SparkColumn, DataFrame, functions as F
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item, ObjectKind
@@ -25,9 +24,10 @@ from ctsql.catalog.schemas import Column, plain_type
 from ctsql.planner import nodes as lp
 from ctsql.planner.ivm import Input, PlainView, Relation, TableUse
 from ctsql.planner.ivm.algebra.reasons import Reason
-from ctsql.planner.ivm.lineage import Contribution, trace, wanted_columns
+from ctsql.planner.ivm.lineage import Contribution, trace, wanted_columns, whole_query
 from ctsql.planner.lowering import Context
 from ctsql.planner.lowering.queries import rewrite_text
+from ctsql.planner.rules import transform
 from ctsql.planner.syntax import Rewritten
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.rows.collect import few
@@ -36,6 +36,8 @@ from ctsql.runtime.rows.row_set import RowSet, SparkRows
 from ctsql.runtime.spark.checkpoint import computed
 from ctsql.runtime.spark.storage_errors import FILE_MISSING
 from ctsql.runtime.spark.temp_views import TemporaryNames
+from ctsql.runtime.views.change_plans import types_given
+from ctsql.runtime.warehouse.query_engine import Table
 from ctsql.runtime.warehouse.row_origins import (
     Located,
     deleted_at,
@@ -61,6 +63,7 @@ SHOWN_MAX = 100
 RUNS_MAX = 10
 """Of so many runs of a task at most, the newest ones, it is told where their rows come from."""
 ROW_CHARACTERS_MAX = 8192
+_WIDE = f"the row has more than {ROW_CHARACTERS_MAX} letters"
 _LOST = ("HISTORY_LOST", "AS_OF_OUT_OF_RANGE")
 
 Line = tuple[object, ...]
@@ -102,12 +105,33 @@ class Reader:
                 text, below = self.read(view.query)
                 relations[name] = PlainView(text.text, view.columns, below)
             else:
+                assert isinstance(view, lp.Relation)  # a definition reads no files
                 relations[name] = self._columns(view)
         warehouse = self.engine.warehouse
         context = Context(self.engine.session, StoredSources(warehouse), self.at, clock_at=self.at)
         return rewrite_text(query.sql, names, context), relations
 
-    def _columns(self, node: Any) -> Relation:
+    def refusal(
+        self, query: lp.Query, text: Rewritten, relations: Mapping[str, Relation]
+    ) -> str | None:
+        """Why nothing can be told of a query; None if Spark reads it as the planner does."""
+        whole = whole_query(text.text, relations)
+        if isinstance(whole, Reason):
+            return whole.sentence
+        if self.seen:
+            return None  # Spark reads the condition and the body one after the other
+        tables = {
+            use.table: Table(node.object_id, tuple(self._columns(node)), node.columns)
+            for use in whole.inputs
+            if isinstance(use, TableUse) and isinstance(node := self.nodes[use.table], lp.Relation)
+        }
+        session = self.engine.session
+        asked = lp.map_nodes(query, _as_reference)
+        assert isinstance(asked, lp.Query)
+        alike = types_given(self.engine.queries, session, asked, whole, tables, self.at)
+        return None if alike is not None else "Spark may read this query otherwise"
+
+    def _columns(self, node: lp.Relation) -> tuple[Column, ...]:
         item = self.engine.relations.item(node.object_id)
         known = {fold(c.name): c for c in self.engine.versions.columns_at(item, self.at)}
         there = [known[fold(c)] for c in node.columns if fold(c) in known]
@@ -125,12 +149,24 @@ class RowLineage:
         self.engine = engine
         self.warehouse = engine.warehouse
         self.lines: list[Line] = []
+        self._refusals: dict[str, str | None] = {}
         self._contents: dict[tuple[str, int], Located | None] = {}
 
     def explain(self, found: Rows) -> None:
         """Answer for some rows of an object."""
         self._show(found, 0, "")
         self._follow(found, 1)
+
+    def explain_view(self, item: Item, rows: DataFrame, at: int) -> None:
+        """Answer for some rows of a plain view, which has none of its own."""
+        first = rows.select(_json(rows.columns)).limit(SHOWN_MAX).collect()
+        count = len(first) if len(first) < SHOWN_MAX else rows.count()
+        for (row,) in first:
+            self._line(0, item, None, None, "", row, count, None if row else _WIDE)
+        query = transform(self.engine.relations.bound(item).query)
+        assert isinstance(query, lp.Query)  # it stays one
+        columns = [c.name for c in item.columns]
+        self._trace(_Step(query, columns, item.columns, item, at, "query"), rows, 1, {})
 
     def _follow(self, found: Rows, level: int) -> None:
         match found.item.kind:
@@ -206,10 +242,12 @@ class RowLineage:
         """Show and follow what some rows come from through one query."""
         reader = Reader(self.engine, step.at, seen)
         text, relations = reader.read(step.query)
+        why = self._refusals.get(text.text, "")
+        if why == "":
+            why = self._refusals[text.text] = reader.refusal(step.query, text, relations)
         found = trace(text.text, relations, step.casts)
-        if isinstance(found, Reason):
-            why = f"cannot be told: {found.sentence}"
-            self._tell(level, step.item, step.at, step.name, None, why)
+        if why is not None or isinstance(found, Reason):
+            self._tell(level, step.item, step.at, step.name, None, f"cannot be told: {why}")
             return
         wanted = _kept(_asked(rows, [step.columns[i] for i in found.compared]))
         note: str | None = None
@@ -306,16 +344,15 @@ class RowLineage:
     def _show(self, found: Rows, level: int, via: str, note: str | None = None) -> int:
         """Add a line for each of the first rows; returns how many there are in all."""
         names = [c for c in found.rows.columns if c not in (FILE_COLUMN, ROW_COLUMN)]
-        text = F.to_json(F.struct(*backtick_all(names)), {"ignoreNullFields": "false"})
-        short = F.when(F.length(text) <= ROW_CHARACTERS_MAX, text)
         written = with_writers(self.warehouse, found.located, found.rows)
         first = written.orderBy(F.col(TIME).asc_nulls_last(), VERSION, FILE_COLUMN, ROW_COLUMN)
-        shown = first.select(TIME, VERSION, NOTE, short.alias("row")).limit(SHOWN_MAX).collect()
+        shown = (
+            first.select(TIME, VERSION, NOTE, _json(names).alias("row")).limit(SHOWN_MAX).collect()
+        )
         count = len(shown) if len(shown) < SHOWN_MAX else found.rows.count()
         for time, version, why, row in shown:
-            wide = "" if row is not None else f"the row has more than {ROW_CHARACTERS_MAX} letters"
-            told = "; ".join(filter(None, (why, note, wide))) or None
-            self._line(level, found.item, time, version, via, row, count, told)
+            notes = "; ".join(filter(None, (why, note, "" if row else _WIDE))) or None
+            self._line(level, found.item, time, version, via, row, count, notes)
         return count
 
     def _tell(
@@ -368,6 +405,13 @@ class _Step:
         return {i: plain_type(b.type) for i, (a, b) in pairs if a.type != plain_type(b.type)}
 
 
+def _as_reference(node: lp.Node) -> lp.Node:
+    """A relation whose contents are read instead of its changes: the columns are the same."""
+    if isinstance(node, lp.InsertsInput | lp.DeletesInput | lp.SelfReference):
+        return lp.NormalReference(object_id=node.object_id, name=node.name, columns=node.columns)
+    return node
+
+
 def read_id(node: lp.Node) -> str:
     """The id of the object that a relation reads."""
     assert isinstance(
@@ -375,6 +419,12 @@ def read_id(node: lp.Node) -> str:
         lp.InsertsInput | lp.DeletesInput | lp.ChangesInput | lp.NormalReference | lp.SelfReference,
     )
     return node.object_id
+
+
+def _json(columns: Sequence[str]) -> SparkColumn:
+    """Some columns as JSON; NULL where that is long."""
+    text = F.to_json(F.struct(*backtick_all(columns)), {"ignoreNullFields": "false"})
+    return F.when(F.length(text) <= ROW_CHARACTERS_MAX, text)
 
 
 def _together(parts: Sequence[Rows]) -> Rows:

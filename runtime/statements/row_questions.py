@@ -46,9 +46,13 @@ class RowQuestions(OnNames):
 
     def why(self, statement: Why) -> list[Line]:
         """Lines of :data:`ctsql.runtime.statements.row_lineage.COLUMNS`; raises as BLAME does."""
-        item = self._stored(statement.target, "WHY")
+        item = self._stored(statement.target, "WHY", plain=True)
         at = self._time(item, statement.select)
         with translate_spark_errors():
+            if item.kind is ObjectKind.VIEW:
+                answer = RowLineage(self.engine)
+                answer.explain_view(item, self._chosen(statement.select, None, at), at)
+                return answer.lines
             located = self._located(item, at, statement.select)
             if located is None:
                 return []
@@ -62,7 +66,7 @@ class RowQuestions(OnNames):
 
         And NOT_SUPPORTED for a source table, which has no query.
         """
-        item = self._stored(statement.target, "WHY NOT")
+        item = self._stored(statement.target, "WHY NOT", plain=True)
         if item.kind is ObjectKind.TABLE:
             raise error(
                 "NOT_SUPPORTED",
@@ -79,11 +83,11 @@ class RowQuestions(OnNames):
             answer.explain(item)
             return answer.lines
 
-    def _stored(self, ref: RelationRef, what: str) -> Item:
-        """The object of a name, which has a table of its own."""
+    def _stored(self, ref: RelationRef, what: str, *, plain: bool = False) -> Item:
+        """The object of a name, which has a table of its own, or is a plain view if it may be."""
         catalog = self.engine.refresh_catalog()
         item = catalog.get(qualify(ref, self.names.search_schema), span=ref.span)
-        if item.location is None:
+        if item.location is None and not (plain and item.kind is ObjectKind.VIEW):
             outputs = ", ".join(str(catalog.items[o].name) for o in item.outputs)
             hint = f"Type: {what} one of its outputs: {outputs}"
             if item.kind is ObjectKind.VIEW:
@@ -111,12 +115,14 @@ class RowQuestions(OnNames):
             )
         return located_contents(self.engine.warehouse, item, at)
 
-    def _chosen(self, select: Select, located: Located, at: int) -> DataFrame:
-        """The located rows that are asked for."""
+    def _chosen(self, select: Select, located: Located | None, at: int) -> DataFrame:
+        """The rows that are asked for; located ones where these are given."""
         query = self.names.binder().bind_select(select)
         sources = StoredSources(self.engine.warehouse, span=select.as_of_span, as_now=True)
         context = Context(self.engine.session, sources, at)
-        given = {**self.engine.external_rows(query.relations), 0: located.rows}
+        given = self.engine.external_rows(query.relations)
+        if located is not None:
+            given[0] = located.rows
         return lower_query(query, context, given)
 
 

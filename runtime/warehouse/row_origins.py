@@ -149,13 +149,14 @@ def with_writers(warehouse: Warehouse, located: Located, rows: DataFrame) -> Dat
     """Some of the located rows, each with the columns ``WRITTEN``."""
     search = _Search(warehouse, located)
     names = [c for c in rows.columns if c not in (FILE_COLUMN, ROW_COLUMN)]
-    start = rows.withColumn(ORIGIN, F.substring_index(F.col(FILE_COLUMN), "/", -1))
+    start = rows.withColumn(ORIGIN, F.col(FILE_COLUMN))
     newest = located.version if located.shared is None else located.shared
     found = search.written(start, names, located.paths, newest, COPIES_MAX)
     return found.drop(ORIGIN)
 
 
-_TOLD = f"{ORIGIN} STRING, {TIME} BIGINT, {VERSION} BIGINT, {NOTE} STRING"
+_END = f"{ORIGIN}_end"
+_TOLD = f"{_END} STRING, {TIME} BIGINT, {VERSION} BIGINT, {NOTE} STRING"
 
 
 class _Search:
@@ -195,7 +196,28 @@ class _Search:
                 told.update(dict.fromkeys(among, (None, None, lost)))
                 continue
             older.append(self._before(rows, names, among, origins, at, copies))
-        return reduce(DataFrame.unionByName, [_joined(rows, told), *older])
+        return reduce(DataFrame.unionByName, [self._joined(rows, told, paths), *older])
+
+    def _joined(
+        self,
+        rows: DataFrame,
+        told: Mapping[str, tuple[int | None, int | None, str | None]],
+        among: Collection[str],
+    ) -> DataFrame:
+        """The rows of some files with what is told of these.
+
+        Args:
+            among: the files that rows may be of. As many of the last parts of their paths are
+                compared as tell them apart; other writers may repeat names.
+        """
+        full = {path: f"{self._table.location}/{path}".split("/") for path in among}
+        depth = 1
+        while len({tuple(parts[-depth:]) for parts in full.values()}) < len(full):
+            depth += 1
+        listed = [("/".join(full[path][-depth:]), *what) for path, what in told.items()]
+        known = rows.sparkSession.createDataFrame(listed, _TOLD)
+        end = F.substring_index(F.col(ORIGIN), "/", -depth)
+        return rows.join(F.broadcast(known), end == F.col(_END)).drop(_END)
 
     def _may_be_copied(self, origin: FileOrigin) -> bool:
         # A commit in memory never copies rows.
@@ -271,11 +293,11 @@ class _Search:
         files = self._table.files(version - 1)
         old = locate_in(self._table, [files[p] for p in origin.copied_from], version - 1)
         old = self._warehouse.versions.as_now(self._item, old, version - 1)
-        mine = rows.join(F.broadcast(_paths(rows, among)), ORIGIN, "left_semi")
+        mine = self._joined(rows, dict.fromkeys(among, (None, None, None)), origins)
+        mine = mine.drop(*WRITTEN)
         keys = [c for c in names if c in old.columns]
         numbered = _numbered(mine, keys)
-        name = F.substring_index(F.col(FILE_COLUMN), "/", -1).alias(ORIGIN)
-        earlier = _numbered(old.withColumn(ORIGIN, name), keys)
+        earlier = _numbered(old.withColumn(ORIGIN, F.col(FILE_COLUMN)), keys)
         on = [c for c in earlier.columns if c.startswith((GROUP_, TEXT_, NUMBER))]
         left, right = numbered.drop(ORIGIN).alias("a"), earlier.select(*on, ORIGIN).alias("b")
         same = reduce(and_, [F.col(f"a.{c}").eqNullSafe(F.col(f"b.{c}")) for c in on])
@@ -297,23 +319,6 @@ def _with(rows: DataFrame, at: int | None, version: int | None, note: str | None
         F.lit(version).cast("bigint").alias(VERSION),
         F.lit(note).cast("string").alias(NOTE),
     )
-
-
-def _joined(
-    rows: DataFrame, told: Mapping[str, tuple[int | None, int | None, str | None]]
-) -> DataFrame:
-    """The rows of some files with what is told of these."""
-    listed = [(_name(path), *what) for path, what in told.items()]
-    known = rows.sparkSession.createDataFrame(listed, _TOLD)
-    return rows.join(F.broadcast(known), ORIGIN)
-
-
-def _paths(rows: DataFrame, paths: Sequence[str]) -> DataFrame:
-    return rows.sparkSession.createDataFrame([(_name(p),) for p in paths], f"{ORIGIN} STRING")
-
-
-def _name(path: str) -> str:
-    return path.rsplit("/", 1)[-1]
 
 
 def _numbered(rows: DataFrame, columns: list[str]) -> DataFrame:

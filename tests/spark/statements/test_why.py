@@ -61,6 +61,7 @@ def test_views_and_tasks(con: Connection, warehouse: Any) -> None:
     assert sorted(line for line in found if line[1] == "orders") == orders
     people = [line[2] for line in found if line[1] == "people"]
     assert people == ['{"name":"ann","country":"FR"}', '{"name":"bob","country":"FR"}']
+    found_first = found
     con.execute("MAINTAIN ALL")
     assert _why(con, "EXPLAIN ROW by_country WHERE country = 'FR'") == found
     # What was deleted at the T of the run, and a reference.
@@ -77,10 +78,11 @@ def test_views_and_tasks(con: Connection, warehouse: Any) -> None:
         ("total", '{"n":2}'),
     ]
     with connect(str(warehouse), master=TEST_MASTER, read_only=True) as reader:
-        assert len(_why(reader, "WHY by_country WHERE country = 'FR'")) == 7
-    with pytest.raises(CtsqlError) as raised:
-        con.execute("WHY plain WHERE id = 1")
-    assert raised.value.condition == "WRONG_OBJECT_KIND"
+        assert _why(reader, "WHY by_country WHERE country = 'FR'") == found_first
+    assert _why(con, "WHY plain WHERE id = 2") == [
+        (0, "plain", '{"id":2}', None),
+        (1, "orders", '{"id":2,"who":"bob","amount":30.0}', None),
+    ]
     assert _why(con, "WHY by_country WHERE country = 'IT'") == []
 
 
@@ -112,3 +114,52 @@ def test_many_rows(con: Connection) -> None:
     lines = con.execute("WHY counts WHERE k = 1").fetchall()
     assert len(lines) == 101
     assert {line[7] for line in lines[1:]} == {500}
+
+
+def test_why_not(con: Connection, warehouse: Any) -> None:
+    """The operator that lost a row is told with its place, and what to ask below it."""
+    con.execute(MADE)
+
+    def told(text: str) -> list[tuple[Any, ...]]:
+        """Operator, place, verdict, row and note of the lines that are to blame."""
+        lines = con.execute(text).fetchall()
+        return [
+            (operator, place, verdict, row, note)
+            for _, operator, place, _, verdict, row, note in lines
+            if verdict not in ("passes", "lost below")
+        ]
+
+    (line,) = told("WHY NOT by_country WHERE country = 'FR' AND n = 7")
+    assert line[0].startswith("Group by country: count(")
+    assert line[2:] == ("has other values here", '{"country":"FR","n":2,"amount":55.0}', None)
+    assert told("WHY NOT by_country WHERE country = 'DE'")[0][2] == "lost here"
+    assert told("WHY NOT by_country WHERE country = 'US'")[0][:3] == (
+        "Scan people",
+        None,
+        "never there",
+    )
+    whole = "over all that the inputs hold, of which each run saw a part"
+    delete, insert = told("WHY NOT big WHERE id = 1 AND who = 'bob'")
+    assert delete[4] == "may take rows away; it is not searched"
+    assert (insert[0], insert[2], insert[4]) == ("Scan orders", "never there", whole)
+    con.execute("INSERT INTO orders VALUES (9, 'cy', 4)")
+    _, insert = told("WHY NOT big WHERE id = 9")
+    assert insert == (
+        "Filter amount > 10",
+        "line 3, column 62",
+        "lost here",
+        '{"id":9,"who":"cy","amount":4.0}',
+        whole,
+    )
+    (line,) = told("WHY NOT total WHERE n = 99")
+    assert line[2] == "has other values here"
+    assert told("WHY NOT by_country WHERE country = 'FR'") == []
+    assert told("WHY NOT plain WHERE id = 77")[0][2] == "never there"
+    for text, condition in {
+        "WHY NOT orders WHERE id = 1": "NOT_SUPPORTED",
+        "WHY NOT big WHERE nothing = 1": "UNKNOWN_COLUMN",
+    }.items():
+        with pytest.raises(CtsqlError) as raised:
+            con.execute(text)
+        assert raised.value.condition == condition
+    assert "a subquery" in told("WHY NOT big WHERE id IN (SELECT id FROM orders)")[1][4]
