@@ -399,7 +399,7 @@ class _Marking:
         else:
             columns = below.columns
             if len(columns) != 1 or inner.left is None:
-                raise _Untold("several columns before IN", _span(node))
+                raise _Untold("IN behind anything but a single column", _span(node))
         marked = self._of(below, ())
         if marked is None:
             return None

@@ -272,9 +272,10 @@ class _Search:
             if problem.condition != "HISTORY_LOST":
                 raise
             there = {}
-        if any(path not in there for path in origin.copied_from) or self._table.missing(
-            list(origin.copied_from)
-        ):
+        # What a read-only engine has in memory says nothing of files.
+        stored = self._warehouse.gateway.table(self._table.location)
+        copied = origin.copied_from
+        if any(path not in there for path in copied) or stored.missing(copied):
             return f"what version {version} was copied from is removed; not after it"
         return None
 

@@ -56,7 +56,7 @@ def test_views_and_tasks(con: Connection, warehouse: Any) -> None:
         (2, "orders", '{"id":2,"who":"bob","amount":30.0}', None),
     ]
     found = _why(con, "WHY by_country WHERE country = 'FR'")
-    assert found[0] == (0, "by_country", '{"country":"FR","n":2,"amount":55.0}', None)
+    assert found[0] == (0, "by_country", '{"country":"FR","count":2,"sum":55.0}', None)
     assert [line for line in found if line[1] == "big"] == big
     assert sorted(line for line in found if line[1] == "orders") == orders
     people = [line[2] for line in found if line[1] == "people"]
@@ -131,7 +131,7 @@ def test_why_not(con: Connection, warehouse: Any) -> None:
 
     (line,) = told("WHY NOT by_country WHERE country = 'FR' AND n = 7")
     assert line[0].startswith("Group by country: count(")
-    assert line[2:] == ("has other values here", '{"country":"FR","n":2,"amount":55.0}', None)
+    assert line[2:] == ("has other values here", '{"country":"FR","count":2,"sum":55.0}', None)
     assert told("WHY NOT by_country WHERE country = 'DE'")[0][2] == "lost here"
     assert told("WHY NOT by_country WHERE country = 'US'")[0][:3] == (
         "Scan people",
