@@ -56,7 +56,7 @@ def test_views_and_tasks(con: Connection, warehouse: Any) -> None:
         (2, "orders", '{"id":2,"who":"bob","amount":30.0}', None),
     ]
     found = _why(con, "WHY by_country WHERE country = 'FR'")
-    assert found[0] == (0, "by_country", '{"country":"FR","count":2,"sum":55.0}', None)
+    assert found[0] == (0, "by_country", '{"country":"FR","n":2,"amount":55.0}', None)
     assert [line for line in found if line[1] == "big"] == big
     assert sorted(line for line in found if line[1] == "orders") == orders
     people = [line[2] for line in found if line[1] == "people"]
