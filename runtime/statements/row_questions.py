@@ -64,7 +64,7 @@ class RowQuestions(OnNames):
     def why_not(self, statement: Why) -> list[Line]:
         """Lines of :data:`ctsql.runtime.statements.lost_rows.COLUMNS`; raises as BLAME does.
 
-        And NOT_SUPPORTED for a source table, which has no query.
+        And NOT_SUPPORTED for a source table, which has no query, and for a subquery.
         """
         item = self._stored(statement.target, "WHY NOT", plain=True)
         if item.kind is ObjectKind.TABLE:
@@ -76,9 +76,17 @@ class RowQuestions(OnNames):
                 "gone.",
                 hint="Read it AS OF an earlier T.",
             )
+        if len(statement.select.query.relations) > 1:
+            raise error(
+                "NOT_SUPPORTED",
+                span=statement.span,
+                what="a subquery in WHY NOT",
+                why="It is asked of each operator, which has other columns.",
+                hint="Compare columns with constants: WHY NOT x WHERE k = 7",
+            )
         at = self._time(item, statement.select)
         with translate_spark_errors():
-            self.names.binder().bind_select(statement.select)  # raises what a SELECT would
+            self._chosen(statement.select, None, at)  # raises what a SELECT would
             answer = LostRows(self.engine, statement.select.query, at)
             answer.explain(item)
             return answer.lines
