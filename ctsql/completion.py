@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from ctsql.catalog.names import DEFAULT_SCHEMA, fold, quote, unquote
 
 _KEYWORD_TEXT = """
-    ADD AFTER ALIGNED ALTER ANALYZE AND APPLY AS ASC ASSERT AT AUTO BACKFILL BEGIN BETWEEN BY
-    CASCADE CASE CAST CDC CHANGE CHECK COALESCE COLUMN COLUMNS COMMENT COMMIT CONSTRAINT
+    ADD AFTER ALIGNED ALTER ANALYZE AND APPLY AS ASC ASSERT AT AUTO BACKFILL BEGIN BETWEEN BLAME
+    BY CASCADE CASE CAST CDC CHANGE CHECK COALESCE COLUMN COLUMNS COMMENT COMMIT CONSTRAINT
     CONSTRAINTS CONTINUAL COPY CREATE CROSS DATA DEFAULT DELETE DESC DESCRIBE DISTINCT DROP
     DROPPED DRY DYNAMIC ELSE END ERROR EXCEPT EXISTS EXPECT EXPLAIN EXTENDED FAIL FALSE FIXPOINT
     FLOW FOREIGN FROM FULL GIVEN GROUP HAVING IF IN INNER INPUT INSERT INTERSECT INTO IS
@@ -29,7 +29,7 @@ _KEYWORD_TEXT = """
     SAVINGS SCHEDULE SCHEMA SCHEMAS SELECT SEQUENCE SET SHOW SINCE SKIP SNAPSHOT START STORED
     STREAM STREAMING SUBSCRIBE SUBSCRIPTION SUBSCRIPTIONS SUSPEND TABLE TABLES TASK TASKS TEST
     THEN TO TRANSACTION TRANSFORM TRUE TYPE UNDROP UNION UNIQUE UPDATE USE USING VALUES VERIFY
-    VIEW VIEWS VIOLATION WARN WHEN WHERE WITH
+    VIEW VIEWS VIOLATION WARN WHEN WHERE WHY WITH
     BIGINT BINARY BOOLEAN DATE DECIMAL DOUBLE FLOAT INT STRING TIMESTAMP
 """
 KEYWORDS = tuple(_KEYWORD_TEXT.split())
@@ -37,7 +37,7 @@ KEYWORDS = tuple(_KEYWORD_TEXT.split())
 _BEFORE_RELATION = {
     *("from", "join", "into", "input", "output", "update", "table", "view", "task"),
     *("describe", "desc", "extended", "maintain", "retention", "subscribe", "using"),
-    *("verify", "analyze", "references", "quarantine"),
+    *("verify", "analyze", "references", "quarantine", "blame", "why"),
 }
 _KINDS = {
     ("table",): "table",
@@ -157,7 +157,10 @@ def _inside_hidden(shown: str) -> bool:
 
 def _wants_relation(tokens: Sequence[str]) -> bool:
     words = [fold(token) for token in tokens]
-    if words[-2:] in (["subscribe", "to"], ["show", "create"], ["savings", "for"]):
+    if words[-2:] in (
+        ["subscribe", "to"], ["show", "create"], ["savings", "for"], ["why", "not"],
+        ["explain", "row"],
+    ):  # fmt: skip
         return True
     if not words:
         return False

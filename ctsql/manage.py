@@ -19,11 +19,14 @@ from ctsql.runtime.statements.create import Creation
 from ctsql.runtime.statements.create_flow import create_flow
 from ctsql.runtime.statements.dropped import Undropping
 from ctsql.runtime.statements.explain import Explanation
+from ctsql.runtime.statements.lost_rows import COLUMNS as LOST
 from ctsql.runtime.statements.maintain import Maintenance
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.statements.pending import show_pending
 from ctsql.runtime.statements.replacement import Replacement
 from ctsql.runtime.statements.retry_quarantine import QuarantineRetry
+from ctsql.runtime.statements.row_lineage import COLUMNS as LINEAGE
+from ctsql.runtime.statements.row_questions import RowQuestions
 from ctsql.runtime.statements.show import Rows, is_like
 from ctsql.runtime.statements.streaming_tables import StreamingTables
 from ctsql.runtime.statements.table_constraints import TableConstraints
@@ -46,6 +49,14 @@ def manage(names: Namespace, statement: st.Statement) -> Result:
         case st.VerifyView():
             frame = Verification(names).verify(statement)
             return Result.of_dataframe(frame, status_verb="VERIFY", convert=translate_spark_errors)
+        case st.Blame():
+            frame = RowQuestions(names).blame(statement)
+            return Result.of_dataframe(frame, status_verb="BLAME", convert=translate_spark_errors)
+        case st.Why():
+            ask = RowQuestions(names)
+            lines = ask.why_not(statement) if statement.negated else ask.why(statement)
+            heads, kinds = zip(*(LOST if statement.negated else LINEAGE), strict=True)
+            return Result.of_rows(list(heads), list(kinds), lines, f"WHY {len(lines)}")
         case st.AlterTable(plan=True):
             effects = TableAlteration(names).plan(statement)
             return rows((COLUMNS, [astuple(e) for e in effects]))

@@ -6,7 +6,7 @@ from ctsql.planner.syntax import ast as st
 _READING = (
     st.Select, st.CopyTo, st.ShowObjects, st.ShowCreate, st.ShowPending, st.Describe, st.Explain,
     st.SetSetting, st.ShowRetention, st.ShowSavings, st.ShowSetting, st.ResetSetting, st.UseSchema,
-    st.ShowSubscriptions, st.ShowConstraints, st.Test, st.Rehearse,
+    st.ShowSubscriptions, st.ShowConstraints, st.Test, st.Rehearse, st.Blame, st.Why,
 )  # fmt: skip
 
 
@@ -23,6 +23,8 @@ def is_transactional(statement: st.Statement) -> bool:
     """Whether it may be between BEGIN and COMMIT."""
     if isinstance(statement, st.Transact):
         return statement.verb is not st.TransactionVerb.BEGIN
+    if isinstance(statement, (st.Blame, st.Why)):
+        return False  # they tell of commits, and a transaction's rows have none yet
     return isinstance(statement, (*_READING, st.Dml, st.CopyFrom))
 
 
@@ -30,7 +32,7 @@ def runs_once(statement: st.Statement) -> bool:
     """Whether it is no definition: its SQL is evaluated now and never again."""
     if isinstance(statement, st.Explain):
         return isinstance(statement.statement, st.Select)
-    return isinstance(statement, (st.Select, st.Dml, st.CopyTo, st.CreateTable))
+    return isinstance(statement, (st.Select, st.Dml, st.CopyTo, st.CreateTable, st.Blame, st.Why))
 
 
 def is_definition(statement: st.Statement) -> bool:

@@ -821,6 +821,31 @@ class ShowSavings(Statement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Blame(Statement):
+    """BLAME name [WHERE predicate] [AS OF time]: who last wrote each row.
+
+    Attributes:
+        select: ``SELECT *`` of what stands behind BLAME; its text is a source of its own.
+    """
+
+    target: RelationRef
+    select: Select
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Why(Statement):
+    """WHY [NOT] name WHERE predicate [AS OF time]: where rows come from, or where they were lost.
+
+    Attributes:
+        negated: WHY NOT. select: as in :class:`Blame`.
+    """
+
+    target: RelationRef
+    select: Select
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShowRetention(Statement):
     """SHOW RETENTION [name]."""
 

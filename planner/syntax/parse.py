@@ -3,10 +3,11 @@
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.ast import Explain, Rehearse, Statement
+from ctsql.planner.syntax.ast import Explain, Rehearse, Statement, Why
 from ctsql.planner.syntax.statements.commands import COMMANDS, named_object
 from ctsql.planner.syntax.statements.creates import read_create
 from ctsql.planner.syntax.statements.queries import DML_VERBS, read_dml, read_query
+from ctsql.planner.syntax.statements.row_questions import read_why
 from ctsql.planner.syntax.tokens.split import split_tokens
 from ctsql.planner.syntax.tokens.token_reader import (
     Cursor,
@@ -89,9 +90,11 @@ def _statement(tokens: Tokens) -> Statement:
     raise syntax_error(tokens[0].span, message, hint=did_you_mean(first, _KNOWN) if first else "")
 
 
-def _explain(tokens: Tokens) -> Explain:
+def _explain(tokens: Tokens) -> Explain | Why:
     cursor = Cursor(tokens)
     cursor.expect("EXPLAIN")
+    if cursor.accept("ROW"):
+        return read_why(cursor)
     span = span_of(tokens)
     physical = cursor.accept("PHYSICAL")
     # A word alone is a name, though a statement may begin with it.

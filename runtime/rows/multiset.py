@@ -90,18 +90,32 @@ def _grouped(rows: DataFrame, columns: list[str], *more: SparkColumn) -> DataFra
     kept: list[SparkColumn] = []
     for i, column in enumerate(columns):
         value = F.col(backtick(column))
-        key = _groupable(value, fields[column])
-        if contains(fields[column], T.FloatType, T.DoubleType):
-            # Grouping takes -0.0 for 0.0; their texts differ, and the value itself is kept.
-            text = F.to_json(F.struct(key.alias("v")))
-            keys += [key.alias(f"{GROUP_}{i}"), text.alias(f"{TEXT_}{i}")]
-        elif key is not value:
-            keys.append(key.alias(f"{GROUP_}{i}"))
-        else:
-            keys.append(value)
-            continue
-        kept.append(F.any_value(value).alias(column, metadata=metadata[column]))
+        found = _keys_of(value, fields[column], i)
+        keys += found
+        if found[0] is not value:
+            kept.append(F.any_value(value).alias(column, metadata=metadata[column]))
     return rows.groupBy(*keys).agg(F.sum(DIFF).alias(DIFF), *more, *kept)
+
+
+def equality_keys(rows: DataFrame, columns: list[str]) -> list[SparkColumn]:
+    """Values that Spark can group by, ``GROUP_i`` and ``TEXT_i``: equal just where rows are."""
+    fields = {f.name: f.dataType for f in rows.schema.fields}
+    found: list[SparkColumn] = []
+    for i, column in enumerate(columns):
+        value = F.col(backtick(column))
+        made = _keys_of(value, fields[column], i)
+        found += [value.alias(f"{GROUP_}{i}")] if made[0] is value else made
+    return found
+
+
+def _keys_of(value: SparkColumn, kind: T.DataType, number: int) -> list[SparkColumn]:
+    """What Spark groups a column by; the value itself where that is exact."""
+    key = _groupable(value, kind)
+    if contains(kind, T.FloatType, T.DoubleType):
+        # Grouping takes -0.0 for 0.0; their texts differ, and the value itself is kept.
+        text = F.to_json(F.struct(key.alias("v")))
+        return [key.alias(f"{GROUP_}{number}"), text.alias(f"{TEXT_}{number}")]
+    return [value] if key is value else [key.alias(f"{GROUP_}{number}")]
 
 
 def _groupable(value: SparkColumn, kind: T.DataType) -> SparkColumn:

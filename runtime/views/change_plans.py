@@ -300,15 +300,19 @@ def types_given(
     query: Query,
     text: Text,
     tables: Mapping[str, Table],
+    at: int = 0,
 ) -> tuple[str, ...] | None:
-    """The types of a query's columns; None if Spark does not make the same of the plan's text."""
+    """The types of a query's columns; None if Spark does not make the same of the plan's text.
+
+    ``at`` is the T that the clock says.
+    """
     sources = _GuardSources(session, tables.values())
     with TemporaryNames() as names:
         empty = {name: SparkRows(_nothing(sources, table)) for name, table in tables.items()}
         inputs: dict[Input, RowSet] = {
             use: empty[use.table] for use in text.inputs if isinstance(use, TableUse)
         }
-        theirs = lower_query(query, Context(session, sources, 0, clock_at=0))
+        theirs = lower_query(query, Context(session, sources, at, clock_at=at))
         try:
             ours = engine.run(text, inputs, names).frame
         except AnalysisException:

@@ -21,6 +21,7 @@ from ctsql.planner.syntax.statements.body import read_body, read_retry
 from ctsql.planner.syntax.statements.constraints import refuse_for_table
 from ctsql.planner.syntax.statements.copies import read_copy
 from ctsql.planner.syntax.statements.queries import TIME_HINT, read_instant
+from ctsql.planner.syntax.statements.row_questions import read_blame, read_why
 from ctsql.planner.syntax.statements.subscriptions import read_drop_subscription, read_subscribe
 from ctsql.planner.syntax.statements.tests import read_test
 from ctsql.planner.syntax.tokens.token_reader import (
@@ -477,6 +478,7 @@ def _transact(cursor: Cursor) -> st.Statement:
 COMMANDS: dict[str, Callable[[Cursor], st.Statement]] = {
     "ALTER": _alter,
     "BEGIN": _transact,
+    "BLAME": read_blame,
     "COMMENT": _comment,
     "COMMIT": _transact,
     "COPY": read_copy,
@@ -498,4 +500,5 @@ COMMANDS: dict[str, Callable[[Cursor], st.Statement]] = {
     "UNDROP": _undrop,
     "USE": _use,
     "VERIFY": _verify,
+    "WHY": read_why,
 }

@@ -1,0 +1,510 @@
+"""Which rows of its tables some rows of a query's result come from: one query a table. Pure.
+
+The rows of a table at one place where it is read carry their locations up through the operators:
+
+    sigma, pi, explode        the row that it was made of
+    inner join                each of the rows that were joined; so too of the matched rows of an
+                              outer or a semi join. A row without a partner has none.
+    GROUP BY                  all rows of the group; without keys all rows
+    DISTINCT, UNION           all rows that are equal
+    INTERSECT                 the equal rows of both sides
+    EXCEPT, anti join         the rows of the left side: what would take the row away is not there
+    window functions          all rows of the partition, of each of the functions
+    ORDER BY .. LIMIT         the row itself, and its equals
+    EXISTS, IN, subqueries    the rows that the subquery found for the row around it; of a value
+                              that is an aggregate, the rows that it was computed from
+
+So the contributing rows are exact, each once, whatever the multiplicities. What an operator that
+puts rows together gives is joined with its own input again, NULL equal to NULL, instead of being
+taken apart: then no aggregate has to be inverted.
+Source: Cui, Widom and Wiener, Tracing the Lineage of View Data in a Warehousing Environment (TODS
+2000); the annotated rewriting is that of Perm (Glavic and Alonso, ICDE 2009).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
+from ctsql.catalog.spans import Span
+from ctsql.planner.ivm.algebra import nodes as alg
+from ctsql.planner.ivm.algebra.reasons import Reason, Refused
+from ctsql.planner.ivm.algebra.traversal import (
+    columns_in,
+    descend,
+    equal_classes,
+    expressions,
+    free,
+    inputs,
+    key_sources,
+    numbers_above,
+    own_subqueries,
+    pass_through,
+    rebuild,
+    rename,
+    subqueries,
+    with_inputs,
+)
+from ctsql.planner.ivm.explain import label
+from ctsql.planner.ivm.parse.from_relations import Relation
+from ctsql.planner.ivm.parse.query import compile_query
+from ctsql.planner.ivm.rewrites.column_pruning import prune
+from ctsql.planner.ivm.rewrites.semijoin_pushdown import Pairs, restrict
+from ctsql.planner.ivm.sql.queries import Text
+
+WANTED = "wanted"
+"""The step with the rows that are asked about: see :func:`wanted_columns`."""
+_NOT_THROUGH = (
+    alg.Aggregate, alg.Window, alg.Distinct, alg.SetOperation, alg.Limit, alg.OuterOrSemiJoin,
+    alg.LateralJoin, alg.UnionAll, alg.Generate,
+)  # fmt: skip
+"""Operators below which Spark does not look for columns of the query around a subquery."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contribution:
+    """The rows of a table, at one place where it is read, that the wanted rows come from.
+
+    Attributes:
+        rows: their locations (``FILE_COLUMN``, ``ROW_COLUMN``), each once; it reads the step
+            ``WANTED``. None if they cannot be told.
+        operators: what they go through, from the result down. untold: why they cannot be told.
+        span: where the operator that is to blame for that is.
+    """
+
+    table: str
+    operators: tuple[str, ...]
+    rows: Text | None
+    untold: str = ""
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """Where rows of a query come from.
+
+    Attributes:
+        compared: the places of the columns by which a wanted row is found again; the step
+            ``WANTED`` has these columns, called as :func:`wanted_columns` says.
+        inexact: the places of the others: their values depend on the order of their rows.
+    """
+
+    contributions: tuple[Contribution, ...]
+    compared: tuple[int, ...]
+    inexact: tuple[int, ...]
+
+
+def trace(
+    sql: str, relations: Mapping[str, Relation], casts: Mapping[int, str]
+) -> Lineage | Reason:
+    """Where rows of a query come from, by its text; or why that cannot be told.
+
+    Args:
+        relations: what each name in it means, as for :func:`ctsql.planner.ivm.change_plan`.
+        casts: the types in which columns are stored, by their places, where they are others.
+    """
+    whole = whole_query(sql, relations)
+    if isinstance(whole, Reason):
+        return whole
+    node = whole.node
+    if casts:
+        numbers = numbers_above(node)
+        items = []
+        for i, col in enumerate(node.columns):
+            expr = alg.Expr.of("CAST (", col, "AS", casts[i], ")") if i in casts else None
+            made = replace(col, number=next(numbers)) if i in casts else col
+            items.append(alg.Projection(expr or alg.Expr.of(col), made))
+        node = alg.Project(child=node, items=tuple(items))
+    return lineage(node)
+
+
+def whole_query(sql: str, relations: Mapping[str, Relation]) -> Text | Reason:
+    """The query as it is read here, to be compared with what Spark makes of the text."""
+    try:
+        node, _ = compile_query(sql, relations)
+    except Refused as refusal:
+        return refusal.reason
+    node = prune(node, node.columns)
+    return Text(node=node, columns=node.columns, names=tuple(c.sql for c in node.columns))
+
+
+def wanted_columns(count: int) -> tuple[alg.Col, ...]:
+    """The columns of the step ``WANTED``."""
+    return tuple(alg.Col(-1 - i, "wanted") for i in range(count))
+
+
+def lineage(query: alg.Node) -> Lineage:
+    """Where rows of a query's result come from."""
+    inexact = _inexact_columns(query)
+    compared = tuple(i for i, c in enumerate(query.columns) if c not in inexact)
+    step = alg.Step(name=WANTED, columns=wanted_columns(len(compared)))
+    pairs = tuple(zip((query.columns[i] for i in compared), step.columns, strict=True))
+    found = []
+    query, tables = _told_apart(query)
+    for scan in [n for n in descend(query) if isinstance(n, alg.Scan)]:
+        table = tables[scan.table]
+        path = tuple(label(n) for n in _path(query, scan) if not isinstance(n, alg.Project))[:-1]
+        try:
+            marked = _Marking(scan, step, query).of(query, pairs)
+        except _Untold as why:
+            found.append(
+                Contribution(
+                    table=table, operators=path, rows=None, untold=why.words, span=why.span
+                )
+            )
+            continue
+        if marked is not None:
+            marks = marked.marks
+            rows = alg.Distinct(
+                child=alg.Project(
+                    child=restrict(marked.node, step, pairs), items=pass_through(marks)
+                )
+            )
+            text = Text(
+                node=_together(rows, tables), columns=marks, names=(FILE_COLUMN, ROW_COLUMN)
+            )
+            found.append(Contribution(table=table, operators=path, rows=text))
+    others = tuple(i for i, c in enumerate(query.columns) if c in inexact)
+    return Lineage(tuple(found), compared, others)
+
+
+def _told_apart(query: alg.Node) -> tuple[alg.Node, dict[str, str]]:
+    """The query with another name for the table at each place where one is read, and the tables.
+
+    A common table expression that is used twice is there twice, alike to the numbers of columns.
+    """
+    tables: dict[str, str] = {}
+
+    def change(thing: Any) -> Any:
+        if not isinstance(thing, alg.Scan):
+            return thing
+        name = f"{len(tables)}:{thing.table}"
+        tables[name] = thing.table
+        return replace(thing, table=name)
+
+    return rebuild(query, change), tables
+
+
+def _together(query: alg.Node, tables: Mapping[str, str]) -> alg.Node:
+    """The query with the tables' own names again."""
+
+    def change(thing: Any) -> Any:
+        return replace(thing, table=tables[thing.table]) if isinstance(thing, alg.Scan) else thing
+
+    made: alg.Node = rebuild(query, change)
+    return made
+
+
+def _path(node: alg.Node, target: alg.Node) -> list[alg.Node]:
+    """The nodes from one down to another below it, both included; empty if it is not below."""
+    if node == target:
+        return [node]
+    for child in (*inputs(node), *(s.node for s in own_subqueries(node))):
+        below = _path(child, target)
+        if below:
+            return [node, *below]
+    return []
+
+
+def _inexact_columns(query: alg.Node) -> frozenset[alg.Col]:
+    """The columns that are computed from calls whose value depends on the order of rows."""
+    found: set[alg.Col] = set()
+    for node in reversed(list(descend(query))):
+        match node:
+            case alg.Aggregate() | alg.Window():
+                found |= {c.col for c in node.calls if not c.exact or columns_in(c.expr) & found}
+            case alg.Project():
+                found |= {i.col for i in node.items if columns_in(i.expr) & found}
+            case alg.UnionAll():
+                for branch in node.branches:
+                    pairs = zip(branch.cols, node.columns, strict=True)
+                    found |= {to for col, to in pairs if col in found}
+            case _:
+                pass
+    return frozenset(found)
+
+
+class _Untold(Exception):
+    def __init__(self, words: str, span: Span | None = None) -> None:
+        super().__init__(words)
+        self.words = words
+        self.span = span
+
+
+@dataclass(frozen=True, slots=True)
+class _Marked:
+    """A relation with the locations of a scan's rows beside its columns."""
+
+    node: alg.Node
+    marks: tuple[alg.Col, alg.Col]
+
+
+class _Marking:
+    """Carries the locations of one scan's rows up through a query."""
+
+    def __init__(self, scan: alg.Scan, wanted: alg.Step, query: alg.Node) -> None:
+        self.scan = scan
+        self.wanted = wanted
+        self._numbers = numbers_above(query)
+        self.marks = (self._fresh("file", "string"), self._fresh("row", "bigint"))
+
+    def _fresh(self, name: str, kind: str = "") -> alg.Col:
+        return alg.Col(next(self._numbers), name, kind)
+
+    def has(self, node: alg.Node) -> bool:
+        """Whether the scan is in a node, or in a subquery of its expressions."""
+        return any(below == self.scan for below in descend(node))
+
+    def of(self, node: alg.Node, pairs: Pairs) -> "_Marked | None":
+        """A node with the locations; None if no row of the scan can contribute."""
+        found = self._of(node, pairs)
+        return None if found is None else _Marked(found, self.marks)
+
+    def _of(self, node: alg.Node, pairs: Pairs) -> alg.Node | None:
+        if node == self.scan:
+            names, columns = (FILE_COLUMN, ROW_COLUMN), self.marks
+            return replace(
+                self.scan, names=(*self.scan.names, *names), columns=(*node.columns, *columns)
+            )
+        child = next((c for c in inputs(node) if self.has(c)), None)
+        if child is None:
+            return self._from_subquery(node)
+        below = self._of(child, _below(node, child, pairs))
+        if below is None:
+            return None
+        match node:
+            case alg.Filter() | alg.Generate() | alg.SemiJoinRestriction():
+                return replace(node, child=below)
+            case alg.Project():
+                return replace(node, child=below, items=(*node.items, *pass_through(self.marks)))
+            case alg.Distinct():
+                return below
+            case alg.Join():
+                return with_inputs(node, lambda c: below if c is child else c)
+            case alg.OuterOrSemiJoin():
+                return self._side_join(node, below, is_left=child is node.left)
+            case alg.LateralJoin():
+                if child is node.left:
+                    return replace(node, left=below)
+                return self._from_lateral(node, below)
+            case alg.Aggregate():
+                return self._group(node, below, pairs)
+            case alg.SetOperation():
+                if child is node.right and node.operator.lower().startswith("except"):
+                    return None
+                equal = [_same(c) for c in zip(node.columns, child.columns, strict=True)]
+                return self._beside(node, below, equal, pairs)
+            case alg.UnionAll():
+                branch = next(b for b in node.branches if b.node is child)
+                return rename(below, (*branch.cols, *self.marks), (*node.columns, *self.marks))
+            case alg.Window():
+                return self._window(node, below, pairs)
+            case alg.Limit():
+                equal = [_same((c, c)) for c in node.columns]
+                return self._beside(node, below, equal, pairs)
+            case alg.Temporal():
+                raise _Untold("the query compares with the clock")
+            case _:
+                raise TypeError(f"{type(node).__name__} is in no query of a view")
+
+    def _side_join(
+        self, node: alg.OuterOrSemiJoin, below: alg.Node, *, is_left: bool
+    ) -> alg.Node | None:
+        kind = alg.JoinKind
+        if node.kind is kind.ANTI and not is_left:
+            return None
+        kept = {kind.LEFT: (True,), kind.RIGHT: (False,), kind.FULL: (True, False)}
+        keeps = kept.get(node.kind, (True,))
+        sides = (below, node.right) if is_left else (node.left, below)
+        if is_left not in keeps:  # only where it has a partner is there a row
+            return alg.Join(children=sides, conditions=node.conditions)
+        as_kind = node.kind
+        if node.kind is kind.FULL:
+            as_kind = kind.LEFT if is_left else kind.RIGHT
+        return replace(node, left=sides[0], right=sides[1], kind=as_kind)
+
+    def _group(self, node: alg.Aggregate, below: alg.Node, pairs: Pairs) -> alg.Node:
+        equal = [_same((key.col, key.source)) for key in node.keys]
+        if node.sets is None:
+            return self._beside(node, below, equal, pairs)
+        absent = [
+            alg.AggregateCall(
+                expr=alg.Expr.of("grouping (", key.source, ")"),
+                col=self._fresh("absent"),
+                function="grouping",
+            )
+            for key in node.keys
+        ]
+        marked = replace(node, calls=(*node.calls, *absent))
+        either = [replace(e, instead=call.col) for e, call in zip(equal, absent, strict=True)]
+        return self._beside(marked, below, either, ())
+
+    def _window(self, node: alg.Window, below: alg.Node, pairs: Pairs) -> alg.Node:
+        parts = dict.fromkeys(call.over for call in node.calls)
+        columns = tuple(dict.fromkeys(c for over in parts for c in over))
+        fresh = {c: replace(c, number=next(self._numbers)) for c in columns}
+        side = self._narrowed(below, columns, fresh, pairs if len(parts) == 1 else ())
+        if not all(parts):  # a function over all rows
+            return alg.Join(children=(node, side), conditions=())
+        text: list[alg.Part | str] = []
+        for over in parts:
+            text += ["OR", "("]
+            for i, col in enumerate(over):
+                text += ["AND"] * (i > 0) + [col, "<=>", fresh[col]]
+            text += [")"]
+        return alg.Join(children=(node, side), conditions=(alg.Expr.of(*text[1:]),))
+
+    def _beside(
+        self, node: alg.Node, below: alg.Node, equal: Sequence["_Equal"], pairs: Pairs
+    ) -> alg.Node:
+        """What an operator gives, each row joined with the marked rows of its input."""
+        columns = tuple(dict.fromkeys(e.source for e in equal))
+        fresh = {c: replace(c, number=next(self._numbers)) for c in columns}
+        of_node = {e.col: e.source for e in equal}
+        mapped = tuple((of_node[a], k) for a, k in pairs if a in of_node)
+        side = self._narrowed(below, columns, fresh, mapped)
+        conditions = []
+        for e in equal:
+            test = alg.Expr.of(e.col, "<=>", fresh[e.source])
+            if e.instead is not None:
+                test = alg.Expr.of("(", e.instead, "= 1 OR", test, ")")
+            conditions.append(test)
+        return alg.Join(children=(node, side), conditions=tuple(conditions))
+
+    def _narrowed(
+        self,
+        below: alg.Node,
+        columns: Sequence[alg.Col],
+        fresh: dict[alg.Col, alg.Col],
+        pairs: Pairs,
+    ) -> alg.Node:
+        """The marked rows with some columns under new numbers, only those with a wanted key."""
+        made = (*(fresh[c] for c in columns), *self.marks)
+        side = rename(below, (*columns, *self.marks), made)
+        return restrict(side, self.wanted, tuple((fresh[a], k) for a, k in pairs if a in fresh))
+
+    # ---- subqueries
+
+    def _from_subquery(self, node: alg.Node) -> alg.Node | None:
+        inner = next(s for s in own_subqueries(node) if self.has(s.node))
+        if not isinstance(node, alg.Filter | alg.Project):
+            raise _Untold("a subquery in a condition of a join", _span(node))
+        if inner.left is not None and list(subqueries(inner.left)):
+            raise _Untold("a subquery before IN", _span(node))
+        below: alg.Node = inner.node
+        conditions: tuple[alg.Expr, ...] = ()
+        if inner.kind in (alg.SubqueryKind.EXISTS, alg.SubqueryKind.SCALAR):
+            below = self._behind(below)
+            columns: tuple[alg.Col, ...] = ()
+        else:
+            columns = below.columns
+            if len(columns) != 1 or inner.left is None:
+                raise _Untold("IN behind anything but a single column", _span(node))
+        marked = self._of(below, ())
+        if marked is None:
+            return None
+        fresh = tuple(replace(c, number=next(self._numbers)) for c in columns)
+        right = rename(marked, (*columns, *self.marks), (*fresh, *self.marks))
+        if inner.left is not None and fresh:
+            conditions = (alg.Expr.of("(", inner.left, ") =", fresh[0]),)
+        if isinstance(node, alg.Filter):
+            return self._lateral(node, right, conditions)
+        left = self._lateral(node.child, right, conditions)
+        return alg.Project(child=left, items=(*node.items, *pass_through(self.marks)))
+
+    def _behind(self, node: alg.Node) -> alg.Node:
+        """The rows from which a subquery's one value is computed, or for which EXISTS is true."""
+        while self.has_below(node) and (
+            isinstance(node, alg.Project)
+            or (isinstance(node, alg.Aggregate) and not node.keys and node.sets is None)
+        ):
+            node = node.child
+        return node
+
+    def has_below(self, node: alg.Node) -> bool:
+        """Whether the scan is in what a node reads, not in its expressions."""
+        return any(self.has(child) for child in inputs(node))
+
+    def _from_lateral(self, node: alg.LateralJoin, below: alg.Node) -> alg.Node | None:
+        behind = self._behind(node.right)
+        is_value = any(isinstance(n, alg.Aggregate) for n in _chain(node.right, behind))
+        if not is_value or (node.is_left and node.conditions):
+            return self._lateral(node.left, below, node.conditions)
+        marked = self._of(behind, ())
+        return (
+            None
+            if marked is None
+            else self._lateral(node, rename(marked, self.marks, self.marks), ())
+        )
+
+    def _lateral(
+        self, left: alg.Node, right: alg.Node, conditions: tuple[alg.Expr, ...]
+    ) -> alg.Node:
+        """A join in which the right side may use columns of the left one."""
+        if not free(right):
+            return alg.Join(children=(left, right), conditions=conditions)
+        for below in descend(right):
+            if isinstance(below, _NOT_THROUGH) and free(below):
+                words = f"a subquery that depends on the row around it below: {label(below)}"
+                raise _Untold(words, _span(below))
+        return alg.LateralJoin(left=left, right=right, is_left=False, conditions=conditions)
+
+
+def _chain(node: alg.Node, last: alg.Node) -> list[alg.Node]:
+    """The nodes from one down to another, that one left out; each has one input."""
+    found = []
+    while node is not last:
+        found.append(node)
+        node = next(inputs(node))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Equal:
+    """A column of an operator and the one of its input that it equals, NULL equal to NULL.
+
+    Unless ``instead`` is 1.
+    """
+
+    col: alg.Col
+    source: alg.Col
+    instead: alg.Col | None = None
+
+
+def _same(columns: tuple[alg.Col, alg.Col]) -> _Equal:
+    return _Equal(*columns)
+
+
+def _below(node: alg.Node, child: alg.Node, pairs: Pairs) -> Pairs:
+    """What of the wanted keys holds of an input's rows."""
+    sources = key_sources(node)
+    if sources is not None:
+        return tuple((sources[a], k) for a, k in pairs if a in sources)
+    match node:
+        case alg.SetOperation():
+            place = dict(zip(node.columns, child.columns, strict=True))
+        case alg.UnionAll():
+            branch = next(b for b in node.branches if b.node is child)
+            place = dict(zip(node.columns, branch.cols, strict=True))
+        case alg.Join():
+            return _joined(node, child, pairs)
+        case alg.OuterOrSemiJoin() | alg.LateralJoin():
+            place = {c: c for c in child.columns}
+        case _:
+            return ()
+    return tuple((place[a], k) for a, k in pairs if a in place)
+
+
+def _joined(node: alg.Join, child: alg.Node, pairs: Pairs) -> Pairs:
+    classes = equal_classes(node.conditions)
+    found = {}
+    for mine, key in pairs:
+        same = next((c for c in classes if mine in c), frozenset()) | {mine}
+        here = sorted(same & set(child.columns), key=lambda c: (c != mine, c.number))
+        if here:
+            found[(mine, key)] = (here[0], key)
+    return tuple(found.values())
+
+
+def _span(node: alg.Node) -> Span | None:
+    return next((e.span for e in expressions(node) if e.span is not None), None)

@@ -1,0 +1,45 @@
+"""Reads BLAME and WHY: the statements that ask about rows of an object."""
+
+from ctsql.catalog.spans import Source, Span
+from ctsql.planner.syntax.ast import Blame, RelationRef, Select, Why
+from ctsql.planner.syntax.statements.queries import read_query
+from ctsql.planner.syntax.tokens import tokenizer as tk
+from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
+from ctsql.planner.syntax.tokens.tokenizer import span_of, tokenise
+
+_NOT_A_PREDICATE = (
+    "GROUP", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "HAVING", "LIMIT", "OFFSET", "QUALIFY",
+    "UNION", "EXCEPT", "INTERSECT", "MINUS", "WINDOW", "LATERAL", "|>",
+)  # fmt: skip
+
+
+def read_blame(cursor: Cursor) -> Blame:
+    """Read BLAME name [WHERE predicate] [AS OF time]."""
+    target, select = _read_rows(cursor, needs_predicate=False, hint="Type: BLAME name WHERE k = 1")
+    return Blame(span=cursor.span, target=target, select=select)
+
+
+def read_why(cursor: Cursor) -> Why:
+    """Read WHY [NOT] name WHERE predicate [AS OF time]."""
+    negated = cursor.accept("NOT")
+    hint = f"Type: WHY {'NOT ' if negated else ''}name WHERE k = 1"
+    target, select = _read_rows(cursor, needs_predicate=True, hint=hint)
+    return Why(span=cursor.span, target=target, select=select, negated=negated)
+
+
+def _read_rows(cursor: Cursor, *, needs_predicate: bool, hint: str) -> tuple[RelationRef, Select]:
+    target = cursor.relation("the name of a table, a task or a view", aliased=False)
+    if needs_predicate and not cursor.at("WHERE"):
+        cursor.fail("WHERE", hint=hint)
+    if cursor.current is not None and not cursor.at("WHERE") and not cursor.at("AS", "OF"):
+        cursor.fail("WHERE, AS OF or the end", known=("WHERE", "AS"), hint=hint)
+    for _, token in tk.at_depth_0(cursor.rest):
+        if token.upper in _NOT_A_PREDICATE:
+            raise syntax_error(
+                token.span, f"found {token.upper}, expected a predicate over one row", hint=hint
+            )
+    last = span_of(cursor.tokens)
+    rest = Span(last.source, target.span.start, last.stop).text
+    inner = read_query(tokenise(Source(f"SELECT * FROM {rest}", "what is asked for").whole()))
+    assert isinstance(inner, Select)  # it begins with SELECT
+    return target, inner

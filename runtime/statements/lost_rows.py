@@ -1,0 +1,202 @@
+"""WHY NOT: at which operator of a view, or of a task's INSERT, a row was lost.
+
+:mod:`ctsql.planner.ivm.lost_rows` says what to count at each operator, Spark counts it in one query
+over what the view's query reads as of T. Of a task each INSERT is asked over all that its inputs
+hold as of T: whether the row would come, not in which run.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import functions as F
+
+from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.spans import Span
+from ctsql.planner import nodes as lp
+from ctsql.planner.ivm import Input, TableUse, Text
+from ctsql.planner.ivm.algebra.reasons import Reason
+from ctsql.planner.ivm.lost_rows import Search, Stage, Verdict, named, search
+from ctsql.planner.rules import transform
+from ctsql.planner.syntax import Rewritten, rewrite
+from ctsql.planner.syntax.ast import SqlText
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.rows.row_set import RowSet, SparkRows
+from ctsql.runtime.spark.temp_views import TemporaryNames
+from ctsql.runtime.statements.row_lineage import ROW_CHARACTERS_MAX, Reader, read_id
+from ctsql.runtime.warehouse.sources import StoredSources
+
+COLUMNS = (
+    ("query", "string"),
+    ("operator", "string"),
+    ("place", "string"),
+    ("rows", "bigint"),
+    ("verdict", "string"),
+    ("row", "string"),
+    ("note", "string"),
+)
+"""Of a line: an operator, behind what it reads.
+
+``rows`` is how many of its rows may still become the missed one, ``row`` one that did not.
+"""
+ASKED = "asked"
+_WHOLE = "over all that the inputs hold, of which each run saw a part"
+
+Line = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A query, and what it is searched for.
+
+    Attributes:
+        name: what the lines call it. columns: the output's that the query's fill, in order.
+    """
+
+    name: str
+    query: lp.Query
+    columns: tuple[str, ...]
+    note: str | None = None
+
+
+class LostRows:
+    """One answer to WHY NOT.
+
+    Attributes:
+        lines: the answer.
+    """
+
+    def __init__(self, engine: Engine, predicate: SqlText, at: int) -> None:
+        self.engine = engine
+        self.warehouse = engine.warehouse
+        self.at = at
+        self.lines: list[Line] = []
+        (asked, *_) = predicate.relations
+        self._predicate = rewrite(
+            predicate, relation=lambda ref: ASKED if ref == asked else ref.span.text
+        )
+
+    def explain(self, item: Item) -> None:
+        """Answer for a view, plain or not, or a task; a source table has no query."""
+        if item.kind is ObjectKind.VIEW:
+            query = transform(self.engine.relations.bound(item).query)
+            assert isinstance(query, lp.Query)  # it stays one
+            self._search(_Asked("query", query, tuple(c.name for c in item.columns)), {})
+            return
+        if item.kind is ObjectKind.MATERIALIZED_VIEW:
+            plan = self.engine.relations.bound(item).view
+            shown = self.warehouse.schedules.shown_at(item, self.at)
+            self.at = self.at if shown is None else shown
+            self._search(_Asked("query", plan.desired, tuple(c.name for c in plan.columns)), {})
+            return
+        task = item
+        if item.kind is ObjectKind.TASK_OUTPUT:
+            task = self.engine.relations.item(item.owner)
+        _, body = self.engine.relations.in_force(task, self.at)
+        seen = {view.object_id: view for view in body.seen}
+        for number, statement in enumerate(body.transaction.statements, 1):
+            name = f"statement {number}: {type(statement).__name__.upper()}"
+            if not isinstance(statement, lp.Insert):
+                if read_id(statement.of) == item.id:
+                    self._line(name, verdict=None, note="may take rows away; it is not searched")
+            elif statement.object_id == item.id:
+                given = statement.query.columns or ()
+                into = statement.into or tuple(c.name for c in given)
+                self._search(_Asked(name, statement.query, into, _WHOLE), seen)
+
+    def _search(self, asked: _Asked, seen: Mapping[str, lp.ViewReference]) -> None:
+        reader = Reader(self.engine, self.at, seen)
+        text, relations = reader.read(asked.query)
+        why = reader.refusal(asked.query, text, relations)
+        found = search(self._predicate.text, ASKED, text.text, asked.columns, relations)
+        if why is not None or isinstance(found, Reason):
+            if isinstance(found, Reason):
+                why = found.sentence
+            self._line(asked.name, verdict=None, note=f"cannot be told: {why}")
+            return
+        with TemporaryNames() as names:
+            counts = self._run(found.counts(), reader.nodes, names).frame
+            sums = counts.groupBy("stage").sum("candidates", "kept").collect()
+            both = {int(row[0]): (int(row[1]), int(row[2])) for row in sums}
+            candidates = [both[i][0] for i in range(len(found.stages))]
+            verdicts = found.verdicts(candidates, [both[i][1] for i in range(len(both))])
+            for i, verdict in enumerate(verdicts):
+                example = self._example(found, i, verdict, candidates, reader.nodes, names)
+                stage = found.stages[i]
+                self._line(
+                    asked.name,
+                    stage.operator if stage.table is None else self._scan(stage, reader.nodes),
+                    _place(stage.span, text),
+                    candidates[i],
+                    verdict.value,
+                    example,
+                    self._advice(stage, verdict, reader.nodes) or asked.note,
+                )
+
+    def _run(self, text: Text, nodes: Mapping[str, lp.Node], names: TemporaryNames) -> RowSet:
+        inputs: dict[Input, RowSet] = {}
+        for use in text.inputs:
+            assert isinstance(use, TableUse)  # nothing else is read
+            rows = StoredSources(self.warehouse, as_now=True).contents(
+                read_id(nodes[use.table]), self.at
+            )
+            inputs[use] = SparkRows(rows)
+        return self.warehouse.queries.run(text, inputs, names)
+
+    def _example(
+        self,
+        found: Search,
+        number: int,
+        verdict: Verdict,
+        candidates: list[int],
+        nodes: Mapping[str, lp.Node],
+        names: TemporaryNames,
+    ) -> str | None:
+        """A row that was lost at a stage, or that has other values there, as JSON."""
+        stage = found.stages[number]
+        if verdict is Verdict.OTHER_VALUES:
+            node = stage.kept
+        elif verdict is Verdict.LOST:
+            node = found.stages[next(i for i in stage.below if candidates[i])].candidates
+        else:
+            return None
+        text, shown = named(node)
+        frame = self._run(text, nodes, names).frame
+        listed = (F.col(c).alias(n) for c, n in zip(text.names, shown, strict=True))
+        json = F.to_json(F.struct(*listed), {"ignoreNullFields": "false"}) if shown else F.lit("{}")
+        rows = frame.select(F.when(F.length(json) <= ROW_CHARACTERS_MAX, json)).limit(1).collect()
+        return str(rows[0][0]) if rows and rows[0][0] is not None else None
+
+    def _scan(self, stage: Stage, nodes: Mapping[str, lp.Node]) -> str:
+        return f"Scan {self._item(stage, nodes).name}"
+
+    def _item(self, stage: Stage, nodes: Mapping[str, lp.Node]) -> Item:
+        assert stage.table is not None
+        return self.engine.relations.item(read_id(nodes[stage.table]))
+
+    def _advice(self, stage: Stage, verdict: Verdict, nodes: Mapping[str, lp.Node]) -> str | None:
+        """What to ask next, of a task or a view that lacks the row."""
+        if verdict is not Verdict.NEVER_THERE or stage.table is None or not stage.asked:
+            return None
+        item = self._item(stage, nodes)
+        return f"ask: WHY NOT {item.name} WHERE {stage.asked}" if item.is_run else None
+
+    def _line(
+        self,
+        query: str,
+        operator: str | None = None,
+        place: str | None = None,
+        rows: int | None = None,
+        verdict: str | None = None,
+        row: str | None = None,
+        note: str | None = None,
+    ) -> None:
+        self.lines.append((query, operator, place, rows, verdict, row, note))
+
+
+def _place(span: Span | None, text: Rewritten) -> str | None:
+    """Line and column in the definition; None for what is in a plain view below it."""
+    if span is None or span.source.text != text.text:
+        return None
+    start = text.origin(span.start)
+    found = Span(text.span.source, start, start)
+    return f"line {found.line}, column {found.column}"

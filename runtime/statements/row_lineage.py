@@ -1,0 +1,452 @@
+"""Where rows come from: level by level, through views and runs of tasks, down to source tables.
+
+A view's rows come from what its query reads as of the same T. A task's row comes from the run at
+the T at which it was last written: from the changes of the inputs at that T, and what else the
+INSERT read as of it. Each level is found by the locations of rows (:mod:`ctsql.planner.ivm.lineage`
+makes the queries, Spark runs them); of the rows found there the driver takes the first few.
+
+L1: what is listed is exact. Where something cannot be told a line says so in its note.
+L2: the driver takes at most ``SHOWN_MAX`` rows a line of the plan, of bounded width.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import reduce
+
+from pyspark.sql import Column as SparkColumn, DataFrame, functions as F
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.names import backtick, backtick_all, fold
+from ctsql.catalog.reserved_columns import FILE_COLUMN, NOTE, ROW_COLUMN, TIME, VERSION
+from ctsql.catalog.schemas import Column, plain_type
+from ctsql.planner import nodes as lp
+from ctsql.planner.ivm import Input, PlainView, Relation, TableUse
+from ctsql.planner.ivm.algebra.reasons import Reason
+from ctsql.planner.ivm.lineage import Contribution, trace, wanted_columns, whole_query
+from ctsql.planner.lowering import Context
+from ctsql.planner.lowering.queries import rewrite_text
+from ctsql.planner.rules import transform
+from ctsql.planner.syntax import Rewritten
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.rows.collect import few
+from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.rows.row_set import RowSet, SparkRows
+from ctsql.runtime.spark.checkpoint import computed
+from ctsql.runtime.spark.storage_errors import FILE_MISSING
+from ctsql.runtime.spark.temp_views import TemporaryNames
+from ctsql.runtime.views.change_plans import types_given
+from ctsql.runtime.warehouse.query_engine import Table
+from ctsql.runtime.warehouse.row_origins import (
+    Located,
+    deleted_at,
+    inserted_at,
+    located_contents,
+    with_writers,
+)
+from ctsql.runtime.warehouse.sources import StoredSources
+
+COLUMNS = (
+    ("level", "int"),
+    ("object", "string"),
+    ("t", "bigint"),
+    ("at", "timestamp"),
+    ("version", "bigint"),
+    ("via", "string"),
+    ("row", "string"),
+    ("rows", "bigint"),
+    ("note", "string"),
+)
+"""Of a line; ``rows`` is how many rows there are in all where this one was found."""
+SHOWN_MAX = 100
+RUNS_MAX = 10
+"""Of so many runs of a task at most, the newest ones, it is told where their rows come from."""
+ROW_CHARACTERS_MAX = 8192
+_WIDE = f"the row has more than {ROW_CHARACTERS_MAX} letters"
+_LOST = ("HISTORY_LOST", "AS_OF_OUT_OF_RANGE")
+
+Line = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Some rows of an object as of T: with their locations, of all that it held then."""
+
+    item: Item
+    located: Located
+    rows: DataFrame
+    at: int
+
+
+@dataclass
+class Reader:
+    """The text of a query with a name for each relation that it reads.
+
+    Attributes:
+        nodes: what each name means. seen: the views through which a task sees its inputs, by id.
+    """
+
+    engine: Engine
+    at: int
+    seen: Mapping[str, lp.ViewReference] = field(default_factory=dict)
+    nodes: dict[str, lp.Node] = field(default_factory=dict)
+
+    def read(self, query: lp.Query) -> tuple[Rewritten, dict[str, Relation]]:
+        """The text, in which the clock says T, and what the names in it are."""
+        relations: dict[str, Relation] = {}
+        names = {}
+        for ref, node in zip(query.sql.relations, query.relations, strict=True):
+            name = f"r{len(self.nodes)}"
+            view = self.seen.get(getattr(node, "object_id", ""), node)
+            self.nodes[name] = node
+            names[ref] = name
+            if isinstance(view, lp.ViewReference):
+                text, below = self.read(view.query)
+                relations[name] = PlainView(text.text, view.columns, below)
+            else:
+                assert isinstance(view, lp.Relation)  # a definition reads no files
+                relations[name] = self._columns(view)
+        warehouse = self.engine.warehouse
+        context = Context(self.engine.session, StoredSources(warehouse), self.at, clock_at=self.at)
+        return rewrite_text(query.sql, names, context), relations
+
+    def refusal(
+        self, query: lp.Query, text: Rewritten, relations: Mapping[str, Relation]
+    ) -> str | None:
+        """Why nothing can be told of a query; None if Spark reads it as the planner does."""
+        whole = whole_query(text.text, relations)
+        if isinstance(whole, Reason):
+            return whole.sentence
+        if self.seen:
+            return None  # Spark reads the condition and the body one after the other
+        tables = {
+            use.table: Table(node.object_id, tuple(self._columns(node)), node.columns)
+            for use in whole.inputs
+            if isinstance(use, TableUse) and isinstance(node := self.nodes[use.table], lp.Relation)
+        }
+        session = self.engine.session
+        asked = lp.map_nodes(query, _as_reference)
+        assert isinstance(asked, lp.Query)
+        alike = types_given(self.engine.queries, session, asked, whole, tables, self.at)
+        return None if alike is not None else "Spark may read this query otherwise"
+
+    def _columns(self, node: lp.Relation) -> tuple[Column, ...]:
+        item = self.engine.relations.item(node.object_id)
+        known = {fold(c.name): c for c in self.engine.versions.columns_at(item, self.at)}
+        there = [known[fold(c)] for c in node.columns if fold(c) in known]
+        return tuple(replace(c, type=plain_type(c.type)) for c in there)
+
+
+class RowLineage:
+    """One answer to WHY.
+
+    Attributes:
+        lines: the answer, in the order in which it is found.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.warehouse = engine.warehouse
+        self.lines: list[Line] = []
+        self._refusals: dict[str, str | None] = {}
+        self._contents: dict[tuple[str, int], Located | None] = {}
+
+    def explain(self, found: Rows) -> None:
+        """Answer for some rows of an object."""
+        self._show(found, 0, "")
+        self._follow(found, 1)
+
+    def explain_view(self, item: Item, rows: DataFrame, at: int) -> None:
+        """Answer for some rows of a plain view, which has none of its own."""
+        first = rows.select(_json(rows.columns)).limit(SHOWN_MAX).collect()
+        count = len(first) if len(first) < SHOWN_MAX else rows.count()
+        for (row,) in first:
+            self._line(0, item, None, None, "", row, count, None if row else _WIDE)
+        query = transform(self.engine.relations.bound(item).query)
+        assert isinstance(query, lp.Query)  # it stays one
+        columns = [c.name for c in item.columns]
+        self._trace(_Step(query, columns, item.columns, item, at, "query"), rows, 1, {})
+
+    def _follow(self, found: Rows, level: int) -> None:
+        match found.item.kind:
+            case ObjectKind.MATERIALIZED_VIEW:
+                self._through_view(found, level)
+            case ObjectKind.CONTINUAL_TASK | ObjectKind.TASK_OUTPUT:
+                self._through_task(found, level)
+            case _:
+                pass  # a source: it was written by whoever made that commit
+
+    def _through_view(self, found: Rows, level: int) -> None:
+        plan = self.engine.relations.bound(found.item).view
+        at = self.warehouse.schedules.shown_at(found.item, found.at)
+        if at is None:
+            return
+        columns = [c.name for c in plan.columns]
+        step = _Step(plan.desired, columns, tuple(plan.columns), found.item, at, "query")
+        self._trace(step, found.rows, level, {})
+
+    def _through_task(self, found: Rows, level: int) -> None:
+        written = with_writers(self.warehouse, found.located, found.rows)
+        runs = written.groupBy(TIME).count().orderBy(F.col(TIME).desc())
+        heads = runs.limit(RUNS_MAX + 1).collect()
+        task = found.item
+        if task.kind is ObjectKind.TASK_OUTPUT:
+            task = self.engine.relations.item(task.owner)
+        for time, count in heads[:RUNS_MAX]:
+            rows = written.where(F.col(TIME).eqNullSafe(time)).drop(TIME, VERSION, NOTE)
+            if time is None:
+                self._tell(level, found.item, None, "", count, "the T of their runs is not known")
+            else:
+                self._through_run(task, found.item, rows, time, level)
+        if len(heads) > RUNS_MAX:
+            note = f"of older runs than the {RUNS_MAX} newest it is not told; ask for fewer rows"
+            self._tell(level, found.item, None, "", None, note)
+
+    def _through_run(
+        self, task: Item, output: Item, rows: DataFrame, time: int, level: int
+    ) -> None:
+        _, plan = self.engine.relations.in_force(task, time)
+        seen = {view.object_id: view for view in plan.seen}
+        statements = plan.transaction.statements
+        for number, statement in enumerate(statements, 1):
+            if not isinstance(statement, lp.Insert):
+                is_delete = isinstance(statement, lp.Delete)
+                if not is_delete and read_id(statement.of) == output.id:
+                    verb = type(statement).__name__.upper()
+                    note = f"what statement {number} ({verb}) wrote cannot be told apart"
+                    self._tell(level, output, time, f"statement {number}: {verb}", None, note)
+                continue
+            if statement.object_id != output.id:
+                continue
+            given = statement.query.columns or ()
+            into = statement.into or tuple(c.name for c in given)
+            target = {fold(c.name): c for c in statement.target}
+            step = _Step(
+                statement.query,
+                list(into),
+                tuple(target[fold(c)] for c in into),
+                output,
+                time,
+                f"statement {number}: INSERT",
+                is_first=number == 1 and plan.transaction.iterations == 1,
+                is_snapshot=plan.snapshot and time == task.created,
+            )
+            self._trace(step, rows, level, seen)
+
+    # ---- one query
+
+    def _trace(
+        self, step: "_Step", rows: DataFrame, level: int, seen: Mapping[str, lp.ViewReference]
+    ) -> None:
+        """Show and follow what some rows come from through one query."""
+        reader = Reader(self.engine, step.at, seen)
+        text, relations = reader.read(step.query)
+        why = self._refusals.get(text.text, "")
+        if why == "":
+            why = self._refusals[text.text] = reader.refusal(step.query, text, relations)
+        found = trace(text.text, relations, step.casts)
+        if why is not None or isinstance(found, Reason):
+            self._tell(level, step.item, step.at, step.name, None, f"cannot be told: {why}")
+            return
+        wanted = _kept(_asked(rows, [step.columns[i] for i in found.compared]))
+        note: str | None = None
+        if found.inexact:
+            listed = ", ".join(step.columns[i] for i in found.inexact)
+            note = f"{listed} is not compared, as it depends on the order of rows"
+        groups: dict[tuple[str, int], list[Rows]] = {}
+        for one in found.contributions:
+            via = " > ".join((step.name, *one.operators))
+            came = self._contributing(one, reader.nodes, step, wanted)
+            node = reader.nodes[one.table]
+            if isinstance(came, str):
+                item = self.engine.relations.item(read_id(node))
+                self._tell(level, item, None, via, None, came)
+                continue
+            shown = 0 if came is None else self._show(came, level, via, note)
+            if came is not None and shown and not isinstance(node, lp.SelfReference):
+                groups.setdefault((came.item.id, came.at), []).append(came)
+        for parts in groups.values():
+            self._follow(_together(parts), level + 1)
+
+    def _contributing(
+        self,
+        one: Contribution,
+        nodes: Mapping[str, lp.Node],
+        step: "_Step",
+        wanted: DataFrame,
+    ) -> "Rows | str | None":
+        """The rows at one place; a sentence where they cannot be told, None if there are none."""
+        if one.rows is None:
+            return f"cannot be told: {one.untold}"
+        inputs: dict[Input, RowSet] = {}
+        located: Located | None = None
+        try:
+            for use in one.rows.inputs:
+                if not isinstance(use, TableUse):
+                    inputs[use] = SparkRows(wanted)
+                    continue
+                found = self._located(nodes[use.table], step)
+                if isinstance(found, str):
+                    return found
+                if use.table == one.table and FILE_COLUMN in use.columns:
+                    located = found
+                inputs[use] = SparkRows(self._read(use, nodes[use.table], found, step.at))
+            if located is None:
+                return None
+            with TemporaryNames() as names:
+                places = _kept(self.warehouse.queries.run(one.rows, inputs, names).frame)
+        except CtsqlError as problem:
+            if problem.condition not in _LOST and problem.message != FILE_MISSING:
+                raise
+            return f"cannot be told: {problem.message}"
+        rows = located.rows.join(places, [FILE_COLUMN, ROW_COLUMN], "left_semi")
+        was = isinstance(nodes[one.table], lp.DeletesInput | lp.SelfReference)
+        return Rows(located.item, located, rows, step.at - 1 if was else step.at)
+
+    def _read(self, use: TableUse, node: lp.Node, found: Located | None, at: int) -> DataFrame:
+        if found is not None:
+            return found.rows.select(*backtick_all(use.columns))
+        nothing = self.engine.versions.nothing_at(self.engine.relations.item(read_id(node)), at)
+        places = (F.lit("").alias(FILE_COLUMN), F.lit(0).cast("bigint").alias(ROW_COLUMN))
+        return nothing.select("*", *places).select(*backtick_all(use.columns))
+
+    def _located(self, node: lp.Node, step: "_Step") -> Located | str | None:
+        """The rows that a relation has at a step's T; a sentence where these are not known."""
+        item, at = self.engine.relations.item(read_id(node)), step.at
+        match node:
+            case lp.InsertsInput() if not step.is_snapshot:
+                return inserted_at(self.warehouse, item, at)
+            case lp.DeletesInput() if not step.is_snapshot:
+                return deleted_at(self.warehouse, item, at)
+            case lp.DeletesInput():
+                return None
+            case lp.ChangesInput():
+                return "cannot be told: rows that come and rows that go are read as one"
+            case lp.SelfReference() if not step.is_first:
+                return "cannot be told: it is read after what earlier statements did to it"
+            case lp.SelfReference():
+                return self._whole(item, at - 1)
+            case _:
+                return self._whole(item, at)
+
+    def _whole(self, item: Item, at: int) -> Located | str | None:
+        is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
+        if is_view and not StoredSources(self.warehouse).is_exact(item, at):
+            return f"cannot be told: {item.name} was not written at T = {at}"
+        key = (item.id, at)
+        if key not in self._contents:
+            self._contents[key] = located_contents(self.warehouse, item, at)
+        return self._contents[key]
+
+    # ---- lines
+
+    def _show(self, found: Rows, level: int, via: str, note: str | None = None) -> int:
+        """Add a line for each of the first rows; returns how many there are in all."""
+        names = [c for c in found.rows.columns if c not in (FILE_COLUMN, ROW_COLUMN)]
+        written = with_writers(self.warehouse, found.located, found.rows)
+        first = written.orderBy(F.col(TIME).asc_nulls_last(), VERSION, FILE_COLUMN, ROW_COLUMN)
+        shown = (
+            first.select(TIME, VERSION, NOTE, _json(names).alias("row")).limit(SHOWN_MAX).collect()
+        )
+        count = len(shown) if len(shown) < SHOWN_MAX else found.rows.count()
+        for time, version, why, row in shown:
+            notes = "; ".join(filter(None, (why, note, "" if row else _WIDE))) or None
+            self._line(level, found.item, time, version, via, row, count, notes)
+        return count
+
+    def _tell(
+        self, level: int, item: Item, time: int | None, via: str, rows: int | None, note: str
+    ) -> None:
+        """Add a line that says what cannot be told."""
+        self._line(level, item, time, None, via, None, rows, note)
+
+    def _line(
+        self,
+        level: int,
+        item: Item,
+        time: int | None,
+        version: int | None,
+        via: str,
+        row: str | None,
+        rows: int | None,
+        note: str | None,
+    ) -> None:
+        at = None if time is None else datetime.fromtimestamp(time / 1000, UTC)
+        shown = (level, str(item.name), time, at, version, via or None, row, rows, note)
+        self.lines.append(shown)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One query that wrote rows at T.
+
+    Attributes:
+        columns: the output's columns that the query's fill, in order; stored: with their types.
+        item: what was written. name: what the query is called in ``via``.
+        is_first: whether no statement before it can have changed the output.
+        is_snapshot: whether the inputs were read whole.
+    """
+
+    query: lp.Query
+    columns: list[str]
+    stored: tuple[Column, ...]
+    item: Item
+    at: int
+    name: str
+    is_first: bool = True
+    is_snapshot: bool = False
+
+    @property
+    def casts(self) -> dict[int, str]:
+        """The types in which columns are stored, by place, where the query gives others."""
+        given = self.query.columns or ()
+        pairs = enumerate(zip(given, self.stored, strict=False))
+        return {i: plain_type(b.type) for i, (a, b) in pairs if a.type != plain_type(b.type)}
+
+
+def _as_reference(node: lp.Node) -> lp.Node:
+    """A relation whose contents are read instead of its changes: the columns are the same."""
+    if isinstance(node, lp.InsertsInput | lp.DeletesInput | lp.SelfReference):
+        return lp.NormalReference(object_id=node.object_id, name=node.name, columns=node.columns)
+    return node
+
+
+def read_id(node: lp.Node) -> str:
+    """The id of the object that a relation reads."""
+    assert isinstance(
+        node,
+        lp.InsertsInput | lp.DeletesInput | lp.ChangesInput | lp.NormalReference | lp.SelfReference,
+    )
+    return node.object_id
+
+
+def _json(columns: Sequence[str]) -> SparkColumn:
+    """Some columns as JSON; NULL where that is long."""
+    text = F.to_json(F.struct(*backtick_all(columns)), {"ignoreNullFields": "false"})
+    return F.when(F.length(text) <= ROW_CHARACTERS_MAX, text)
+
+
+def _together(parts: Sequence[Rows]) -> Rows:
+    """Rows of one object as of one T that were found at several places, each once."""
+    rows = reduce(DataFrame.unionByName, [part.rows for part in parts])
+    first = max((part.located for part in parts), key=lambda located: located.version)
+    paths = {path for part in parts for path in part.located.paths}
+    alone = rows.dropDuplicates([FILE_COLUMN, ROW_COLUMN])
+    located = replace(first, paths=tuple(paths))
+    return Rows(parts[0].item, located, alone, parts[0].at)
+
+
+def _asked(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """The step of the wanted rows: some of their columns under the step's names."""
+    names = [c.sql for c in wanted_columns(len(columns))]
+    if not columns:
+        return rows.select(F.lit(1).alias("one")).limit(1)
+    chosen = (F.col(backtick(c)).alias(n) for c, n in zip(columns, names, strict=True))
+    return rows.select(*chosen).distinct()
+
+
+def _kept(rows: DataFrame) -> DataFrame:
+    """The rows, computed once: held by the driver if they are few."""
+    found = few(rows)
+    return computed(rows) if isinstance(found, Declined) else found

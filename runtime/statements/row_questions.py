@@ -1,0 +1,151 @@
+"""BLAME: the T and the commit that last wrote each row of an object. WHY: where rows come from.
+
+WHY NOT: where a row was lost.
+"""
+
+from pyspark.sql import DataFrame, functions as F
+
+from ctsql.catalog import times
+from ctsql.catalog.errors import error
+from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.names import backtick, fold
+from ctsql.catalog.reserved_columns import FILE_COLUMN, NOTE, ROW_COLUMN, TIME, VERSION
+from ctsql.planner.binding import qualify
+from ctsql.planner.lowering import Context, lower_query
+from ctsql.planner.syntax.ast import Blame, RelationRef, Select, Why
+from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.statements.lost_rows import LostRows
+from ctsql.runtime.statements.name_resolution import OnNames
+from ctsql.runtime.statements.row_lineage import Line, RowLineage, Rows
+from ctsql.runtime.warehouse.row_origins import Located, located_contents, with_writers
+from ctsql.runtime.warehouse.sources import StoredSources
+
+
+class RowQuestions(OnNames):
+    """The statements BLAME, WHY and WHY NOT."""
+
+    def blame(self, statement: Blame) -> DataFrame:
+        """Each row with ``t``, ``at``, ``version`` and ``note``, lazily.
+
+        Raises:
+            WRONG_OBJECT_KIND: it has no table of its own. AS_OF_OUT_OF_RANGE. NOT_SUPPORTED: a
+            view that is not stored as of that T.
+        """
+        item = self._stored(statement.target, "BLAME")
+        at = self._time(item, statement.select)
+        with translate_spark_errors():
+            located = self._located(item, at, statement.select)
+            if located is None:
+                rows = self.engine.versions.nothing_at(item, at)
+                nothing = (F.lit(None).cast("bigint").alias(c) for c in (TIME, VERSION))
+                found = rows.select("*", *nothing, F.lit(None).cast("string").alias(NOTE))
+            else:
+                chosen = self._chosen(statement.select, located, at)
+                found = with_writers(self.engine.warehouse, located, chosen)
+            return _named(found)
+
+    def why(self, statement: Why) -> list[Line]:
+        """Lines of :data:`ctsql.runtime.statements.row_lineage.COLUMNS`; raises as BLAME does."""
+        item = self._stored(statement.target, "WHY", plain=True)
+        at = self._time(item, statement.select)
+        with translate_spark_errors():
+            if item.kind is ObjectKind.VIEW:
+                answer = RowLineage(self.engine)
+                answer.explain_view(item, self._chosen(statement.select, None, at), at)
+                return answer.lines
+            located = self._located(item, at, statement.select)
+            if located is None:
+                return []
+            chosen = self._chosen(statement.select, located, at)
+            answer = RowLineage(self.engine)
+            answer.explain(Rows(item, located, chosen, at))
+            return answer.lines
+
+    def why_not(self, statement: Why) -> list[Line]:
+        """Lines of :data:`ctsql.runtime.statements.lost_rows.COLUMNS`; raises as BLAME does.
+
+        And NOT_SUPPORTED for a source table, which has no query, and for a subquery.
+        """
+        item = self._stored(statement.target, "WHY NOT", plain=True)
+        if item.kind is ObjectKind.TABLE:
+            raise error(
+                "NOT_SUPPORTED",
+                span=statement.target.span,
+                what="WHY NOT of a table",
+                why="Nothing computes its rows: one that is not there was never written, or is "
+                "gone.",
+                hint="Read it AS OF an earlier T.",
+            )
+        if len(statement.select.query.relations) > 1:
+            raise error(
+                "NOT_SUPPORTED",
+                span=statement.span,
+                what="a subquery in WHY NOT",
+                why="It is asked of each operator, which has other columns.",
+                hint="Compare columns with constants: WHY NOT x WHERE k = 7",
+            )
+        at = self._time(item, statement.select)
+        with translate_spark_errors():
+            self._chosen(statement.select, None, at)  # raises what a SELECT would
+            answer = LostRows(self.engine, statement.select.query, at)
+            answer.explain(item)
+            return answer.lines
+
+    def _stored(self, ref: RelationRef, what: str, *, plain: bool = False) -> Item:
+        """The object of a name, which has a table of its own, or is a plain view if it may be."""
+        catalog = self.engine.refresh_catalog()
+        item = catalog.get(qualify(ref, self.names.search_schema), span=ref.span)
+        if item.location is None and not (plain and item.kind is ObjectKind.VIEW):
+            outputs = ", ".join(str(catalog.items[o].name) for o in item.outputs)
+            hint = f"Type: {what} one of its outputs: {outputs}"
+            if item.kind is ObjectKind.VIEW:
+                hint = "A plain view has no rows of its own: ask for what it reads."
+            raise item.wrong_kind("object with a table of its own", hint, ref.span)
+        return item.check()
+
+    def _time(self, item: Item, select: Select) -> int:
+        """The T that is asked about; the object is brought up to it."""
+        given = select.as_of
+        as_of = None if given is None else times.parse_time(given, span=select.as_of_span)
+        return self.engine.read_time([item], as_of=as_of, as_of_span=select.as_of_span)
+
+    def _located(self, item: Item, at: int, select: Select) -> Located | None:
+        """The rows as of T with their locations; none before there were any."""
+        sources = StoredSources(self.engine.warehouse, span=select.as_of_span, as_now=True)
+        sources.contents(item.id, at)  # raises what a SELECT would
+        if item.kind is ObjectKind.MATERIALIZED_VIEW and not sources.is_exact(item, at):
+            raise error(
+                "NOT_SUPPORTED",
+                span=select.as_of_span,
+                what=f"this question about {item.name} as of T = {at}",
+                why="The view was not written at that T, so no commit wrote these rows.",
+                hint="Leave AS OF out, or ask for a T of system.refreshes.",
+            )
+        return located_contents(self.engine.warehouse, item, at)
+
+    def _chosen(self, select: Select, located: Located | None, at: int) -> DataFrame:
+        """The rows that are asked for; located ones where these are given."""
+        query = self.names.binder().bind_select(select)
+        sources = StoredSources(self.engine.warehouse, span=select.as_of_span, as_now=True)
+        context = Context(self.engine.session, sources, at)
+        given = self.engine.external_rows(query.relations)
+        if located is not None:
+            given[0] = located.rows
+        return lower_query(query, context, given)
+
+
+def _named(rows: DataFrame) -> DataFrame:
+    """The rows as people see them: first what wrote each, then its columns."""
+    columns = [c for c in rows.columns if c not in (TIME, VERSION, NOTE, FILE_COLUMN, ROW_COLUMN)]
+    taken = {fold(c) for c in columns}
+
+    def free(name: str) -> str:
+        return free(f"_{name}") if name in taken else name
+
+    return rows.select(
+        F.col(TIME).alias(free("t")),
+        F.timestamp_millis(F.col(TIME)).alias(free("at")),
+        F.col(VERSION).alias(free("version")),
+        F.col(NOTE).alias(free("note")),
+        *(F.col(backtick(c)) for c in columns),
+    )

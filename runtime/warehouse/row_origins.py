@@ -1,0 +1,331 @@
+"""Which commit last wrote each row of a stored object, and at which T.
+
+A row was written by the commit that added its file, unless that commit may have copied it: where a
+commit takes whole files out and adds others (compaction, or an UPDATE without deletion vectors),
+a row that was in the files taken out is the older one. Equal rows are copies of each other: as many
+as were there before are the older ones. So the files taken out are read as of the version before,
+and so on back, as long as they are there.
+
+O1: a T is given only where the log and the files prove it; else a sentence says what is known.
+O2: memory is bounded: rows stay in Spark, the driver holds a record for each file.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_
+
+from pyspark.sql import DataFrame, Window, functions as F
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.items import Item
+from ctsql.catalog.names import backtick, backtick_all
+from ctsql.catalog.reserved_columns import (
+    FILE_COLUMN,
+    GROUP_,
+    NOTE,
+    NUMBER,
+    ORIGIN,
+    ROW_COLUMN,
+    TEXT_,
+    TIME,
+    VERSION,
+)
+from ctsql.runtime.delta.table import DeltaTable
+from ctsql.runtime.delta.table_rows import locate_in
+from ctsql.runtime.log.data_files import select_changed
+from ctsql.runtime.log.file_origins import FileOrigin, file_origins
+from ctsql.runtime.log.table_changes import added_files
+from ctsql.runtime.rows.multiset import equality_keys
+from ctsql.runtime.warehouse.warehouse import Warehouse
+
+COPIES_MAX = 8
+"""How often a row may have been copied since it was written."""
+WRITTEN = (TIME, VERSION, NOTE)
+"""What is added to a row: the T and the commit that wrote it, or what cannot be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Rows with ``FILE_COLUMN`` and ``ROW_COLUMN``, of files that are live at a version.
+
+    Attributes:
+        shared: a later version, some files of which count too: those that are listed.
+    """
+
+    rows: DataFrame
+    table: DeltaTable
+    item: Item
+    version: int
+    paths: tuple[str, ...]
+    shared: int | None = None
+
+
+def located_contents(warehouse: Warehouse, item: Item, at: int) -> Located | None:
+    """The rows of a stored object as of T with their locations; None before there were any.
+
+    Raises VIEW_FAILED.
+    """
+    stored = warehouse.versions.find_storage(item, at)
+    table = warehouse.relations.table(item)
+    if stored.version is not None:
+        held = warehouse.versions.held_error(item, stored.version)
+        if held is not None:
+            raise held.view_error(item)
+    frames, paths, version = [], [], -1
+    if stored.version is not None:
+        version = warehouse.versions.settled(table, stored.version)
+        frames.append(warehouse.versions.as_now(item, table.locate_rows(version), version))
+        paths += list(table.files(version))
+    if stored.shared is not None:
+        adds = list(added_files(table.commit_at, [stored.shared], range(at + 1)))
+        added = locate_in(table, adds, stored.shared)
+        frames.append(warehouse.versions.as_now(item, added, stored.shared))
+        paths += [a.path for a in adds]
+    if not frames:
+        return None
+    rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
+    return Located(rows, table, item, version, tuple(paths), stored.shared)
+
+
+def inserted_at(warehouse: Warehouse, item: Item, at: int) -> Located | None:
+    """The rows that a stored object's change at T inserts, with their locations."""
+    both = _moved_at(warehouse, item, at)
+    return None if both is None else _without(both[0], both[1])
+
+
+def deleted_at(warehouse: Warehouse, item: Item, at: int) -> Located | None:
+    """The rows that a stored object's change at T deletes, where they were before."""
+    both = _moved_at(warehouse, item, at)
+    return None if both is None or both[1] is None else _without(both[1], both[0])
+
+
+def _moved_at(warehouse: Warehouse, item: Item, at: int) -> tuple[Located, Located | None] | None:
+    """The rows at locations that are new at T, and those at locations that are gone then."""
+    moved = warehouse.versions.movements(item, after=at - 1, until=at)
+    if not moved:
+        return None
+    move, table, versions = moved[-1], warehouse.relations.table(item), warehouse.versions
+    if move.is_shared:
+        adds = list(added_files(table.commit_at, [move.version], move.times))
+        rows = versions.as_now(item, locate_in(table, adds, move.version), move.version)
+        paths = tuple(a.path for a in adds)
+        return Located(rows, table, item, move.version, paths), None
+
+    def whole(version: int, other: int) -> Located:
+        files, others = table.files(version), table.files(other) if other >= 0 else {}
+        if table.is_stored(max(version, other)):
+            files = select_changed(files, others)
+            rows = locate_in(table, files.values(), version)
+        else:
+            rows = table.locate_rows(version)
+        return Located(versions.as_now(item, rows, version), table, item, version, tuple(files))
+
+    new = whole(move.version, move.before)
+    if move.before < 0:
+        return new, None
+    old = whole(move.before, move.version)
+    places = [FILE_COLUMN, ROW_COLUMN]
+    fresh = new.rows.join(old.rows.select(*places), places, "left_anti")
+    gone = old.rows.join(new.rows.select(*places), places, "left_anti")
+    return replace(new, rows=fresh), replace(old, rows=gone)
+
+
+def _without(located: Located, other: Located | None) -> Located:
+    """The rows less as many equal ones as there are on the other side: what nets to nothing."""
+    if other is None:
+        return located
+    columns = [c for c in located.rows.columns if c not in (FILE_COLUMN, ROW_COLUMN)]
+    left = _numbered(located.rows, columns)
+    right = _numbered(other.rows, [c for c in columns if c in other.rows.columns])
+    on = [c for c in left.columns if c.startswith((GROUP_, TEXT_, NUMBER))]
+    a, b = left.alias("a"), right.select(*on).alias("b")
+    same = reduce(and_, [F.col(f"a.{c}").eqNullSafe(F.col(f"b.{c}")) for c in on])
+    rows = a.join(b, same, "left_anti").select(*backtick_all(located.rows.columns))
+    return replace(located, rows=rows)
+
+
+def with_writers(warehouse: Warehouse, located: Located, rows: DataFrame) -> DataFrame:
+    """Some of the located rows, each with the columns ``WRITTEN``."""
+    search = _Search(warehouse, located)
+    names = [c for c in rows.columns if c not in (FILE_COLUMN, ROW_COLUMN)]
+    start = rows.withColumn(ORIGIN, F.col(FILE_COLUMN))
+    newest = located.version if located.shared is None else located.shared
+    found = search.written(start, names, located.paths, newest, COPIES_MAX)
+    return found.drop(ORIGIN)
+
+
+_END = f"{ORIGIN}_end"
+_TOLD = f"{_END} STRING, {TIME} BIGINT, {VERSION} BIGINT, {NOTE} STRING"
+
+
+class _Search:
+    """One search through the log of a table."""
+
+    def __init__(self, warehouse: Warehouse, located: Located) -> None:
+        self._warehouse = warehouse
+        self._table = located.table
+        self._item = located.item
+        self._bindings = (
+            []
+            if located.item.is_output
+            else warehouse.timeline.bindings_between(located.item.id, -1, warehouse.timeline.now)
+        )
+
+    def written(
+        self,
+        rows: DataFrame,
+        names: Sequence[str],
+        paths: Collection[str],
+        version: int,
+        copies: int,
+    ) -> DataFrame:
+        """Rows whose ``ORIGIN`` is one of some files, live at a version, with what wrote them."""
+        origins = file_origins(self._table, paths, version)
+        told: dict[str, tuple[int | None, int | None, str | None]] = {}
+        copied: dict[int, list[str]] = {}
+        for path, origin in origins.items():
+            if origin is not None and self._may_be_copied(origin):
+                copied.setdefault(origin.version, []).append(path)
+            else:
+                told[path] = self._told(origin)
+        older: list[DataFrame] = []
+        for at, among in copied.items():
+            lost = self._why_lost(at, among, origins, copies)
+            if lost is not None:
+                told.update(dict.fromkeys(among, (None, None, lost)))
+                continue
+            older.append(self._before(rows, names, among, origins, at, copies))
+        return reduce(DataFrame.unionByName, [self._joined(rows, told, paths), *older])
+
+    def _joined(
+        self,
+        rows: DataFrame,
+        told: Mapping[str, tuple[int | None, int | None, str | None]],
+        among: Collection[str],
+    ) -> DataFrame:
+        """The rows of some files with what is told of these.
+
+        Args:
+            among: the files that rows may be of. As many of the last parts of their paths are
+                compared as tell them apart; other writers may repeat names.
+        """
+        full = {path: f"{self._table.location}/{path}".split("/") for path in among}
+        depth = 1
+        while len({tuple(parts[-depth:]) for parts in full.values()}) < len(full):
+            depth += 1
+        listed = [("/".join(full[path][-depth:]), *what) for path, what in told.items()]
+        known = rows.sparkSession.createDataFrame(listed, _TOLD)
+        end = F.substring_index(F.col(ORIGIN), "/", -depth)
+        return rows.join(F.broadcast(known), end == F.col(_END)).drop(_END)
+
+    def _may_be_copied(self, origin: FileOrigin) -> bool:
+        # A commit in memory never copies rows.
+        return bool(origin.copied_from) and self._table.is_stored(origin.version)
+
+    def _told(self, origin: FileOrigin | None) -> tuple[int | None, int | None, str | None]:
+        if origin is None:
+            return None, None, "the log no longer has the commit"
+        at = origin.time if origin.time is not None else self._time(origin.version)
+        note = None
+        if at is None:
+            at, note = self._first_time()
+            note = note or "written by another program"
+        return at, origin.version, note
+
+    def _time(self, version: int) -> int | None:
+        """The T at which a commit counts; None for one that has none."""
+        if self._item.is_output:
+            upper = self._table.commit_at(version).transaction(self._item.app)
+            return None if upper is None else upper - 1
+        below = -1
+        for binding in self._bindings:
+            if below < version <= binding.version:
+                is_first = below == -1 and version < binding.version
+                return None if is_first else binding.time
+            below = binding.version
+        return None
+
+    def _first_time(self) -> tuple[int | None, str | None]:
+        """Of a commit from before a table was known: the first T."""
+        if self._item.is_output or not self._bindings:
+            return None, None
+        return self._bindings[0].time, "before the table was known"
+
+    def _why_lost(
+        self,
+        version: int,
+        among: Sequence[str],
+        origins: Mapping[str, FileOrigin | None],
+        copies: int,
+    ) -> str | None:
+        """Why it cannot be told what a commit copied; None if it can."""
+        if copies == 0:
+            return f"copied more than {COPIES_MAX} times since; not after version {version}"
+        origin = origins[among[0]]
+        assert origin is not None  # it is one of those that were copied
+        try:
+            there = self._table.files(version - 1)
+            if not self._table.versions.read_alike(version - 1, version):
+                return f"the columns changed; not after version {version}"
+        except CtsqlError as problem:
+            if problem.condition != "HISTORY_LOST":
+                raise
+            there = {}
+        # What a read-only engine has in memory says nothing of files.
+        stored = self._warehouse.gateway.table(self._table.location)
+        copied = origin.copied_from
+        if any(path not in there for path in copied) or stored.missing(copied):
+            return f"what version {version} was copied from is removed; not after it"
+        return None
+
+    def _before(
+        self,
+        rows: DataFrame,
+        names: Sequence[str],
+        among: Sequence[str],
+        origins: Mapping[str, FileOrigin | None],
+        version: int,
+        copies: int,
+    ) -> DataFrame:
+        """Rows of files into which a commit copied rows, with what wrote them."""
+        origin = origins[among[0]]
+        assert origin is not None
+        files = self._table.files(version - 1)
+        old = locate_in(self._table, [files[p] for p in origin.copied_from], version - 1)
+        old = self._warehouse.versions.as_now(self._item, old, version - 1)
+        mine = self._joined(rows, dict.fromkeys(among, (None, None, None)), origins)
+        mine = mine.drop(*WRITTEN)
+        keys = [c for c in names if c in old.columns]
+        numbered = _numbered(mine, keys)
+        earlier = _numbered(old.withColumn(ORIGIN, F.col(FILE_COLUMN)), keys)
+        on = [c for c in earlier.columns if c.startswith((GROUP_, TEXT_, NUMBER))]
+        left, right = numbered.drop(ORIGIN).alias("a"), earlier.select(*on, ORIGIN).alias("b")
+        same = reduce(and_, [F.col(f"a.{c}").eqNullSafe(F.col(f"b.{c}")) for c in on])
+        listed = [F.col(f"a.{backtick(c)}") for c in [*names, FILE_COLUMN, ROW_COLUMN]]
+        both = left.join(right, same, "left").select(*listed, F.col(f"b.{ORIGIN}"))
+        fresh = both.where(F.col(ORIGIN).isNull())
+        at, commit, note = self._told(FileOrigin(version, origin.time))
+        new = _with(fresh, at, commit, note)
+        again = both.where(F.col(ORIGIN).isNotNull())
+        return new.unionByName(
+            self.written(again, names, origin.copied_from, version - 1, copies - 1)
+        )
+
+
+def _with(rows: DataFrame, at: int | None, version: int | None, note: str | None) -> DataFrame:
+    return rows.select(
+        "*",
+        F.lit(at).cast("bigint").alias(TIME),
+        F.lit(version).cast("bigint").alias(VERSION),
+        F.lit(note).cast("string").alias(NOTE),
+    )
+
+
+def _numbered(rows: DataFrame, columns: list[str]) -> DataFrame:
+    """The rows with what they are equal by, and the number of each among its equals."""
+    keys = equality_keys(rows, columns)
+    keyed = rows.select("*", *keys)
+    made = [backtick(c) for c in keyed.columns if c.startswith((GROUP_, TEXT_))]
+    order = Window.partitionBy(*made).orderBy(FILE_COLUMN, ROW_COLUMN)
+    return keyed.withColumn(NUMBER, F.row_number().over(order))

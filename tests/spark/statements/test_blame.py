@@ -1,0 +1,122 @@
+"""BLAME gives each row the T and the commit that last wrote it, through compaction and copies."""
+
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctsql.api import Connection, connect
+from ctsql.catalog.errors import CtsqlError
+from tests.conftest import TEST_MASTER
+
+pytestmark = pytest.mark.spark
+
+
+def _blamed(con: Connection, text: str) -> Counter[tuple[Any, ...]]:
+    """Rows with their T, as a multiset."""
+    result = con.execute(text)
+    t = result.columns.index("t")
+    return Counter((row[t], *row[4:]) for row in result.fetchall())
+
+
+def _folder(con: Connection) -> str:
+    found = con.execute("SELECT location FROM system.objects WHERE object = 'feed'").fetchone()
+    assert found is not None
+    return str(found[0])
+
+
+def _now(con: Connection) -> int:
+    """The newest T after what was written was bound."""
+    con.execute("SELECT count(*) FROM feed")
+    return con.now()
+
+
+@pytest.mark.parametrize("vectors", [True, False])
+def test_against_a_history(con: Connection, vectors: bool) -> None:
+    """After inserts, updates, deletes and compactions each row has the T of its last change."""
+    draw = random.Random(7)
+    con.execute("CREATE TABLE feed (k INT, v DOUBLE)")
+    con.execute("CREATE MATERIALIZED VIEW both AS SELECT k, v FROM feed WHERE k < 6")
+    folder = _folder(con)
+    con.spark.sql(
+        f"ALTER TABLE delta.`{folder}` SET TBLPROPERTIES"
+        f" ('delta.enableDeletionVectors' = '{str(vectors).lower()}')"
+    )
+    wanted: dict[int, tuple[int, float]] = {}
+    value = 0.0
+    for kind in [
+        "insert",
+        "insert",
+        *draw.choices(["insert", "update", "delete", "maintain"], k=6),
+    ]:
+        value += 1
+        keys = draw.sample(range(10), 3)
+        listed = ", ".join(map(str, keys))
+        if kind == "insert":
+            keys = [k for k in keys if k not in wanted]
+            rows = ", ".join(f"({k}, {value})" for k in keys) or "(99, 0.5)"
+            con.execute(f"INSERT INTO feed VALUES {rows}")
+            if not keys:
+                continue
+        elif kind == "update":
+            con.execute(f"UPDATE feed SET v = {value} WHERE k IN ({listed})")
+            keys = [k for k in keys if k in wanted]
+        elif kind == "delete":
+            con.execute(f"DELETE FROM feed WHERE k IN ({listed})")
+            wanted = {k: found for k, found in wanted.items() if k not in keys}
+            keys = []
+        else:
+            con.execute("SELECT count(*) FROM both")
+            con.execute("MAINTAIN ALL")
+            keys = []
+        con.execute("SELECT count(*) FROM both")
+        now = con.now()
+        wanted |= dict.fromkeys(keys, (now, value))
+    assert _blamed(con, "BLAME feed WHERE k < 90") == Counter(
+        (t, k, v) for k, (t, v) in wanted.items()
+    )
+    assert _blamed(con, "BLAME both") == Counter((t, k, v) for k, (t, v) in wanted.items() if k < 6)
+
+
+def test_equal_rows_copies_and_lost_files(con: Connection, warehouse: Path) -> None:
+    """Copies of a row keep the Ts of their own; what files that are gone would tell is not told."""
+    con.execute("CREATE TABLE feed (t STRING, m MAP<STRING, INT>, f DOUBLE)")
+    written = []
+    for _ in range(2):
+        con.execute("INSERT INTO feed VALUES (NULL, map('a', 1), double('NaN')), ('x', NULL, -0.0)")
+        written.append(_now(con))
+    con.execute("MAINTAIN ALL")
+    rows = con.execute("BLAME feed WHERE t IS NULL").fetchall()
+    assert sorted(row[0] for row in rows) == written
+    assert con.execute("BLAME feed").columns == ["_t", "at", "version", "note", "t", "m", "f"]
+    before = written[0]
+    assert len(con.execute(f"BLAME feed AS OF {before}").fetchall()) == 2
+    folder = _folder(con)
+    con.execute("MAINTAIN ALL RETAIN '0 seconds'")
+    con.spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    con.spark.sql(f"VACUUM delta.`{folder}` RETAIN 0 HOURS")
+    for row in con.execute("BLAME feed").fetchall():
+        assert row[0] is None
+        assert "is removed; not after it" in row[3]
+
+
+def test_refusals_and_read_only(con: Connection, warehouse: Path) -> None:
+    """What has no table is refused; a read-only connection tells of what it has in memory."""
+    con.execute("CREATE TABLE feed (k INT); CREATE VIEW plain AS SELECT k FROM feed")
+    con.execute("CREATE MATERIALIZED VIEW mv AS SELECT k, count(*) AS n FROM feed GROUP BY k")
+    con.execute("INSERT INTO feed VALUES (1); SELECT * FROM mv")
+    first = con.now()
+    con.execute("INSERT INTO feed VALUES (2)")
+    second = _now(con)
+    with pytest.raises(CtsqlError, match="plain") as raised:
+        con.execute("BLAME plain")
+    assert raised.value.condition == "WRONG_OBJECT_KIND"
+    with pytest.raises(CtsqlError) as raised:
+        con.execute("BLAME feed WHERE nothing = 1")
+    assert raised.value.condition == "UNKNOWN_COLUMN"
+    with connect(str(warehouse), master=TEST_MASTER, read_only=True) as reader:
+        assert _blamed(reader, "BLAME mv") == Counter([(first, 1, 1), (second, 2, 1)])
+        assert _blamed(reader, f"BLAME mv AS OF {first}") == Counter([(first, 1, 1)])
+        assert reader.execute(f"BLAME feed AS OF {first - 1}").fetchall() == []

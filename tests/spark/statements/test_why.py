@@ -1,0 +1,165 @@
+"""WHY follows rows through views and runs of tasks down to the rows of source tables."""
+
+from typing import Any
+
+import pytest
+
+from ctsql.api import Connection, connect
+from ctsql.catalog.errors import CtsqlError
+from tests.conftest import TEST_MASTER
+
+pytestmark = pytest.mark.spark
+
+MADE = """
+CREATE TABLE orders (id INT, who STRING, amount DOUBLE);
+CREATE TABLE people (name STRING, country STRING);
+CREATE CONTINUAL TASK big (id INT, who STRING, amount DECIMAL(10,1)) ON INPUT orders AS (
+    DELETE FROM big WHERE id IN (SELECT id FROM orders);
+    INSERT INTO big SELECT id, who, max(amount) FROM orders WHERE amount > 10 GROUP BY id, who;
+);
+CREATE CONTINUAL TASK gone ON INPUT orders AS (
+    INSERT INTO gone SELECT d.id, p.country, now() AS at FROM deletes(orders) d
+    JOIN people p ON d.who = p.name
+);
+CREATE CONTINUAL TASK total (n INT) ON INPUT big AS (
+    INSERT INTO total SELECT coalesce((SELECT max(n) FROM total), 0) + count(*) FROM big
+);
+CREATE MATERIALIZED VIEW by_country AS
+    SELECT country, count(*) AS n, sum(amount) AS amount FROM big JOIN people ON who = name
+    GROUP BY country;
+CREATE VIEW plain AS SELECT id FROM orders;
+INSERT INTO people VALUES ('ann', 'FR'), ('bob', 'FR'), ('cy', 'DE');
+INSERT INTO orders VALUES (1, 'ann', 20), (1, 'ann', 15), (2, 'bob', 30), (3, 'cy', 5);
+SELECT * FROM by_country; SELECT * FROM gone; SELECT * FROM total;
+UPDATE orders SET amount = 25 WHERE id = 1 AND amount = 15;
+DELETE FROM orders WHERE id = 3;
+SELECT * FROM by_country; SELECT * FROM gone; SELECT * FROM total
+"""
+
+
+def _why(con: Connection, text: str) -> list[tuple[Any, ...]]:
+    """Level, object, row and note of each line."""
+    result = con.execute(text)
+    assert result.columns[:2] == ["level", "object"]
+    return [(line[0], line[1], line[6], line[8]) for line in result.fetchall()]
+
+
+def test_views_and_tasks(con: Connection, warehouse: Any) -> None:
+    """Each level is exact: changes at the T of the run, references as of it, copies once."""
+    con.execute(MADE)
+    big = [
+        (1, "big", '{"id":2,"who":"bob","amount":30.0}', None),
+        (1, "big", '{"id":1,"who":"ann","amount":25.0}', None),
+    ]
+    orders = [
+        (2, "orders", '{"id":1,"who":"ann","amount":25.0}', None),
+        (2, "orders", '{"id":2,"who":"bob","amount":30.0}', None),
+    ]
+    found = _why(con, "WHY by_country WHERE country = 'FR'")
+    assert found[0] == (0, "by_country", '{"country":"FR","n":2,"amount":55.0}', None)
+    assert [line for line in found if line[1] == "big"] == big
+    assert sorted(line for line in found if line[1] == "orders") == orders
+    people = [line[2] for line in found if line[1] == "people"]
+    assert people == ['{"name":"ann","country":"FR"}', '{"name":"bob","country":"FR"}']
+    found_first = found
+    con.execute("MAINTAIN ALL")
+    assert _why(con, "EXPLAIN ROW by_country WHERE country = 'FR'") == found
+    # What was deleted at the T of the run, and a reference.
+    assert [line[1:3] for line in _why(con, "WHY gone WHERE id = 3")][1:] == [
+        ("orders", '{"id":3,"who":"cy","amount":5.0}'),
+        ("people", '{"name":"cy","country":"DE"}'),
+    ]
+    # Its own rows as of the T before.
+    second = con.execute("SELECT max(n) FROM total").fetchone()
+    assert second is not None
+    found = _why(con, f"WHY total WHERE n = {second[0]}")
+    assert [line[1:3] for line in found if line[0] == 1] == [
+        ("big", '{"id":1,"who":"ann","amount":25.0}'),
+        ("total", '{"n":2}'),
+    ]
+    with connect(str(warehouse), master=TEST_MASTER, read_only=True) as reader:
+        assert _why(reader, "WHY by_country WHERE country = 'FR'") == found_first
+    assert _why(con, "WHY plain WHERE id = 2") == [
+        (0, "plain", '{"id":2}', None),
+        (1, "orders", '{"id":2,"who":"bob","amount":30.0}', None),
+    ]
+    assert _why(con, "WHY by_country WHERE country = 'IT'") == []
+
+
+def test_what_cannot_be_told(con: Connection) -> None:
+    """A line says what cannot be told; nothing is guessed."""
+    con.execute(
+        "CREATE TABLE feed (k INT, v DOUBLE);"
+        "CREATE CONTINUAL TASK kept (k INT, v DOUBLE) ON INPUT feed AS ("
+        " MERGE INTO kept USING feed f ON kept.k = f.k"
+        " WHEN MATCHED THEN UPDATE SET v = f.v WHEN NOT MATCHED THEN INSERT (k, v) VALUES (k, v));"
+        "CREATE MATERIALIZED VIEW sums AS SELECT k, sum(v) AS v FROM feed GROUP BY k;"
+        "INSERT INTO feed VALUES (1, 0.1), (1, 0.2), (NULL, double('NaN'));"
+    )
+    (_, line) = _why(con, "WHY kept WHERE k IS NULL")
+    assert line[3] == "what statement 1 (MERGE) wrote cannot be told apart"
+    found = _why(con, "WHY sums WHERE k IS NULL")
+    assert found[1:] == [
+        (1, "feed", '{"k":null,"v":"NaN"}', "v is not compared, as it depends on the order of rows")
+    ]
+
+
+def test_many_rows(con: Connection) -> None:
+    """Of many rows the first hundred are listed, and how many there are."""
+    con.execute(
+        "CREATE TABLE feed (k BIGINT);"
+        "CREATE MATERIALIZED VIEW counts AS SELECT k % 2 AS k, count(*) AS n FROM feed GROUP BY 1;"
+        "INSERT INTO feed SELECT id FROM range(1000)"
+    )
+    lines = con.execute("WHY counts WHERE k = 1").fetchall()
+    assert len(lines) == 101
+    assert {line[7] for line in lines[1:]} == {500}
+
+
+def test_why_not(con: Connection, warehouse: Any) -> None:
+    """The operator that lost a row is told with its place, and what to ask below it."""
+    con.execute(MADE)
+
+    def told(text: str) -> list[tuple[Any, ...]]:
+        """Operator, place, verdict, row and note of the lines that are to blame."""
+        lines = con.execute(text).fetchall()
+        return [
+            (operator, place, verdict, row, note)
+            for _, operator, place, _, verdict, row, note in lines
+            if verdict not in ("passes", "lost below")
+        ]
+
+    (line,) = told("WHY NOT by_country WHERE country = 'FR' AND n = 7")
+    assert line[0].startswith("Group by country: count(")
+    assert line[2:] == ("has other values here", '{"country":"FR","count":2,"sum":55.0}', None)
+    assert told("WHY NOT by_country WHERE country = 'DE'")[0][2] == "lost here"
+    assert told("WHY NOT by_country WHERE country = 'US'")[0][:3] == (
+        "Scan people",
+        None,
+        "never there",
+    )
+    whole = "over all that the inputs hold, of which each run saw a part"
+    delete, insert = told("WHY NOT big WHERE id = 1 AND who = 'bob'")
+    assert delete[4] == "may take rows away; it is not searched"
+    assert (insert[0], insert[2], insert[4]) == ("Scan orders", "never there", whole)
+    con.execute("INSERT INTO orders VALUES (9, 'cy', 4)")
+    _, insert = told("WHY NOT big WHERE id = 9")
+    assert insert == (
+        "Filter amount > 10",
+        "line 3, column 67",
+        "lost here",
+        '{"id":9,"who":"cy","amount":4.0}',
+        whole,
+    )
+    (line,) = told("WHY NOT total WHERE n = 99")
+    assert line[2] == "has other values here"
+    assert told("WHY NOT by_country WHERE country = 'FR'") == []
+    assert told("WHY NOT plain WHERE id = 77")[0][2] == "never there"
+    for text, condition in {
+        "WHY NOT orders WHERE id = 1": "NOT_SUPPORTED",
+        "WHY NOT big WHERE id IN (SELECT id FROM orders)": "NOT_SUPPORTED",
+        "WHY NOT big WHERE nothing = 1": "UNKNOWN_COLUMN",
+    }.items():
+        with pytest.raises(CtsqlError) as raised:
+            con.execute(text)
+        assert raised.value.condition == condition
