@@ -50,7 +50,7 @@ def measure(con: Connection, name: str, clock_at: "Clock") -> tuple[Cost, dict[s
     clock_at.now += 1_000 - STEP_MS
     engine: Any = con._engine
     (item,) = (i for i in engine.catalog if i.name.name == view)
-    series = Series(con.spark, name, [item.location])
+    series = Series(con.spark, name, ())
     (held,) = con.execute(count).fetchone() or (0,)
     for turn in range(ROUNDS + 1):
         clock_at.now += LEAVING * STEP_MS
@@ -94,7 +94,7 @@ def main() -> None:
             phases = {k: v for k, v in said.items() if k in ("strategy", "why", "phases")}
             print(
                 f"{rows:>12,} rows, {order}: {cost.seconds:6.2f} s {cost.jobs:4.0f} jobs "
-                f"{cost.read:12,.0f} rows read {cost.files:4.0f} files  {phases}",
+                f"{cost.read:12,.0f} rows read  {phases}",
                 flush=True,
             )
             if before is not None:
