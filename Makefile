@@ -135,6 +135,7 @@ bench: java venv
 	@"$(BIN)/python" -m benchmarks.tasks
 	@"$(BIN)/python" -m benchmarks.views --pipelines
 	@"$(BIN)/python" -m benchmarks.views --groups
+	@"$(BIN)/python" -m benchmarks.time_views
 
 clean:
 	rm -rf "$(VENV)" build dist ctsql.egg-info demo-warehouse spark-warehouse metastore_db derby.log

@@ -31,5 +31,6 @@ from ctsql.planner.ivm.strategies.state_table import StateNeed as StateNeed
 from ctsql.planner.ivm.temporal import (
     TemporalPlan as TemporalPlan,
     Window as Window,
+    leaving as leaving,
     temporal_plan as temporal_plan,
 )

@@ -133,10 +133,63 @@ class Window:
         """A condition that is true of each row that turns in (after, until], to skip files by."""
         return join_texts(_words(Expr(tuple(_near(self.turns, after, until))), 0))
 
+    def next_turn(self, after: int) -> str:
+        """The first T after one at which a row leaves, as an aggregate over the table's columns."""
+        values = [f"({join_texts(_words(_micros(turn), None))})" for turn in self.turns]
+        _, leaves = _interval(self.turns, values)
+        return f"min(CASE WHEN {leaves} > {after} AND {leaves} < {_NEVER} THEN {leaves} END)"
+
+    @property
+    def order(self) -> str:
+        """What rows are sorted by, so that those which turn next are near each other."""
+        return join_texts(_words(self.turns[0].value, None))
+
     @property
     def told(self) -> str:
         """The comparisons, for people."""
         return " AND ".join(join_texts(_words(p, None)) for p in self.predicates)
+
+
+def leaving(query: Node, names: Sequence[str]) -> Window | None:
+    """Which of a view's own rows pass, if all that time does to the view is that rows leave.
+
+    So it is where nothing but projections and filters of single rows stands above the comparisons,
+    none of these lets rows in, and the view has the columns that are compared.
+
+    Args:
+        names: the view's columns.
+    """
+    shown = dict(zip(query.columns, names, strict=True))
+    predicates, turns = list[Expr](), list[Turn]()
+    below, node = set(_temporal(query)), query
+    while below and not own_subqueries(node):
+        match node:
+            case Project():
+                items = ((i.expr.column, shown.get(i.col)) for i in node.items)
+                shown = {col: name for col, name in items if col and name}
+            case Temporal():
+                if any(t.is_entry for t in node.turns):
+                    return None
+                typed = {col: Expr((backtick(name),)) for col, name in shown.items()}
+                compared = [*node.predicates, *(t.value for t in node.turns)]
+                if not all(columns_in(expr) <= typed.keys() for expr in compared):
+                    return None
+                predicates += (_with_columns(p, typed) for p in node.predicates)
+                turns += (replace(t, value=_with_columns(t.value, typed)) for t in node.turns)
+                below.discard(node)
+            case Filter():
+                pass
+            case _:
+                return None
+        node = node.child
+    if below or not turns:
+        return None
+    return Window(
+        table="",
+        columns=tuple(dict.fromkeys(shown.values())),
+        predicates=tuple(predicates),
+        turns=tuple(turns),
+    )
 
 
 def split_windows(query: Node) -> tuple[Node, dict[str, Window]]:
@@ -233,13 +286,18 @@ def interval_of(turns: Sequence[Turn], values: Sequence[str]) -> str:
 
     Both are NULL where a value is: such a row is never in.
     """
+    enters, leaves = _interval(turns, values)
+    return f"{enters} AS enters, {leaves} AS leaves"
+
+
+def _interval(turns: Sequence[Turn], values: Sequence[str]) -> tuple[str, str]:
     known = " AND ".join(f"{v} IS NOT NULL" for v in values)
     times = [(turn.is_entry, _time(turn, v)) for turn, v in zip(turns, values, strict=True)]
     enters = ", ".join([str(_ALWAYS), *(t for is_entry, t in times if is_entry)])
     leaves = ", ".join([str(_NEVER), *(t for is_entry, t in times if not is_entry)])
     return (
-        f"CASE WHEN {known} THEN array_max(array({enters})) END AS enters, "
-        f"CASE WHEN {known} THEN array_min(array({leaves})) END AS leaves"
+        f"CASE WHEN {known} THEN array_max(array({enters})) END",
+        f"CASE WHEN {known} THEN array_min(array({leaves})) END",
     )
 
 

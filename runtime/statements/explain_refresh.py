@@ -34,6 +34,10 @@ def refresh_plan(warehouse: Warehouse, plan: ViewWrite) -> list[str]:
         found = (way.headline(made.found, made.told) for way in STRATEGIES)
         headlines = [text for text in found if text is not None]
     lines += explain(made.found, made.told, headlines[0]).splitlines()
+    if made.leaving is not None:
+        lines.append(
+            f"as time passes: rows of the view leave that no longer have {made.leaving.told}"
+        )
     for name, table in made.tables.items():
         stored = warehouse.relations.table(warehouse.relations.item(table.object_id))
         version = stored.version()

@@ -30,7 +30,9 @@ from ctsql.planner.ivm import (
     TableUse,
     TemporalPlan,
     Text,
+    Window,
     change_plan,
+    leaving,
     temporal_plan,
 )
 from ctsql.planner.ivm.algebra.reasons import Reason
@@ -114,6 +116,13 @@ class Prepared:
         return temporal_plan(self._text.text, self._relations)
 
     @cached_property
+    def leaving(self) -> Window | None:
+        """Which of the view's own rows pass, if all that time does to it is that rows leave."""
+        if not self._view.reads_clock or isinstance(self.clock, Reason):
+            return None
+        return leaving(self.clock.query, [c.name for c in self._view.columns])
+
+    @cached_property
     def _types_given(self) -> tuple[str, ...] | None:
         """The types that the query gives, if Spark reads it as the plan does."""
         clock = self.clock if self._view.reads_clock else None
@@ -129,6 +138,10 @@ class Prepared:
         """Why the view cannot follow its tables, as a code; None if it can."""
         if isinstance(self.found, NoChangePlan):
             return self.found.reason.code
+        return self.refusal_to_read()
+
+    def refusal_to_read(self) -> str | None:
+        """Why its rows are not those that the planner knows, as a code; None if they are."""
         if not self.is_read_alike:
             return "ROUND_TRIP"
         # Values cast to another type than they were added up in need not add up to the same.

@@ -6,7 +6,7 @@ A change plan whose texts fail is not what decides on an error: the query itself
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,6 +18,7 @@ from ctsql.planner.ivm.algebra.reasons import Reason
 from ctsql.runtime.spark.errors import is_lost, translate_spark_errors
 from ctsql.runtime.spark.storage_errors import FILE_MISSING
 from ctsql.runtime.views.change_plans import Prepared, not_compared, prepared
+from ctsql.runtime.views.leaving_rows import next_leaving, stage_leaving
 from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Staged
 from ctsql.runtime.views.plan_runner import PlanRunner
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
@@ -123,7 +124,8 @@ class ViewRefresh:
         if self.state.is_refused and not retry:
             self.state.unchanged()  # what was refused stays so
             return
-        if self.policy is Policy.FULL or done.strategy is Strategy.NO_CHANGE:
+        is_kept = done.strategy in (Strategy.NO_CHANGE, Strategy.LEAVING)
+        if self.policy is Policy.FULL or is_kept:
             return
         if done.strategy is Strategy.RECOMPUTE and done.why not in STATE_AFTER:
             return
@@ -173,12 +175,18 @@ class ViewRefresh:
         if not moves and not self.context.view.reads_clock:
             self.state.unchanged()
             return RefreshOutcome(strategy=Strategy.NO_CHANGE)
+        if not moves and made.leaving is not None:
+            refusal = self._prepared(made.refusal_to_read)
+            if refusal is not None:
+                return Fallback(refusal)
+            gone: RefreshOutcome = self.warehouse.queries.follow(
+                self.context, made, None, moves, span
+            )
+            return gone
         why = recompute_why(self.policy, self._sizes(made, moves, at), self.costs)
         if why is not None:
             return Fallback(why)
-        begun = time.monotonic()
-        refusal = made.refusal()
-        self._preparing_ms = int((time.monotonic() - begun) * 1000)
+        refusal = self._prepared(made.refusal)
         if refusal is not None:
             return Fallback(refusal)
         windows = made.plan.windows
@@ -189,6 +197,13 @@ class ViewRefresh:
             self.context, made, None if kept is None else kept[0], moves, span
         )
         return done
+
+    def _prepared(self, look: Callable[[], str | None]) -> str | None:
+        """What a look says that is made once in a process; its time is no cost of a refresh."""
+        begun = time.monotonic()
+        found = look()
+        self._preparing_ms = int((time.monotonic() - begun) * 1000)
+        return found
 
     def _span(self) -> tuple[int, int] | Fallback:
         """The time whose contents are stored, and the one to be reached."""
@@ -277,7 +292,13 @@ def follow_changes(
     Args:
         moves: how these went from the first to the second T of the span.
     """
-    plan, (before, at) = made.plan, span
+    before, at = span
+    if made.leaving is not None and not moves:
+        context.state.unchanged()
+        with translate_spark_errors():
+            stage_leaving(context, made.leaving, before, at)
+        return RefreshOutcome(strategy=Strategy.LEAVING)
+    plan = made.plan
     with (
         translate_spark_errors(),
         opened(
@@ -318,19 +339,34 @@ def fill_state(
     return None
 
 
-def next_turn(warehouse: Warehouse, item: Item, at: int) -> int | None:
+def next_turn(warehouse: Warehouse, item: Item, at: int, *, holds: int | None = None) -> int | None:
     """The first T after one at which time changes what a view shows as of that; None for none.
+
+    Args:
+        holds: the version of its table that has its rows as of then, and rows that have left since;
+            None where it is not known to have them.
 
     Raises CLOCK_NOT_COMPARED if the query no longer tells, as its tables' columns have changed.
     """
     made = prepared(warehouse, item, at)
     if isinstance(made.clock, Reason):
         raise not_compared(made, warehouse.relations.bound(item).view, made.clock)
+    if holds is not None and made.leaving is not None:
+        table = warehouse.relations.table(item)
+        rows = table.locate_rows(holds)
+        count = table.rows_count(holds) if table.is_stored(holds) else None
+        for until in _looked_ahead([count], at):
+            due = next_leaving(rows, made.leaving, at, until)
+            if due is not None:
+                return due
+        return None
     reads = {name: [c.name for c in table.columns] for name, table in made.tables.items()}
+    items = (warehouse.relations.item(table.object_id) for table in made.tables.values())
+    counts = [warehouse.versions.rows_count(item, at) for item in items]
     found: list[int] = []
     with opened(warehouse, made.tables, {}, reads, at) as relations, ExitStack() as stack:
         runner = PlanRunner(relations, stack)
-        for until in _looked_ahead(warehouse, made, at):
+        for until in _looked_ahead(counts, at):
             for text in made.clock.next_turns(at, until):
                 dues = (row["due"] for row in runner.rows(text).frame.collect())
                 found += [due for due in dues if due is not None]
@@ -339,10 +375,12 @@ def next_turn(warehouse: Warehouse, item: Item, at: int) -> int | None:
     return min(found, default=None)
 
 
-def _looked_ahead(warehouse: Warehouse, made: Prepared, at: int) -> list[int | None]:
-    """Until when to look for the next turn, one after another: of large tables little is read."""
-    items = (warehouse.relations.item(table.object_id) for table in made.tables.values())
-    counts = [warehouse.versions.rows_count(item, at) for item in items]
+def _looked_ahead(counts: Sequence[int | None], at: int) -> list[int | None]:
+    """Until when to look for the next turn, one after another: of large tables little is read.
+
+    Args:
+        counts: the rows of each table, None where the log does not say.
+    """
     is_small = all(n is not None and n < LOOKED_THROUGH_MAX for n in counts)
     return [None] if is_small else [*(at + ms for ms in LOOKED_AHEAD_MS), None]
 

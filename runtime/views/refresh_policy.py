@@ -6,6 +6,7 @@ The ways, from the cheapest:
     incremental          the signed change of the view, from the changes of its tables
     state table          the same, from groups stored beside the view with the change added
     affected keys        the view's rows with an affected key are replaced
+    leaving rows         what time takes away, where no table has changed, from the view's own rows
     first rows           ORDER BY .. LIMIT from the rows that the view holds and the change
     recompute and diff   the whole query, compared with the stored rows
 
@@ -54,6 +55,7 @@ class Strategy(Enum):
     INCREMENTAL = "incremental"
     STATE_TABLE = "state table"
     AFFECTED_KEYS = "affected keys"
+    LEAVING = "leaving rows"
     FIRST_ROWS = "first rows"
     RECOMPUTE = "recompute and diff"
 
@@ -154,8 +156,8 @@ class Costs:
     def after(self, strategy: Strategy, ms: int) -> "Costs":
         """With one more refresh."""
         match strategy:
-            case Strategy.NO_CHANGE:
-                return self
+            case Strategy.NO_CHANGE | Strategy.LEAVING:
+                return self  # they say nothing of what a change of a table costs
             case Strategy.RECOMPUTE:
                 known = self.full_ms if self.fulls > 1 else None
                 return replace(

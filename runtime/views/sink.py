@@ -258,19 +258,21 @@ class ViewSink:
             if self.plan.reads_clock:
                 at = self.warehouse.schedules.shown_at(self.item, time)
                 assert at is not None  # as it is written
-                said[DUE] = self._next_turn(at)
+                # What is staged then deletes rows that have left, and nothing else.
+                is_held = done.strategy is Strategy.LEAVING
+                said[DUE] = self._next_turn(at, holds=batch.version_read if is_held else None)
                 phases.done("clock")
             said |= phases.to_metadata()
         return Written(batch, said, state)
 
-    def _next_turn(self, at: int) -> int | None:
+    def _next_turn(self, at: int, *, holds: int | None = None) -> int | None:
         """The first T after one at which time changes the view.
 
         Raises:
             VIEW_FAILED: what is compared with the clock cannot be computed on the data.
         """
         with translated_failure(self.item, at):
-            return self.warehouse.queries.next_turn(self.warehouse, self.item, at)
+            return self.warehouse.queries.next_turn(self.warehouse, self.item, at, holds=holds)
 
     def append(self, written: Written) -> Appended:
         """Commit a written description, whoever wrote it; one that is outdated is deleted."""

@@ -113,7 +113,7 @@ class QueryEngine(Protocol):
     def fill(self, context: Any, made: Any, kept: StatePlan, at: int) -> Any:
         """Stage all groups, as :func:`ctsql.runtime.views.refresh.fill_state`."""
 
-    def next_turn(self, warehouse: Any, item: Item, at: int) -> int | None:
+    def next_turn(self, warehouse: Any, item: Item, at: int, *, holds: int | None) -> int | None:
         """When time changes a view, as :func:`ctsql.runtime.views.refresh.next_turn`."""
 
     def run(self, query: Query, inputs: Mapping[Input, RowSet], names: TemporaryNames) -> RowSet:

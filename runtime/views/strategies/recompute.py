@@ -6,6 +6,8 @@ from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import Telling
 from ctsql.runtime.log.staging import discard_on_error
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
+from ctsql.runtime.views.change_plans import prepared
+from ctsql.runtime.views.leaving_rows import in_order
 from ctsql.runtime.views.outcomes import Outcome, Staged, translated_failure
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
@@ -42,6 +44,9 @@ def refresh(context: RefreshContext) -> Outcome:
         else:
             stored = StoredSources(warehouse, outputs=outputs).stored(item.id)
         small = _is_small(context)
+        if stored is None and not small:
+            leaving = prepared(warehouse, item, at).leaving
+            desired = desired if leaving is None else in_order(desired, leaving)
         warehouse.queries.stage(context.staging, desired, stored, context.columns, small=small)
     return Staged(NAME)
 

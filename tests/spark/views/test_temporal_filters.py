@@ -284,3 +284,85 @@ def test_like_a_model(
     model.check()
     found = _rows(model.con, "SELECT unix_millis(at), k, n, d FROM seen")
     assert Counter(found) == model.followed(_now(model.con))
+
+
+LEAVING = {
+    "staying": "SELECT k, n, until FROM t WHERE n > 0 AND until > now() - INTERVAL 1 SECOND",
+    "latest": "SELECT max(until) AS until, n FROM t GROUP BY n HAVING max(until) >= now()",
+}
+
+
+def _staying(rows: Iterable[Row], us: int) -> Rows:
+    return [(r.k, r.n, r.until) for r in rows if r.n > 0 and us < r.until + 1_000_000]
+
+
+def _latest(rows: Iterable[Row], us: int) -> Rows:
+    last = {n: max(r.until for r in rows if r.n == n) for n in {r.n for r in rows}}
+    return [(until, n) for n, until in last.items() if until >= us]
+
+
+def _ways(con: Connection, name: str) -> set[str]:
+    """How the view was refreshed so far."""
+    assert con._engine is not None
+    (item,) = [i for i in con._engine.catalog if i.name.name == name]
+    table = con._engine.relations.table(item)
+    return {str(table.commit_at(v).metadata.get("strategy")) for v in range(1, table.version() + 1)}
+
+
+@pytest.mark.parametrize("seed", [3])
+def test_rows_leave_from_the_view_itself(
+    connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Where time does nothing but let rows go: with and without changes, restarts, compaction."""
+    model = Modelled(connect, seed)
+    monkeypatch.setattr(clock, "now_ms", lambda: model.now)
+    model.con.execute("CREATE TABLE t (k INT, n INT, since TIMESTAMP, until TIMESTAMP)")
+    model.change()
+    for name, query in LEAVING.items():
+        model.con.execute(
+            f"CREATE MATERIALIZED VIEW {name} WITH (REFRESH POLICY = incremental) AS {query}"
+        )
+    model.con.execute(
+        "CREATE CONTINUAL TASK seen (at TIMESTAMP, k INT, n INT, until TIMESTAMP, d BIGINT) "
+        "ON INPUT staying WITH (SNAPSHOT = false) AS "
+        "(INSERT INTO seen SELECT now(), k, n, until, diff FROM changes(staying))"
+    )
+    begun = _now(model.con)
+
+    def check(con: Connection) -> None:
+        found = [
+            _rows(con, "SELECT k, n, unix_micros(until) FROM staying"),
+            _rows(con, "SELECT unix_micros(until), n FROM latest"),
+        ]
+        us = max(_now(con), model.now) * 1_000
+        assert found == [sorted(_staying(model.rows, us)), sorted(_latest(model.rows, us))]
+
+    for turn in range(6):
+        model.change()
+        check(model.con)
+        model.now += model.random.choice((SECOND, 5 * SECOND, 10 * SECOND))
+        if turn == 2:
+            model.con.execute("MAINTAIN staying; MAINTAIN latest")
+        if turn % 2:
+            commits = _commits(model.con, "staying"), _commits(model.con, "latest")
+            with open_connection(model.con.warehouse, master=TEST_MASTER, read_only=True) as other:
+                check(other)
+            assert commits == (_commits(model.con, "staying"), _commits(model.con, "latest"))
+            model.con = model.connect()
+        check(model.con)
+    for name in LEAVING:
+        assert "leaving rows" in _ways(model.con, name), name
+        assert model.con.execute(f"VERIFY {name}").fetchall() == []
+    turns = {-(-(r.until + 1_000_000) // 1_000) for _, rows in model.history for r in rows}
+    seen: Counter[tuple[object, ...]] = Counter()
+    before: Counter[tuple[object, ...]] | None = None
+    for time in sorted({begun, *(t for t, _ in model.history), *turns}):
+        if begun <= time <= _now(model.con):
+            rows = next(rows for t, rows in reversed(model.history) if t <= time)
+            now = Counter(_staying(rows, time * 1_000))
+            changed = Counter(now)
+            changed.subtract(now if before is None else before)
+            seen.update({(time, *row, diff): 1 for row, diff in changed.items() if diff})
+            before = now
+    found = "SELECT unix_millis(at), k, n, unix_micros(until), d FROM seen"
+    assert Counter(_rows(model.con, found)) == seen
