@@ -20,6 +20,7 @@ def test_every_commit_is_of_what_was_decided() -> None:
     assert sum(len(r.swaps) for r in found) > 30
     assert sum(r.lost for r in found) > 0
     assert sum(r.stood for r in found) > 0
+    assert sum(r.applied for r in found) > 20
 
 
 def _from_now(state: TaskState, now: int, *, newest: int) -> TaskState:
