@@ -118,8 +118,9 @@ def backfill_of(names: Namespace, statement: st.CreateContinualTask, item: Item)
     _check_columns(item, source, statement.backfill)
     follows = followed_by(names, statement)
     made = copy_of(item, item.columns, follows, source, constraints=statement.constraints)
-    _bind(names, item, made)
-    return made
+    # Constraints may read more than the rows.
+    read = {r.object_id: r for r in (*_bind(names, item, made).reads, *made.reads)}
+    return replace(made, reads=tuple(read.values()))
 
 
 def source_of(names: Namespace, ref: st.RelationRef) -> Item:

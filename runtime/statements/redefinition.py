@@ -308,6 +308,10 @@ class Redefinition(OnNames):
         """Drop the definitions that no later T runs with."""
         engine = self.engine
         engine.timeline.refresh()
+        engine.refresh_catalog()  # after it: what it says to be in force is in the catalog then
+        if item.id not in engine.catalog.items:
+            return
+        item = engine.relations.item(item.id)
         through = complete_through(engine.warehouse, [item])
         TaskSink(engine.warehouse, item).settle(through)
         stored = engine.versions.stored_upper(item) - 1

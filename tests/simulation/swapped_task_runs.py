@@ -15,7 +15,7 @@ from typing import Any
 from unittest import mock
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
+from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading, replacement_of
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name
 from ctsql.catalog.proposals import Proposal
 from ctsql.planner.lowering import Proposal as Proposed
@@ -26,7 +26,7 @@ from ctsql.runtime.log.table_changes import tag
 from ctsql.runtime.statements.first_rows import copy_of, fill
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.statements.redefinition import Redefinition
-from ctsql.runtime.statements.task_swap import Swap
+from ctsql.runtime.statements.task_swap import Swap, check_alone
 from ctsql.runtime.tasks import sink
 from ctsql.runtime.warehouse.timeline import PROPOSALS
 from tests.simulation import definitions as world
@@ -82,7 +82,7 @@ class Swapping(Simulation):
     Attributes:
         asked: by proposal what it is: the T that is complete before it, and what the body adds.
         swaps: (T, ...the same) of those that are decided, in order. written: how many were.
-        stood: how often the task had failed.
+        stood: how often the task had failed. applied: how often a registered one was applied.
     """
 
     def __init__(self, seed: int) -> None:
@@ -94,7 +94,7 @@ class Swapping(Simulation):
         self.asked: dict[str, tuple[int, int]] = {}
         self.swaps: list[tuple[int, int, int]] = []
         self.seen: set[str] = set()
-        self.made = self.written = self.lost = self.stood = 0
+        self.made = self.written = self.lost = self.stood = self.applied = 0
         self.created = 0
 
     @contextmanager
@@ -162,8 +162,10 @@ class Swapping(Simulation):
         held = self.store.folders[TASK].contents(self.store.folders[TASK].newest)
         require(held == self.contents(self.model.now), "not caught up", self.swaps)
         last.redefinition(engine).forget(engine.relations.item(TASK))
-        left = [i.name for i in engine.refresh_catalog() if i.replaces is not None]
-        require(not left, "a replacement is left that was applied", left)
+        read = {r.object_id for r in engine.refresh_catalog().items[TASK].reads}
+        require(read <= {SOURCE}, "a replacement is left that was applied", read)
+        left = [i for i in engine.catalog if i.replaces is not None]
+        require(len(left) <= 1, "two replacements", left)
         require(not engine.catalog.items[TASK].earlier, "definitions are left")
 
 
@@ -242,8 +244,9 @@ class Swapper(Process):
 
     def statement(self, engine: MemoryEngine) -> None:
         """Often one about the task."""
-        more = [super().statement, self.replay, self.bring_up]
-        what: Callable[[MemoryEngine], None] = self.simulation.rng.choices(more, [2, 2, 2])[0]
+        more = [super().statement, self.replay, self.bring_up, self.create_beside, self.apply_it]
+        weights = [4, 3, 4, 2, 3]
+        what: Callable[[MemoryEngine], None] = self.simulation.rng.choices(more, weights)[0]
         self.doing = what.__name__
         what(engine)
 
@@ -258,37 +261,76 @@ class Swapper(Process):
 
     def replay(self, engine: MemoryEngine) -> None:
         """REPLAY CONTINUAL TASK, as its statement does it without binding texts."""
-        simulation, change = self.simulation, self.redefinition(engine)
+        made = self._built(engine)
+        if made is not None:
+            self._swap(engine, *made, is_known=False)
+
+    def create_beside(self, engine: MemoryEngine) -> None:
+        """CREATE REPLACEMENT CONTINUAL TASK ... FROM, likewise."""
+        made = self._built(engine)
+        if made is None:
+            return
+        _, beside = made
+
+        def register(current: Catalog) -> Catalog:
+            check_alone(current, beside)
+            return current.with_item(beside)
+
+        engine.catalog_store.change(register)
+        engine.refresh_catalog()
+
+    def apply_it(self, engine: MemoryEngine) -> None:
+        """ALTER CONTINUAL TASK ... APPLY REPLACEMENT, likewise."""
+        task = self._settled(engine)
+        beside = replacement_of(engine.refresh_catalog(), TASK)
+        if beside is not None and beside.id not in {r.object_id for r in task.reads}:
+            self.simulation.applied += 1
+            self._swap(engine, task, beside, is_known=True)
+
+    def _settled(self, engine: MemoryEngine) -> Item:
         engine.mint()
         task = engine.relations.item(TASK)
         if task.earlier:
-            change.settle(task)
-            task = engine.relations.item(TASK)
-        stands_at = change.bring_up(task)
+            self.redefinition(engine).settle(task)
+        return engine.relations.item(TASK)
+
+    def _built(self, engine: MemoryEngine) -> tuple[Item, Item] | None:
+        """The task, and a replacement that no catalog knows; None where it cannot begin."""
+        simulation, task = self.simulation, self._settled(engine)
+        there = replacement_of(engine.catalog, TASK)
+        if there is not None:
+            return None
+        stands_at = self.redefinition(engine).bring_up(task)
         times = [t for t in simulation.model.times if t <= engine.timeline.now]
         start = simulation.rng.choice([simulation.created, *times])
-        since, added = max(start - 1, simulation.created), 100 * (len(simulation.asked) + 1)
+        since = max(start - 1, simulation.created)
         if stands_at is not None and stands_at <= since:
-            return  # what it held then is not known
+            return None  # what it held then is not known
         simulation.made += 1
-        beside = _item(f"beside{simulation.made}", added, since, TASK)
+        beside = _item(f"beside{simulation.made}", 100 * simulation.made, since, TASK)
         simulation.store.make(beside.id)
         now, follows = engine.mint(), engine.relations.item(SOURCE)
         fill(engine, [beside], copy_of(beside, beside.columns, follows, task), now)
+        return task, beside
+
+    def _swap(self, engine: MemoryEngine, task: Item, beside: Item, *, is_known: bool) -> None:
+        change = self.redefinition(engine)
         failed_at = change.bring_up(engine.relations.item(TASK))
-        self.seen = {k: v for k, v in self.seen.items() if beside.id not in k}  # opened anew
-        engine.relations.add([beside])
+        if not is_known:
+            self.seen = {k: v for k, v in self.seen.items() if beside.id not in k}  # opened anew
+            engine.relations.add([beside])
         engine.advance([beside], engine.timeline.now)
+        added = int(beside.id.removeprefix("beside")) * 100
         swap = _Noted(
             task=task,
             beside=beside,
-            is_known=False,
+            is_known=is_known,
             text=_text(TASK, added),
             reads=beside.reads,
-            follows=follows,
+            follows=engine.relations.item(SOURCE),
         )
-        object.__setattr__(swap, "simulation", simulation)
-        object.__setattr__(swap, "about", (since, added))
+        object.__setattr__(swap, "simulation", self.simulation)
+        object.__setattr__(swap, "about", (beside.created, added))
         swap.bring_into_force(engine)
         self.simulation.stood += failed_at is not None
         change.settle(engine.relations.item(TASK))

@@ -1,0 +1,63 @@
+"""Definitions that copy, and those that write nothing: what they mean once they are stored."""
+
+from dataclasses import replace
+
+from ctsql.catalog.items import Catalog, Item, ObjectKind, Revision
+from ctsql.catalog.names import Name
+from ctsql.catalog.schemas import Column
+from ctsql.planner.binding import bind_stored
+from ctsql.planner.explain import explain
+from ctsql.planner.nodes import TaskWrite
+from ctsql.planner.row_local import is_row_local
+from ctsql.runtime.statements.first_rows import copy_of, idle_of, with_first_rows
+
+COLUMNS = (Column("k", "int", False), Column("odd name", "struct<a:int>"))
+
+
+def _item(name: str, kind: ObjectKind = ObjectKind.CONTINUAL_TASK) -> Item:
+    return Item(id=name, kind=kind, name=Name("some schema", name), columns=COLUMNS)
+
+
+FEED, TASK, OTHER = _item("feed", ObjectKind.TABLE), _item("x"), _item("r")
+
+
+def _bound(made: Revision) -> TaskWrite:
+    item = replace(TASK, definition=made.definition, reads=made.reads)
+    return bind_stored(item, Catalog.of([FEED, item, OTHER])).task
+
+
+def test_a_copy_reads_the_other_object_whole() -> None:
+    """As a reference, also where it is the input; with all columns by name, and no snapshot."""
+    for source in (OTHER, FEED):
+        made = copy_of(TASK, COLUMNS, FEED, source)
+        assert made.once
+        plan = explain(_bound(made))
+        assert f"NormalReference {source.name.qualified()}: contents as of T" in plan
+        assert "snapshot" not in plan
+        assert "Delete" not in plan
+        assert "SELECT k, `odd name` FROM contents" in plan
+
+
+def test_a_swap_clears_first() -> None:
+    """All that the task holds goes, then the rows of the other come: equal ones cancel."""
+    first, second = _bound(copy_of(TASK, COLUMNS, FEED, OTHER, clears=True)).transaction.statements
+    assert type(first).__name__.startswith("Delete")
+    assert type(second).__name__.startswith("Insert")
+
+
+def test_the_idle_definition_takes_many_ts_at_a_time() -> None:
+    """A task that stood for a long time passes them in few jobs."""
+    made = idle_of(TASK, COLUMNS, FEED)
+    assert not made.once
+    assert is_row_local(_bound(made))
+
+
+def test_first_rows_come_before_the_own_definition() -> None:
+    """The newest definition is the task's own; both are kept, and what both read."""
+    own = replace(TASK, definition="CREATE ...", reads=copy_of(TASK, COLUMNS, FEED, FEED).reads)
+    made = with_first_rows(own, copy_of(TASK, COLUMNS, FEED, OTHER))
+    assert (made.revision, made.definition, made.once) == (1, "CREATE ...", False)
+    assert [r.once for r in made.revisions] == [True, False]
+    assert {r.object_id for r in made.reads} == {"feed", "r"}
+    assert {r.object_id for r in made.revisions[-1].reads} == {"feed"}
+    assert Item.from_json(made.to_json()) == made
