@@ -4,7 +4,7 @@ A name below ``jvm`` costs a call for each dot, a tenth of a millisecond or more
 every commit needs are looked up once.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -49,6 +49,22 @@ class JvmObjects:
         for item in items:
             java_list.add(item)
         return self._to_seq(java_list)
+
+    @cached_property
+    def _metric_classes(self) -> tuple[Any, Any, Any]:
+        sql = self.jvm.org.apache.spark.sql.execution.metric.SQLMetrics
+        maps = self.jvm.org.apache.spark.api.python.PythonUtils
+        return sql.createMetric, self.jvm.java.util.HashMap, maps.toScalaMap
+
+    def metrics(self, counts: Mapping[str, int]) -> Any:
+        """Counts as Spark's metrics of an operation."""
+        create, new_map, to_scala = self._metric_classes
+        context, made = self.jsession.sparkContext(), new_map()
+        for name, count in counts.items():
+            metric = create(context, name)
+            metric.set(count)
+            made.put(name, metric)
+        return to_scala(made)
 
     def add_file(self, file: DataFile) -> Any:
         """Delta's own object (AddFile) for a file."""

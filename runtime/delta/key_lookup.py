@@ -62,11 +62,19 @@ def place_columns(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
 
 
 def find_with_keys(
-    table: DeltaTable, version: int, columns: Sequence[str], keys: Keys
+    table: DeltaTable,
+    version: int,
+    columns: Sequence[str],
+    keys: Keys,
+    *,
+    bytes_max: int | None = None,
 ) -> LocalRows | Declined | None:
     """The rows at a version whose columns equal, in order, those of a key; None for none.
 
     Declined if there are too many, or the types are not supported.
+
+    Args:
+        bytes_max: of the files that may hold a key; None for any number.
     """
     if not table.is_stored(version) or not _are_exact(table, columns, keys):
         return Declined("Spark compares keys of these types")
@@ -79,6 +87,8 @@ def find_with_keys(
         files = [file for file in files if ranges.may_hold(file.statistics)]
     if not files:
         return None
+    if bytes_max is not None and sum(file.size for file in files) > bytes_max:
+        return TOO_MANY_HERE
     if len(values) == len(columns):
         rows = local_rows(table, files, version, [KeySet(values)])
         if rows is TOO_MANY_HERE:

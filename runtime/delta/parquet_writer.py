@@ -27,6 +27,7 @@ TEXT_MAX = 32
 """Longer texts are no bounds in statistics."""
 _STATISTICS_MAX = 32  # columns with statistics, Delta's default
 _SPARK = "org.apache.spark.version"
+_CHANGE_DATA = "_change_data"
 _PLAIN_OPTIONS = (
     "delta.checkpoint", "delta.deletedFileRetentionDuration", "delta.enableChangeDataFeed",
     "delta.enableDeletionVectors", "delta.enableInCommitTimestamps", "delta.feature.",
@@ -35,6 +36,8 @@ _PLAIN_OPTIONS = (
     "delta.isolationLevel", "delta.enableExpiredLogCleanup",
 )  # fmt: skip
 """Prefixes of the table properties that do not affect how files are written."""
+_CONSTRAINTS = "delta.constraints."
+_IS_SET = "true"
 
 
 def is_plain(metadata: Mapping[str, Any], schema: T.StructType) -> bool:
@@ -53,6 +56,27 @@ def is_plain(metadata: Mapping[str, Any], schema: T.StructType) -> bool:
     return all(f.nullable and not set(f.metadata) - {"comment"} for f in stored)
 
 
+def why_not_by_rows(metadata: Mapping[str, Any]) -> str:
+    """Why a statement cannot change a table by rows that go and rows that come; empty if it can.
+
+    By its ``metaData`` action. Delta computes or counts columns, moves rows between partitions,
+    rewrites files where it has no deletion vectors, and knows more properties than are known here.
+    """
+    configuration = metadata.get("configuration", {})
+    options = [k for k in configuration if k.startswith("delta.")]
+    unknown = [k for k in options if not k.startswith((*_PLAIN_OPTIONS, _CONSTRAINTS))]
+    if metadata.get("partitionColumns") or unknown:
+        return "the table has partitions, or a property that is Delta's"
+    if configuration.get("delta.enableDeletionVectors") != _IS_SET:
+        return "the table has no deletion vectors"
+    if configuration.get("delta.appendOnly") == _IS_SET:
+        return "the table only takes rows"
+    fields = json.loads(metadata["schemaString"])["fields"]
+    if any(set(f["metadata"]) - {"comment", "CURRENT_DEFAULT"} for f in fields):
+        return "columns are computed, counted or padded"
+    return ""
+
+
 def write(
     rows: pa.Table, schema: T.StructType, store: FileStore, folder: str, spark: str
 ) -> StagedFile | None:
@@ -63,21 +87,44 @@ def write(
     if not is_flat(schema):
         return None
     name = f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"
-    arrow = to_arrow_schema(schema, timezone="UTC").with_metadata({_SPARK: spark})
-    with store.files.open_output_stream(f"{folder}/{name}") as file:
-        pq.write_table(
-            rows.cast(arrow), file, compression="snappy", store_schema=False, use_dictionary=False
-        )
-        size = file.tell()
     add = {
         "path": name,
         "partitionValues": {},
-        "size": size,
+        "size": _write_file(rows, schema, store, f"{folder}/{name}", spark),
         "modificationTime": clock.now_ms(),
         "dataChange": True,
         "stats": json.dumps(statistics(rows, schema)),
     }
     return StagedFile(name, json.dumps({"add": add}))
+
+
+def write_change_data(
+    rows: pa.Table, schema: T.StructType, store: FileStore, folder: str, spark: str
+) -> StagedFile | None:
+    """Write what changed, with the kind of each change, into a file that readers of the feed read.
+
+    Like :func:`write`.
+    """
+    if not is_flat(schema):
+        return None
+    name = f"{_CHANGE_DATA}/cdc-00000-{uuid.uuid4()}.c000.snappy.parquet"
+    if store.is_local:
+        store.files.create_dir(f"{folder}/{_CHANGE_DATA}", recursive=True)
+    size = _write_file(rows, schema, store, f"{folder}/{name}", spark)
+    made = {"path": name, "partitionValues": {}, "size": size, "dataChange": False}
+    return StagedFile(name, json.dumps({"cdc": made}))
+
+
+def _write_file(
+    rows: pa.Table, schema: T.StructType, store: FileStore, path: str, spark: str
+) -> int:
+    """Write a file; returns its size in bytes."""
+    arrow = to_arrow_schema(schema, timezone="UTC").with_metadata({_SPARK: spark})
+    with store.files.open_output_stream(path) as file:
+        pq.write_table(
+            rows.cast(arrow), file, compression="snappy", store_schema=False, use_dictionary=False
+        )
+        return int(file.tell())
 
 
 def statistics(rows: pa.Table, schema: T.StructType) -> dict[str, Any]:

@@ -285,6 +285,13 @@ class DeltaTable(DeltaRows):
         self._files[version] = found
         return found
 
+    def files_count(self, version: int) -> int | None:
+        """The number of live files at a version; None where it takes reading all of the log."""
+        if self._files:
+            return len(self.files(version))
+        count: int | None = self.log_files.checksum(version).get("files_count")
+        return count
+
     def rows_count(self, version: int) -> int | None:
         """The number of rows at a version; None with many files or missing statistics."""
         files = self.files(version)

@@ -4,9 +4,10 @@ Source: the Delta protocol, "Deletion Vectors", "Transaction Identifiers", "Doma
 """
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 from urllib.parse import unquote, urlparse
 
@@ -20,14 +21,14 @@ from ctsql.runtime.delta.deletion_vectors import VectorFile, vector_file
 from ctsql.runtime.delta.file_stores import path_in_store
 from ctsql.runtime.delta.jvm import scala_items
 from ctsql.runtime.delta.locks import commit_lock
-from ctsql.runtime.delta.parquet_writer import is_plain, write
-from ctsql.runtime.delta.table_rows import DeltaRows, has_no_vectors, locate_in
+from ctsql.runtime.delta.parquet_writer import is_plain, write, write_change_data
+from ctsql.runtime.delta.table_rows import CHANGE_TYPE, DeltaRows, has_no_vectors, locate_in
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
 from ctsql.runtime.log.data_files import DataFile, select_changed
 from ctsql.runtime.log.protocol import Conflict, RowsGone
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.rows.row_set import RowSet, row_set
+from ctsql.runtime.rows.row_set import LocalRows, RowSet, row_set
 from ctsql.runtime.spark.errors import conflict_errors, translate_spark_errors
 from ctsql.runtime.spark.storage_errors import translate_os_errors
 
@@ -68,24 +69,53 @@ class Transaction:
         given = row_set(rows)
         local = given.local
         if not isinstance(local, Declined):
-            file = self._write_here(local.arrow, local.schema)
+            file = self._write_here(local)
             if file is not None:
                 return [file]
-        with translate_spark_errors():
-            made = scala_items(self.txn.writeFiles(given.frame._jdf))
-            return [StagedFile(add.path(), add.json()) for add in made]
+        return self._write_by_spark(given.frame)
 
-    def _write_here(self, rows: pa.Table, schema: StructType) -> StagedFile | None:
-        """Write few rows without Spark; None if Delta has to write them."""
+    def stage_with_changes(self, rows: LocalRows, changes: LocalRows) -> list[StagedFile]:
+        """Like :meth:`stage`, with a file of changes for the readers of the change data feed.
+
+        Args:
+            rows: new rows. changes: all changes of the commit, with ``CHANGE_TYPE`` at the end.
+        """
+        file = self._write_here(rows)
+        if file is not None:
+            listed = self._write_here(changes, like=rows.schema)
+            if listed is not None:
+                return [file, listed]
+            self.table.discard([file.path])
+        nothing = F.lit(None).cast("string").alias(CHANGE_TYPE)
+        return self._write_by_spark(
+            rows.frame.select("*", nothing).unionAll(changes.frame).coalesce(1)
+        )
+
+    def _write_by_spark(self, rows: DataFrame) -> list[StagedFile]:
+        with translate_spark_errors():
+            made = scala_items(self.txn.writeFiles(rows._jdf))
+            return [StagedFile(file.path(), file.json()) for file in made]
+
+    @cached_property
+    def metadata(self) -> dict[str, Any]:
+        """The table's ``metaData`` action."""
+        return dict(json.loads(self.txn.metadata().json())["metaData"])
+
+    def _write_here(self, rows: LocalRows, like: StructType | None = None) -> StagedFile | None:
+        """Write few rows without Spark; None if Delta has to write them.
+
+        Args:
+            like: the table's columns, where the rows are changes of some.
+        """
         store = self.table.store
         if isinstance(store, Declined) or not store.may_write:
             return None
-        metadata = json.loads(self.txn.metadata().json())["metaData"]
-        if not is_plain(metadata, schema):
+        if not is_plain(self.metadata, like or rows.schema):
             return None
-        folder = path_in_store(self.table.location)
+        folder, spark = path_in_store(self.table.location), self.gateway.session.version
+        written = write if like is None else write_change_data
         with translate_os_errors(self.table.location):
-            return write(rows, schema, store, folder, self.gateway.session.version)
+            return written(rows.arrow, rows.schema, store, folder, spark)
 
     def add_files(self, staged: Iterable[StagedFile]) -> None:
         """Add staged files."""
@@ -222,6 +252,16 @@ class Transaction:
         operation = gateway.streaming_update(
             gateway.update_mode, label, epoch, gateway.option(metadata)
         )
+        return self._commit(operation)
+
+    def commit_statement(self, operation: Any, counts: Mapping[str, int]) -> int:
+        """Commit what a statement did, as the operation that Delta calls it; raises Conflict.
+
+        Args:
+            counts: what DESCRIBE HISTORY is to say of it.
+        """
+        session = self.gateway.jsession
+        self.txn.registerSQLMetrics(session, self.gateway.metrics(counts))
         return self._commit(operation)
 
     def _commit(self, operation: Any) -> int:

@@ -218,10 +218,10 @@ def parse_checksum(text: str) -> dict[str, Any]:
     """Read a version checksum file; None for what it lacks.
 
     Returns:
-        transactions, domains, files, table and protocol.
+        transactions, domains, files, files_count, table and protocol.
     """
     parsed = json.loads(text)
-    kinds = ("transactions", "domains", "files", "table", "protocol")
+    kinds = ("transactions", "domains", "files", "files_count", "table", "protocol")
     found: dict[str, Any] = dict.fromkeys(kinds)
     if (transactions := parsed.get("setTransactions")) is not None:
         found["transactions"] = {t["appId"]: int(t["version"]) for t in transactions}
@@ -231,6 +231,7 @@ def parse_checksum(text: str) -> dict[str, Any]:
     if parsed.get("metadata"):
         found["table"] = TableMetadata(parsed["metadata"])
     found["protocol"] = parsed.get("protocol")
+    found["files_count"] = parsed.get("numFiles")
     if (files := parsed.get("allFiles")) is not None:
         found["files"] = {f["path"]: DataFile(json.dumps({"add": f})) for f in files}
     return found

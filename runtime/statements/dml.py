@@ -1,5 +1,8 @@
 """INSERT, UPDATE, DELETE and MERGE on tables, and CREATE TABLE: Spark runs the user's statement.
 
+Of an UPDATE, DELETE or MERGE by key Spark evaluates the expressions only
+(:mod:`ctsql.runtime.statements.keyed_writes`).
+
 In the statement's text only the target is replaced, by the table's folder, and every relation it
 reads, by a view as of the newest T. On a local disk the statement holds the table's commit lock,
 since Delta alone does not exclude a second process there.
@@ -21,8 +24,11 @@ from ctsql.planner.rules import resolve_roles
 from ctsql.planner.syntax.ast import Dml, Edit, RelationRef, SqlText
 from ctsql.runtime.engine import Engine, read_objects
 from ctsql.runtime.log import fault_points as faults
+from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.inserts import NotAnAppend, appended_rows
+from ctsql.runtime.spark.table_writes import TableWrite
+from ctsql.runtime.statements.keyed_writes import write_by_key
 from ctsql.runtime.statements.transaction import OpenTransaction
 from ctsql.runtime.warehouse.loaded_files import insert_rows
 from ctsql.runtime.warehouse.multi_table_commit import alone
@@ -134,7 +140,10 @@ def write_table(
     def run(location: str) -> int:
         table = engine.gateway.table(location)
         before = table.version()
-        rows = write(location, lambda text: _count_affected(engine.session.sql(text)))
+        if inserts or within is not None:
+            rows = write(location, lambda text: _count_affected(engine.session.sql(text)))
+        else:
+            rows = write(location, lambda text: _run_on_rows(engine, item, text))
         if rows < 0:
             counts = [table.commit_at(v) for v in range(before + 1, table.version() + 1)]
             rows = sum(a.rows_count or 0 for c in counts for a in c.adds if a.data_change)
@@ -155,6 +164,13 @@ def write_table(
         done = run(location)
     faults.point("source_committed")
     return done
+
+
+def _run_on_rows(engine: Engine, item: Item, text: str) -> int:
+    """Run an UPDATE, DELETE or MERGE; by key where that is certain to be the same."""
+    statement = TableWrite(engine.session, text)
+    done = write_by_key(engine.relations.table(item), statement)
+    return _count_affected(statement.run()) if isinstance(done, Declined) else done
 
 
 def append_rows(

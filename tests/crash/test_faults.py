@@ -48,6 +48,7 @@ SCRIPT = [
     "INSERT INTO beside VALUES (4)",
     "DELETE FROM feed WHERE v = 1",
     "COMMIT",
+    "UPDATE beside SET k = 5 WHERE k = 4",
 ]
 AGAIN = [
     SCRIPT[2].replace("TASK copy", "TASK IF NOT EXISTS copy"),

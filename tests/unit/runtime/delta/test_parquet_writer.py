@@ -12,7 +12,13 @@ import pytest
 from pyspark.sql import types as T
 
 from ctsql.runtime.delta.file_stores import LOCAL
-from ctsql.runtime.delta.parquet_writer import TEXT_MAX, is_plain, statistics, write
+from ctsql.runtime.delta.parquet_writer import (
+    TEXT_MAX,
+    is_plain,
+    statistics,
+    why_not_by_rows,
+    write,
+)
 
 SCHEMA = (
     T.StructType()
@@ -60,6 +66,38 @@ def test_tables_that_delta_writes(other: dict[str, Any]) -> None:
     schema = T.StructType.fromJson(json.loads(metadata["schemaString"]))
     is_other = len(schema) == len(SCHEMA) - 1  # its columns are others than those of the rows
     assert not is_plain(metadata, SCHEMA if is_other else schema)
+
+
+VECTORS = {"delta.enableDeletionVectors": "true"}
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        ({}, ""),
+        ({"configuration": VECTORS | {"delta.constraints.positive": "k > 0"}}, ""),
+        ({"configuration": VECTORS | {"delta.appendOnly": "false"}}, ""),
+        ({"configuration": {}}, "deletion vectors"),
+        ({"configuration": {"delta.enableDeletionVectors": "false"}}, "deletion vectors"),
+        ({"configuration": VECTORS | {"delta.appendOnly": "true"}}, "only takes rows"),
+        ({"configuration": VECTORS | {"delta.enableRowTracking": "true"}}, "property"),
+        ({"configuration": VECTORS | {"delta.columnMapping.mode": "name"}}, "property"),
+        ({"partitionColumns": ["k"]}, "partitions"),
+        ({"schemaString": {"nullable": False, "metadata": {"comment": "c"}}}, ""),
+        ({"schemaString": {"metadata": {"CURRENT_DEFAULT": "1"}}}, ""),
+        ({"schemaString": {"metadata": {"delta.generationExpression": "1"}}}, "computed"),
+        ({"schemaString": {"metadata": {"delta.identity.start": 1}}}, "counted"),
+        ({"schemaString": {"metadata": {"__CHAR_VARCHAR_TYPE_STRING": "char(3)"}}}, "padded"),
+    ],
+)
+def test_tables_that_statements_change_by_rows(other: dict[str, Any], why: str) -> None:
+    """Constraints and defaults may be there: Delta checks the rows. More is Delta's own matter."""
+    metadata = PLAIN | other
+    if isinstance(metadata["schemaString"], dict):
+        field = {"name": "k", "type": "integer", "nullable": True, **metadata["schemaString"]}
+        metadata["schemaString"] = json.dumps({"type": "struct", "fields": [field]})
+    found = why_not_by_rows(metadata)
+    assert found == "" if not why else why in found
 
 
 def rows(texts: list[str | None]) -> pa.Table:

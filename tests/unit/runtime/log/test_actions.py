@@ -196,13 +196,15 @@ def test_checksum() -> None:
                     {"domain": "e", "configuration": "", "removed": True},
                 ],
                 "allFiles": [{"path": "f", "size": 1}],
+                "numFiles": 1,
             }
         )
     )
     assert parsed["transactions"] == {"x": 7}
     assert parsed["domains"] == {"d": "c"}
     assert list(parsed["files"]) == ["f"]
-    kinds = ("transactions", "domains", "files", "table", "protocol")
+    assert parsed["files_count"] == 1
+    kinds = ("transactions", "domains", "files", "files_count", "table", "protocol")
     assert parse_checksum("{}") == dict.fromkeys(kinds)
 
 
