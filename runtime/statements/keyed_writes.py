@@ -167,16 +167,16 @@ class _Changes:
 
     @staticmethod
     def of(rows: LocalRows, names: list[str]) -> "_Changes | Declined":
-        """Declined if a stored row is changed more than once."""
+        """Declined if a stored row is matched more than once, whatever is done with it."""
         numbers: dict[int, list[int]] = {DELETED: [], UPDATED: [], INSERTED: []}
         for i, action in enumerate(rows.arrow.column(ACTION).to_pylist()):
             if action:
                 numbers[action].append(i)
-        made = _Changes(rows, names, numbers)
-        places = made.places
-        if len(set(places)) < len(places):
+        files, places = (rows.arrow.column(c).to_pylist() for c in (FILE_COLUMN, ROW_COLUMN))
+        stored = [one for one in zip(files, places, strict=True) if one[0] is not None]
+        if len(set(stored)) < len(stored):
             return Declined("a row is matched more than once")
-        return made
+        return _Changes(rows, names, numbers)
 
     @property
     def count(self) -> int:
