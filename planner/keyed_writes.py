@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-KEYS_MAX = 1_000
+KEYS_MAX = 100
 """The most combinations of values that one condition may allow."""
 
 

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession, types as T
 
 from ctsql.catalog.reserved_columns import ACTION, FILE_COLUMN, KEY_, VALUE_
 from ctsql.planner.keyed_writes import (
+    KEYS_MAX,
     Comparison,
     Given,
     KeyColumn,
@@ -180,8 +181,8 @@ class TableWrite:
             if _class(folded) != "Filter":
                 return (), []
             condition = folded.condition()
-        conjuncts = list(reader.read(condition))
-        return key_columns(conjuncts, is_whole=self.verb == "MERGE"), reader.values
+        found = key_columns(reader.read(condition), is_whole=self.verb == "MERGE")
+        return found, reader.values
 
     @property
     def keys(self) -> tuple[KeyColumn, ...]:
@@ -331,17 +332,21 @@ class _Conjuncts:
         self.values: list[Any] = []
 
     def read(self, condition: Any) -> Iterator[Comparison | None]:
-        kind = _class(condition)
-        if kind == "And":
-            yield from self.read(condition.left())
-            yield from self.read(condition.right())
-        elif kind == "EqualTo":
-            yield Comparison(self._term(condition.left()), (self._term(condition.right()),))
-        elif kind == "In":
-            among = tuple(self._term(value) for value in _items(condition.list()))
-            yield Comparison(self._term(condition.value()), among)
-        else:
-            yield None
+        """The conjuncts, in order, as they are asked for."""
+        waiting = [condition]
+        while waiting:
+            conjunct = waiting.pop()
+            kind = _class(conjunct)
+            if kind == "And":
+                waiting += [conjunct.right(), conjunct.left()]
+            elif kind == "EqualTo":
+                left, right = self._term(conjunct.left()), self._term(conjunct.right())
+                yield Comparison(left, (right,))
+            elif kind == "In" and conjunct.list().size() <= KEYS_MAX:
+                among = tuple(self._term(value) for value in _items(conjunct.list()))
+                yield Comparison(self._term(conjunct.value()), among)
+            else:
+                yield None
 
     def _term(self, value: Any) -> Term:
         kind = _class(value)

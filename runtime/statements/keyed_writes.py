@@ -28,6 +28,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from ctsql.catalog.errors import DataError
+from ctsql.catalog.names import fold
 from ctsql.catalog.reserved_columns import ACTION, FILE_COLUMN, KEY_, ROW_COLUMN, VALUE_
 from ctsql.planner.keyed_writes import combinations
 from ctsql.runtime.delta.key_lookup import Keys, find_with_keys, group_by_file
@@ -83,6 +84,9 @@ def _keys_of(statement: TableWrite) -> tuple[Keys, LocalRows | None] | Declined:
     if statement.verb == "MERGE":
         if not statement.source_is_small:
             return Declined("the source is large")
+        names = [fold(name) for name in statement.source.columns]
+        if len(set(names)) < len(names):
+            return Declined("columns of the source have one name")
         held = SparkRows(statement.source).collect()
         if isinstance(held, Declined):
             return held

@@ -105,6 +105,8 @@ class Twins:
 
 MERGE = f"MERGE INTO {{t}} AS t USING {SOURCE} ON "
 BY_KEY = [
+    "MERGE INTO {t} AS t USING (SELECT k, v FROM {t} WHERE k = 5) AS u ON t.k = u.k "
+    "WHEN MATCHED THEN UPDATE SET v = u.v + t.v",
     "UPDATE {t} SET v = v + 1 WHERE k = 1",
     "UPDATE {t} SET v = DEFAULT, s = NULL, k = k + 10 WHERE k IN (1, 2, 77, NULL)",
     "UPDATE {t} AS x SET v = 5L, s = 3, n = 1.239 WHERE x.k = '5' AND f > 1",
@@ -125,6 +127,9 @@ BY_KEY = [
     "WHEN NOT MATCHED THEN INSERT (k, v) VALUES (u.k, u.v)",
 ]
 BY_SPARK = [
+    "MERGE INTO {t} AS t USING (SELECT 4 AS k, 'x' AS s, 'y' AS s) AS u ON t.k = u.k "
+    "WHEN MATCHED THEN UPDATE SET v = 8",
+    f"UPDATE {{t}} SET v = 9 WHERE k IN ({', '.join(map(str, range(200)))}) AND v = 12345",
     "UPDATE {t} SET v = v + 1 WHERE k = 3",
     "UPDATE {t} SET k = 'x' WHERE k = 3",
     "UPDATE {t} SET v = v / 0 WHERE k = 4",
