@@ -132,7 +132,7 @@ BY_SPARK = [
     f"UPDATE {{t}} SET v = 9 WHERE k IN ({', '.join(map(str, range(200)))}) AND v = 12345",
     "UPDATE {t} SET v = v + 1 WHERE k = 3",
     "UPDATE {t} SET k = 'x' WHERE k = 3",
-    "UPDATE {t} SET v = v / 0 WHERE k = 4",
+    "UPDATE {t} SET v = v / 0 WHERE k = 5",
     "UPDATE {t} SET v = 1 WHERE 10 / v > 1 AND k = 1",
     "UPDATE {t} SET v = 2 WHERE k = 4 OR k = 5",
     "UPDATE {t} SET v = 2 WHERE f = 0.0",
@@ -141,7 +141,7 @@ BY_SPARK = [
     "UPDATE {t} SET v = 3 WHERE k = 4 AND rand() < 2",
     "UPDATE {t} SET v = 3",
     "DELETE FROM {t} WHERE k IS NULL",
-    f"{MERGE.format(t='{t}', rows='(4, 5, 1), (4, 6, 2)')} t.k = u.k "
+    f"{MERGE.format(t='{t}', rows='(5, 5, 1), (5, 6, 2)')} t.k = u.k "
     "WHEN MATCHED AND u.v > 100 THEN UPDATE SET v = u.v",
     f"{MERGE.format(t='{t}', rows='(5, 5, 1), (5, 6, 2)')} t.k = u.k "
     "WHEN MATCHED THEN UPDATE SET v = u.v",
