@@ -38,7 +38,7 @@ from ctsql.runtime.statements.first_rows import backfill_of, source_of, with_fir
 from ctsql.runtime.statements.name_resolution import check_free, drop_text, new_quarantine
 from ctsql.runtime.statements.redefinition import definition_statement
 from ctsql.runtime.statements.refresh_view import check_not_finished
-from ctsql.runtime.statements.table_constraints import says_constraints, stored_constraints
+from ctsql.runtime.statements.stored_constraints import says_constraints, stored_constraints
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_clock, check_strict, same_rows
 

@@ -7,12 +7,10 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.planner.binding import qualify
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.delta.local_log import NeedsSpark
-from ctsql.runtime.engine import Engine
-from ctsql.runtime.log_reader import LogReader
+from ctsql.runtime.log_reader import LocalLogReader, LogReader
 from ctsql.runtime.statements.show import Rows
-from ctsql.runtime.statements.table_constraints import stored_constraints
+from ctsql.runtime.statements.stored_constraints import stored_constraints
 from ctsql.runtime.tasks.tallies import tallies_of
-from ctsql.runtime.views.broken_rows import count_broken
 from ctsql.runtime.warehouse.table_checks import missing_table
 
 _COLUMNS = [
@@ -50,8 +48,10 @@ def _of_view(engine: LogReader, view: Item) -> Iterator[tuple[object, ...]]:
     constraints = engine.relations.bound(view).view.constraints
     if not constraints:
         return
-    if not isinstance(engine, Engine):
+    if isinstance(engine, LocalLogReader):
         raise NeedsSpark("the rows of a view that break its constraints")
+    from ctsql.runtime.views.broken_rows import count_broken  # imports Spark
+
     counted = count_broken(engine.warehouse, view)
     for made in constraints:
         named = (view.name.schema, view.name.name, made.name, made.rule, made.action.value.lower())

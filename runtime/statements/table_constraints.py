@@ -3,83 +3,26 @@
 A table is written by ctsql, by Spark and by others, so a rule that holds for its rows must be one
 that all of them keep: it is written into the table as Delta's protocol has it, and a writer that
 does not know it may not write. Such a rule refuses; it neither drops rows nor sets them aside.
-
-A CHECK of Delta is broken by NULL, one of SQL is not: so what is written is
-``(condition) IS NOT FALSE``.
 """
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item, was_dropped
 from ctsql.catalog.names import backtick, did_you_mean, fold, quote
-from ctsql.catalog.spans import Source, Span
-from ctsql.planner.syntax import ast as st, splice
+from ctsql.catalog.spans import Span
+from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.constraints import with_names
-from ctsql.planner.syntax.tokens.tokenizer import tokenise, words_of
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.dml import target_table
 from ctsql.runtime.statements.name_resolution import OnNames
+from ctsql.runtime.statements.stored_constraints import check_text, stored_constraints
 from ctsql.runtime.warehouse.multi_table_commit import alone
 
-_PROPERTY = "delta.constraints."
-_OURS = re.compile(r"\((.*)\) IS NOT FALSE", re.DOTALL)
 _DONE = "ALTER TABLE"
-
-
-def check_text(made: st.ConstraintDef) -> str:
-    """What Delta has to check for each row that is written. Pure."""
-    if made.predicate is None:
-        return " AND ".join(f"{backtick(name)} IS NOT NULL" for name in made.columns)
-    return f"({splice(made.predicate.span, made.predicate.edits).text}) IS NOT FALSE"
-
-
-def stored_constraints(configuration: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The names and rules of a table's CHECKs, whoever made them, by its properties. Pure.
-
-    >>> list(stored_constraints({"delta.constraints.c": "(v > 0) IS NOT FALSE", "other": "1"}))
-    [('c', 'CHECK (v > 0)')]
-    """
-    for key, text in sorted(configuration.items()):
-        if key.startswith(_PROPERTY):
-            ours = _OURS.fullmatch(text)
-            yield (
-                key.removeprefix(_PROPERTY),
-                f"CHECK ({_plain(text if ours is None else ours[1])})",
-            )
-
-
-def _plain(text: str) -> str:
-    """A condition as people write it: Delta keeps its words with a blank between any two.
-
-    >>> _plain("f ( a , 'x ) y' ) > 0")
-    "f(a, 'x ) y') > 0"
-    """
-    words = [token.span.text for token in tokenise(Source(text, "constraint").whole())]
-    made = ""
-    for before, word in zip(["(", *words], words, strict=False):
-        is_call = word == "(" and before.isidentifier() and before.upper() not in _BEFORE
-        apart = before not in ("(", ".") and word not in (")", ",", ".") and not is_call
-        made += f" {word}" if apart else word
-    return made
-
-
-_BEFORE = ("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "WHEN", "THEN", "ELSE", "CASE")
-
-
-def says_constraints(made: Sequence[st.ConstraintDef], configuration: Mapping[str, str]) -> bool:
-    """Whether constraints are all that a table has, or none are said. Pure."""
-    wanted = {f"{_PROPERTY}{fold(c.name)}": _words(check_text(c)) for c in made}
-    there = {fold(k): _words(v) for k, v in configuration.items() if k.startswith(_PROPERTY)}
-    return not wanted or wanted == there
-
-
-def _words(text: str) -> list[str]:
-    return words_of(Source(text, "constraint").whole())
 
 
 def add_constraints(engine: Engine, location: str, made: Iterable[st.ConstraintDef]) -> None:
