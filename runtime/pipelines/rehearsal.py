@@ -169,7 +169,8 @@ class _Rehearsing:
             if item.kind is ObjectKind.TABLE and item.id not in self.stored.items:
                 for reader in catalog.all_readers(item.id):
                     self.left_out[reader.id] = f"it reads {item.name}, which is new: nothing came"
-        ids = {i for c in (*self.changed, *followers) for i in (c, *_reading(catalog, c))}
+        changed = (*self.changed, *followers)
+        ids = dict.fromkeys(i for c in changed for i in (c, *_reading(catalog, c)))
         return [i for i in catalog.closure(ids) if i.id in ids and i.is_run]
 
     @property

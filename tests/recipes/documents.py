@@ -139,7 +139,9 @@ class Document:
             elif {"test", "rehearse"} & {*words} and wanted:
                 done = CliRunner().invoke(main, words[1:])
                 assert done.exit_code in (0, 1, 2), f"{self._place(block)}: {line}\n{done.output}"
-                assert _timeless(done.stdout) == _timeless(wanted), f"{self._place(block)}: {line}"
+                assert _timeless(done.stdout) == _timeless(wanted), (
+                    f"{self._place(block)}: {line}\n{done.stdout}"
+                )
             elif words[0] == "ctsql" and ("-c" in words or "--once" in words or _has_folder(words)):
                 done = CliRunner().invoke(main, words[1:])
                 codes = (0, 2) if "plan" in words else (0,)
