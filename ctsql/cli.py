@@ -568,69 +568,70 @@ def _plan(connect: "Callable[..., Connection]", runner: Runner, given: dict[str,
     """``ctsql plan``: what a folder would change."""
     from ctsql import pipelines
 
-    settings, code = runner.settings, OK
+    settings = runner.settings
 
-    def work() -> None:
-        nonlocal code
-        try:
-            folder = pipelines.read(Path(given["files"][1]), settings.variables)
-            made = pipelines.plan_command(connect, runner.connection, folder, prune=given["prune"])
-        except CtsqlError as problem:
-            code = pipelines.refusal_code(problem) or FAILED
-            raise
+    def work() -> int:
+        folder = pipelines.read(Path(given["files"][1]), settings.variables)
+        made = pipelines.plan_command(connect, runner.connection, folder, prune=given["prune"])
         if given["output"]:
             pipelines.save(made, Path(given["output"]))
         settings.progress.pause()
         pipelines.write_plan(made, settings.out, as_json=given["as_json"])
-        code = pipelines.exit_code(made)
+        return pipelines.exit_code(made)
 
-    found = runner.guard(work)
-    return code or found if found in (OK, FAILED) else found
+    return _with_codes(runner, work)
 
 
 def _rehearse(runner: Runner, given: dict[str, Any]) -> int:
     """``ctsql rehearse``: what a folder would have made of the newest changes."""
     from ctsql import pipelines, rehearsals
 
-    settings, code = runner.settings, OK
+    settings = runner.settings
     count = given["last"] or rehearsals.CHANGES_GONE_THROUGH
 
-    def work() -> None:
-        nonlocal code
-        try:
-            folder = pipelines.read(Path(given["files"][1]), settings.variables)
-            report = rehearsals.rehearse(runner.connection, folder, count=count)
-        except CtsqlError as problem:
-            code = pipelines.refusal_code(problem) or FAILED
-            raise
+    def work() -> int:
+        folder = pipelines.read(Path(given["files"][1]), settings.variables)
+        report = rehearsals.rehearse(runner.connection, folder, count=count)
         settings.progress.pause()
         rehearsals.write_report(report, settings.out, as_json=given["as_json"])
-        code = report.exit_code
+        return report.exit_code
 
-    found = runner.guard(work)
-    return code or found if found in (OK, FAILED) else found
+    return _with_codes(runner, work)
 
 
 def _apply(runner: Runner, given: dict[str, Any]) -> int:
     """``ctsql apply``: a folder's definitions come into force."""
     from ctsql import pipelines
 
-    settings, code = runner.settings, OK
+    settings = runner.settings
 
-    def work() -> None:
-        nonlocal code
-        try:
-            folder = pipelines.read(Path(given["files"][1]), settings.variables)
-            saved = pipelines.load(Path(given["plan_file"])) if given["plan_file"] else None
-            made = pipelines.apply(runner.connection, folder, prune=given["prune"], saved=saved)
-        except CtsqlError as problem:
-            code = pipelines.refusal_code(problem) or FAILED
-            raise
+    def work() -> int:
+        folder = pipelines.read(Path(given["files"][1]), settings.variables)
+        saved = pipelines.load(Path(given["plan_file"])) if given["plan_file"] else None
+        made = pipelines.apply(runner.connection, folder, prune=given["prune"], saved=saved)
         settings.progress.pause()
         if given["as_json"] or not settings.quiet:
             pipelines.write_plan(made, settings.out, as_json=given["as_json"])
+        return OK
 
-    found = runner.guard(work)
+    return _with_codes(runner, work)
+
+
+def _with_codes(runner: Runner, work: Callable[[], int]) -> int:
+    """Run what gives an exit code of its own; an error that refuses a folder has one, too."""
+    from ctsql import pipelines
+
+    code = OK
+
+    def run() -> None:
+        nonlocal code
+        try:
+            code = work()
+        except CtsqlError as problem:
+            code = pipelines.refusal_code(problem) or FAILED
+            raise
+
+    found = runner.guard(run)
     return code or found if found in (OK, FAILED) else found
 
 

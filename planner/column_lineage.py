@@ -48,7 +48,7 @@ def _of_output(plan: TaskWrite, object_id: str) -> Origins:
     joined: dict[str, frozenset[Origin]] = {}
     unknown: set[str] = set()
     for insert in inserts:
-        names = insert.into or [c.name for c in insert.query.columns or ()]
+        names = insert.filled
         if not names:
             return {}  # BY NAME, and only Spark knows the query's columns
         found = _of_query(insert.query, names)

@@ -143,6 +143,11 @@ class Insert:
         if not set(self.into) <= known or len(set(self.into)) != len(self.into):
             raise ValueError(f"insert into {self.into}, but the output has {sorted(known)}")
 
+    @property
+    def filled(self) -> tuple[str, ...]:
+        """The output columns that the query's columns fill, in order; empty if Spark has to say."""
+        return self.into or tuple(c.name for c in self.query.columns or ())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:

@@ -99,9 +99,8 @@ class LostRows:
                 if read_id(statement.of) == item.id:
                     self._line(name, verdict=None, note="may take rows away; it is not searched")
             elif statement.object_id == item.id:
-                given = statement.query.columns or ()
-                into = statement.into or tuple(c.name for c in given)
-                self._search(_Asked(name, statement.query, into, _WHOLE), seen)
+                asked = _Asked(name, statement.query, statement.filled, _WHOLE)
+                self._search(asked, seen)
 
     def _search(self, asked: _Asked, seen: Mapping[str, lp.ViewReference]) -> None:
         reader = Reader(self.engine, self.at, seen)

@@ -219,8 +219,7 @@ class RowLineage:
                 continue
             if statement.object_id != output.id:
                 continue
-            given = statement.query.columns or ()
-            into = statement.into or tuple(c.name for c in given)
+            into = statement.filled
             target = {fold(c.name): c for c in statement.target}
             step = _Step(
                 statement.query,

@@ -138,10 +138,7 @@ def _without(located: Located, other: Located | None) -> Located:
     columns = [c for c in located.rows.columns if c not in (FILE_COLUMN, ROW_COLUMN)]
     left = _numbered(located.rows, columns)
     right = _numbered(other.rows, [c for c in columns if c in other.rows.columns])
-    on = [c for c in left.columns if c.startswith((GROUP_, TEXT_, NUMBER))]
-    a, b = left.alias("a"), right.select(*on).alias("b")
-    same = reduce(and_, [F.col(f"a.{c}").eqNullSafe(F.col(f"b.{c}")) for c in on])
-    rows = a.join(b, same, "left_anti").select(*backtick_all(located.rows.columns))
+    rows = _paired(left, right, "left_anti").select(*backtick_all(located.rows.columns))
     return replace(located, rows=rows)
 
 
@@ -299,11 +296,9 @@ class _Search:
         keys = [c for c in names if c in old.columns]
         numbered = _numbered(mine, keys)
         earlier = _numbered(old.withColumn(ORIGIN, F.col(FILE_COLUMN)), keys)
-        on = [c for c in earlier.columns if c.startswith((GROUP_, TEXT_, NUMBER))]
-        left, right = numbered.drop(ORIGIN).alias("a"), earlier.select(*on, ORIGIN).alias("b")
-        same = reduce(and_, [F.col(f"a.{c}").eqNullSafe(F.col(f"b.{c}")) for c in on])
         listed = [F.col(f"a.{backtick(c)}") for c in [*names, FILE_COLUMN, ROW_COLUMN]]
-        both = left.join(right, same, "left").select(*listed, F.col(f"b.{ORIGIN}"))
+        pairs = _paired(numbered.drop(ORIGIN), earlier, "left", ORIGIN)
+        both = pairs.select(*listed, F.col(f"b.{ORIGIN}"))
         fresh = both.where(F.col(ORIGIN).isNull())
         at, commit, note = self._told(FileOrigin(version, origin.time))
         new = _with(fresh, at, commit, note)
@@ -329,3 +324,10 @@ def _numbered(rows: DataFrame, columns: list[str]) -> DataFrame:
     made = [backtick(c) for c in keyed.columns if c.startswith((GROUP_, TEXT_))]
     order = Window.partitionBy(*made).orderBy(FILE_COLUMN, ROW_COLUMN)
     return keyed.withColumn(NUMBER, F.row_number().over(order))
+
+
+def _paired(left: DataFrame, right: DataFrame, how: str, *kept: str) -> DataFrame:
+    """Numbered rows ``a``, joined with equal ones ``b``, of which some columns are kept besides."""
+    on = [c for c in right.columns if c.startswith((GROUP_, TEXT_, NUMBER))]
+    same = reduce(and_, [F.col(f"a.{c}").eqNullSafe(F.col(f"b.{c}")) for c in on])
+    return left.alias("a").join(right.select(*on, *kept).alias("b"), same, how)
