@@ -299,7 +299,14 @@ def _help_of(context: click.Context, command: str) -> str:
 
 
 def _check(given: dict[str, Any], command: str | None) -> None:
-    """Refuse meaningless combinations of arguments."""
+    """Refuse meaningless combinations of arguments, and a current folder that is gone."""
+    try:
+        os.getcwd()
+    except FileNotFoundError as problem:
+        raise click.UsageError(
+            "The current folder was deleted, and no Java starts there. Type: cd, and a folder "
+            "that is there."
+        ) from problem
     files: Sequence[str] = given["files"]
     if files and given["commands"]:
         raise click.UsageError("Give files or -c, not both.")

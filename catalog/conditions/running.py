@@ -300,7 +300,7 @@ RUNNING: tuple[Condition, ...] = (
         DataError,
         message='materialized view "{name}" cannot be computed at T = {time}: {reason}',
         detail="{detail}",
-        hint="Mend the rows it reads; the view then heals by itself.",
+        hint="{hint}",
     ),
     Condition(
         "WRITER_ID_INVALID",

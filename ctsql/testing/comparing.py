@@ -30,6 +30,17 @@ from ctsql.runtime.rows.types import fits_arrow
 from ctsql.runtime.spark.errors import translate_spark_errors
 
 _CHAR = re.compile(r"char\((\d+)\)", re.IGNORECASE)
+_PLAIN = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)$"
+_SPELLINGS = (
+    (r"^\+", ""),
+    (r"(\.[0-9]*?)0+$", "$1"),
+    (r"\.$", ""),
+    (r"^(-?)0+(?=[0-9])", "$1"),
+    (r"^(?=\.)", "0"),
+    (r"^-(?=\.)", "-0"),
+    (r"^(-?)$|^-0$", "0"),
+)
+"""What makes two spellings of one number equal, in order."""
 ROWS_SHOWN = 20
 """Of the rows that are missing, and of those that are not expected."""
 
@@ -62,7 +73,7 @@ class Typed:
     """How expected values become those of columns.
 
     Attributes:
-        types: of the columns, as SQL has them. copied: those of numbers that may lose something.
+        types: of the columns, as SQL has them. copied: those whose values may lose something.
     """
 
     schema: T.StructType
@@ -72,7 +83,7 @@ class Typed:
     @staticmethod
     def of(schema: T.StructType) -> "Typed":
         """Of the columns that are compared."""
-        exact = (T.IntegralType, T.DecimalType)
+        exact = (T.IntegralType, T.DecimalType, T.DateType)
         return Typed(
             schema=schema,
             types=tuple(type_name(f.dataType) for f in schema.fields),
@@ -121,16 +132,38 @@ class Typed:
 
 
 def _exact(value: SparkColumn, told: SparkColumn | None, field: T.StructField) -> SparkColumn:
-    """A value; an error if the text of what was typed is another number."""
+    """A value; an error if the text of what was typed is another number, or has a time of day."""
     if told is not None:
         message = F.concat(told, F.lit(f" is no {field.dataType.simpleString()}"))
-        same = told.try_cast("double").eqNullSafe(value.cast("double"))
+        is_date = isinstance(field.dataType, T.DateType)
+        same = _is_midnight(told) if is_date else _is_same_number(told, value)
         value = F.when(same, value).otherwise(F.raise_error(message).cast(field.dataType))
     length = _CHAR.fullmatch(declared_type(field))
     if length is not None:  # it is read as it is stored, with blanks behind it
         width = int(length[1])
         value = F.when(F.length(value) < width, F.rpad(value, width, " ")).otherwise(value)
     return value.alias(field.name)
+
+
+def _is_midnight(told: SparkColumn) -> SparkColumn:
+    """Whether a text says no time of day, or 00:00."""
+    time = told.try_cast("timestamp_ntz")
+    return time.isNull() | (time == time.cast("date").cast("timestamp_ntz"))
+
+
+def _is_same_number(told: SparkColumn, value: SparkColumn) -> SparkColumn:
+    """Whether a text is a number, digit by digit; with an exponent, as near as DOUBLE has it."""
+    texts = F.trim(told), value.cast("string")
+    is_plain = texts[0].rlike(_PLAIN) & texts[1].rlike(_PLAIN)
+    near = told.try_cast("double").eqNullSafe(value.cast("double"))
+    return F.when(is_plain, _digits(texts[0]) == _digits(texts[1])).otherwise(near)
+
+
+def _digits(text: SparkColumn) -> SparkColumn:
+    """One text for one number: 1, 01, +1.0 and 1. are 1."""
+    for pattern, instead in _SPELLINGS:
+        text = F.regexp_replace(text, pattern, instead)
+    return text
 
 
 def compare(

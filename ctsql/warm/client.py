@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 KEEPER = "ctsql.warm.keeper"
 RUN, STOP, JOIN = b"R", b"S", b"J"
 ACCEPTED = b"A"
-INTERRUPTED, TERMINATED = 130, 143  # exit statuses
+_SIGNALLED = 128  # an exit status, plus the number of the signal
 KEEP, NO_MORE = "--keep-warm", "cool"
 LISTENING_SECONDS_MAX = 10.0
 """How long a keeper that was just started may take until it listens, before it starts Spark."""
@@ -218,8 +218,18 @@ def _run(connection: socket.socket, arguments: Sequence[str]) -> int | None:
             "error: the process that ran this has ended; what it was doing may be done or not\n"
         )
         return 1
-    was_terminated = int(answer) == INTERRUPTED and signal.SIGTERM in received
-    return TERMINATED if was_terminated else int(answer)
+    return _status(int(answer), received)
+
+
+def _status(answered: int, received: Sequence[int]) -> int:
+    """The exit status: a worker takes every signal as SIGINT, so which one it was is known here.
+
+    >>> _status(130, [signal.SIGHUP]), _status(130, [signal.SIGINT]), _status(0, [signal.SIGTERM])
+    (129, 130, 0)
+    """
+    was_ended = answered == _SIGNALLED + signal.SIGINT
+    others = [number for number in received if number != signal.SIGINT]
+    return _SIGNALLED + others[0] if was_ended and others else answered
 
 
 def _umask() -> int:

@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame
 
 from ctsql.catalog.names import backtick_all
 from ctsql.planner.lowering.context import EMPTY, Context
-from ctsql.planner.lowering.queries import relation_frames, run_pieces, temporary_view
+from ctsql.planner.lowering.lost_columns import RelationRows, run_on
+from ctsql.planner.lowering.queries import relation_rows, run_pieces, temporary_view
 from ctsql.planner.nodes import Node, Query, SelfReference
 from ctsql.planner.syntax.ast import RelationRef, SqlText
 
@@ -84,15 +85,29 @@ class View:
         """A statement of texts of ours and of the user's; ``{name}`` in ours is one of ``rows``."""
         if self.ctes is not None:
             pieces = [self.ctes, " ", *pieces]
+        read: dict[RelationRef, RelationRows] = {}
+        for query in (p for p in pieces if isinstance(p, Query)):
+            given = self.output_frames(query.relations)
+            found = relation_rows(query.relations, self.context, given)
+            for ref, relation in zip(query.sql.relations, found, strict=True):
+                read.setdefault(ref, relation)
+        texts = tuple(p.sql if isinstance(p, Query) else p for p in pieces)
+        users = [t for t in texts if isinstance(t, SqlText)]
+
+        def run(frames: Sequence[DataFrame]) -> DataFrame:
+            return self._run(pieces, dict(zip(read, frames, strict=True)), rows or {})
+
+        return run_on([*read.values()], run, users[0].span, texts) if users else run([])
+
+    def _run(
+        self,
+        pieces: Sequence[str | Query],
+        frames: Mapping[RelationRef, DataFrame],
+        rows: Mapping[str, DataFrame],
+    ) -> DataFrame:
         with ExitStack() as stack:
-            names: dict[RelationRef, str] = {}
-            for query in (p for p in pieces if isinstance(p, Query)):
-                given = self.output_frames(query.relations)
-                frames = relation_frames(query.relations, self.context, given)
-                for ref, frame in zip(query.sql.relations, frames, strict=True):
-                    if ref not in names:
-                        names[ref] = stack.enter_context(temporary_view(frame))
-            views = {k: stack.enter_context(temporary_view(f)) for k, f in (rows or {}).items()}
+            names = {ref: stack.enter_context(temporary_view(f)) for ref, f in frames.items()}
+            views = {k: stack.enter_context(temporary_view(f)) for k, f in rows.items()}
             texts: list[str | SqlText] = []
             for piece in pieces:
                 texts.append(piece.sql if isinstance(piece, Query) else _fill(piece, views))

@@ -16,6 +16,7 @@ from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.spans import Span
 from ctsql.planner import nodes as lp
 from ctsql.planner.lowering.context import Context
+from ctsql.planner.lowering.lost_columns import RelationRows, run_on
 from ctsql.planner.syntax import Rewritten, rewrite
 from ctsql.planner.syntax.ast import RelationRef, SqlText
 
@@ -48,29 +49,37 @@ class Composed:
 
 def lower_relation(node: lp.Node, context: Context) -> DataFrame:
     """The rows of a relation a query reads."""
+    return _lower_relation(node, context).frame
+
+
+def _lower_relation(node: lp.Node, context: Context) -> RelationRows:
     sources, at = context.sources, context.at
     match node:
         case lp.InsertsInput():
-            return _present(sources.inserts(node.object_id, at), node.columns)
+            return _present(sources.inserts(node.object_id, at), node)
         case lp.DeletesInput():
-            return _present(sources.deletes(node.object_id, at), node.columns)
+            return _present(sources.deletes(node.object_id, at), node)
         case lp.ChangesInput():
-            rows = sources.changes(node.object_id, at)
-            diff = rows[DIFF].alias(node.columns[-1])
-            present = _present(rows.drop(DIFF), node.columns[:-1])
-            return rows.select(*backtick_all(present.columns), diff)
+            return _present(sources.changes(node.object_id, at), node)
         case lp.NormalReference():
-            return _present(sources.contents(node.object_id, at), node.columns)
+            return _present(sources.contents(node.object_id, at), node)
         case lp.ViewReference():
-            return lower_query(node.query, context).toDF(*node.columns)
+            return RelationRows(lower_query(node.query, context).toDF(*node.columns))
         case _:
             raise TypeError(f"{type(node).__name__} is no relation of a query")
 
 
-def _present(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """The columns that are there; Spark refuses a text that names another, at its place."""
+def _present(rows: DataFrame, node: lp.Relation) -> RelationRows:
+    """The columns that are there; Spark refuses a text that names another, at its place.
+
+    Where it finds something else by that name, :func:`run_on` refuses the text.
+    """
+    columns = list(node.columns)
+    diff = [rows[DIFF].alias(columns.pop())] if isinstance(node, lp.ChangesInput) else []
     there = {fold(c) for c in rows.columns}
-    return rows.select(*backtick_all([c for c in columns if fold(c) in there]))
+    found = backtick_all([c for c in columns if fold(c) in there])
+    lost = tuple(c for c in columns if fold(c) not in there)
+    return RelationRows(rows.select(*found, *diff), str(node.name), lost)
 
 
 def lower_query(
@@ -86,18 +95,23 @@ def lower_query(
             output itself in a task's body, files).
         parameters: SQL literals for the parameters of the text.
     """
-    frames = relation_frames(query.relations, context, given)
-    with register_views(query.sql, frames) as names:
-        return run_text(query.sql, names, context, parameters=parameters)
+    sql = query.sql
+
+    def run(frames: Sequence[DataFrame]) -> DataFrame:
+        with register_views(sql, frames) as names:
+            return run_text(sql, names, context, parameters=parameters)
+
+    read = relation_rows(query.relations, context, given)
+    return run_on(read, run, sql.span, (sql, parameters))
 
 
-def relation_frames(
+def relation_rows(
     relations: Sequence[lp.Node], context: Context, given: Mapping[int, DataFrame] | None = None
-) -> list[DataFrame]:
-    """A DataFrame for each relation of a text."""
+) -> list[RelationRows]:
+    """The rows of each relation of a text."""
     given = given or {}
     return [
-        given[i] if i in given else lower_relation(node, context)
+        RelationRows(given[i]) if i in given else _lower_relation(node, context)
         for i, node in enumerate(relations)
     ]
 

@@ -76,8 +76,8 @@ def find_with_keys(
     Args:
         bytes_max: of the files that may hold a key; None for any number.
     """
-    if not table.is_stored(version) or not _are_exact(table, columns, keys):
-        return Declined("Spark compares keys of these types")
+    if not table.is_stored(version) or not _are_exact(table.schema_at(version), columns, keys):
+        return Declined("Spark compares keys of these types, or says that there is no such column")
     # Types whose values can be compared as files store them.
     plain = [i for i, key in enumerate(keys.fields) if has_equality_in_files(key.dataType)]
     values = {columns[i]: keys.rows.arrow.column(keys.columns[i]) for i in plain}
@@ -119,13 +119,17 @@ def _name(place: int) -> str:
     return f"{KEY_}{place}"
 
 
-def _are_exact(table: DeltaTable, columns: Sequence[str], keys: Keys) -> bool:
-    """Whether each key has the type of its column, one with bitwise equality."""
-    fields = {f.name: f for f in table.schema}
+def _are_exact(schema: T.StructType, columns: Sequence[str], keys: Keys) -> bool:
+    """Whether each key has the type of its column, one with bitwise equality, and both are there.
+
+    Another writer may have dropped or renamed a column.
+    """
+    if not {*columns} <= {*schema.names} or not {*keys.columns} <= {*keys.rows.schema.names}:
+        return False
     return all(
-        fields[column].dataType == key.dataType
+        schema[column].dataType == key.dataType
         and has_bitwise_equality(key.dataType)
-        and not (is_padded(fields[column]) or is_padded(key))
+        and not (is_padded(schema[column]) or is_padded(key))
         for column, key in zip(columns, keys.fields, strict=True)
     )
 

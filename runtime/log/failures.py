@@ -30,8 +30,34 @@ from ctsql.runtime.log.write_handle import FAILURE, Batch, Committed, Output
 
 FEATURE = "domainMetadata"
 _PASSING = ("HISTORY_LOST",)
+_OF_COLUMNS = ("UNKNOWN_COLUMN", "COLUMN_COUNT_MISMATCH", "TYPE_MISMATCH", "AMBIGUOUS_COLUMN")
+"""Conditions of a query that reads columns which a table has no longer, or of another type."""
 _TIMES = re.compile(r" at T = -?\d+(?=:)")
 """The time of the error of a view that is read, in the message of VIEW_FAILED."""
+
+
+def view_failed(item: Item, time: int, problem: CtsqlError) -> CtsqlError:
+    """VIEW_FAILED at T, for an error of the view's query; the caller raises it."""
+    return error(
+        "VIEW_FAILED",
+        span=problem.span,
+        cause=problem,
+        name=str(item.name),
+        time=time,
+        reason=problem.message,
+        detail=problem.detail or "",
+        hint=_mend(problem.condition, item),
+    )
+
+
+def _mend(condition: str, item: Item) -> str:
+    """What heals a view whose query has an error."""
+    if condition in _OF_COLUMNS:
+        return (
+            "Give the table the column again as it was, and the view heals by itself; or give the "
+            f"view another query: CREATE OR REPLACE MATERIALIZED VIEW {item.name} AS ..."
+        )
+    return "Mend the rows it reads; the view then heals by itself."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +124,7 @@ class Failure:
             time=self.time,
             reason=self.reason,
             detail=self.detail,
+            hint=_mend(self.condition, item),
         )
 
     def _way_out(self, item: Item) -> str:
@@ -108,12 +135,12 @@ class Failure:
                 f"Drop the constraint: {alter} DROP CONSTRAINT <name>, and if wanted add it again "
                 "ON VIOLATION DROP, WARN or QUARANTINE;"
             )
+        example = "" if self.condition in _OF_COLUMNS else ", for instance with try_cast"
         if item.flow or item.flows:
             names = [f.name for f in item.flows] or [str(item.name)]
             alter = " or ".join(f"CREATE OR REPLACE FLOW {name} AS ..." for name in names)
-            return f"Give it a flow that can compute that T: {alter}, for instance with try_cast;"
-        body = f"Give it a body that can compute that T: {alter} AS (...),"
-        return f"{body} for instance with try_cast;"
+            return f"Give it a flow that can compute that T: {alter}{example};"
+        return f"Give it a body that can compute that T: {alter} AS (...){example};"
 
     def task_error(self, item: Item) -> CtsqlError:
         """What a read of the task's output raises."""

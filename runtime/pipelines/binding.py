@@ -465,7 +465,10 @@ class FolderBinder:
         return any(r.object_id in self.touched for r in bound.reads)
 
     def _same(self, old: Item, query: Query) -> bool:
-        """Whether the query that is there gives the same rows, as Spark reads both."""
+        """Whether the query that is there gives the same rows, as Spark reads both.
+
+        It does not where it reads a column that its table has lost.
+        """
         plan = self.engine.relations.bound(old).plan
         before = plan if isinstance(plan, Query) else self.engine.relations.bound(old).view.desired
         overlay = self.overlay
@@ -473,7 +476,10 @@ class FolderBinder:
         def columns_of(object_id: str) -> Sequence[Column]:
             return overlay.columns_now(overlay.catalog.items[object_id])
 
-        return same_rows(self.engine.session, before, query, columns_of)
+        try:
+            return same_rows(self.engine.session, before, query, columns_of)
+        except StatementError:  # the new query has been analysed, so it is the old one's
+            return False
 
     def _check_cycle(self, old: Item, new: Item, made: Definition) -> None:
         below = self.overlay.catalog.closure([r.object_id for r in new.reads])

@@ -45,15 +45,16 @@ class Alteration(OnNames):
         if statement.if_exists and catalog.find(name) is None:
             return f"DROP {keyword} (did not exist)"
         item = catalog.find(name)
+        if item is not None:
+            check_no_quarantine(catalog, item, statement.target.span)
+            if item.kind is ObjectKind.TASK_OUTPUT:
+                raise self._output_alone(item, statement.target.span)
         if item is None or not item.problem:
             item = self.names.of_kind(statement.target, statement.kind)
         if statement.kind is ObjectKind.STREAMING_TABLE and item.flow:
             writers = [i for i in catalog if i.id in {r.object_id for r in item.reads}]
             hint = "It drops both: " + "; ".join(f"DROP FLOW {i.name}" for i in writers)
             raise item.wrong_kind("streaming table of its own", hint, statement.target.span)
-        if item.kind is ObjectKind.TASK_OUTPUT:
-            raise self._output_alone(item, statement.target.span)
-        check_no_quarantine(self.engine.catalog, item, statement.target.span)
         if statement.flow and not item.flow:
             hint = f"Type: DROP CONTINUAL TASK {item.name}"
             raise item.wrong_kind("flow", hint, statement.target.span)

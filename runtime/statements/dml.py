@@ -19,7 +19,7 @@ from ctsql.catalog.names import quote
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import Binder, qualify
 from ctsql.planner.lowering import Context
-from ctsql.planner.lowering.queries import register_views, relation_frames, spark_text
+from ctsql.planner.lowering.queries import register_views, relation_rows, spark_text
 from ctsql.planner.rules import resolve_roles
 from ctsql.planner.syntax.ast import Dml, Edit, RelationRef, SqlText
 from ctsql.runtime.engine import Engine, read_objects
@@ -77,7 +77,8 @@ def run_on_table(
     edited = replace(text, edits=(*text.edits, edit, *prefixes))
     with translate_spark_errors():
         context = Context(engine.session, StoredSources(engine.warehouse, written=written), at)
-        frames = relation_frames(nodes, context, engine.external_rows(nodes))
+        read = relation_rows(nodes, context, engine.external_rows(nodes))
+        frames = [relation.frame for relation in read]
         with (
             register_views(edited, frames) as names,
             spark_text(edited, names, context, parameters) as sent,

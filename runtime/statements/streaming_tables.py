@@ -346,7 +346,11 @@ class StreamingTables(Redefinition):
 
     def _without(self, task: st.CreateContinualTask, place: int) -> Iterator[st.Edit]:
         """The edits that take a statement out of a body, and the inputs that only it reads."""
-        yield st.Edit(span=_whole(task, place), text="")
+        gone = _whole(task, place)
+        if not place:  # the next one is the first: what parts the two goes as well
+            text = task.span.source.text
+            gone = Span(gone.source, gone.start, text.index(";", gone.stop) + 1)
+        yield st.Edit(span=gone, text="")
         others = [p for i, p in enumerate(task.body) if i != place]
         needed = set(self._ids(r for p in others for r in _streams_of(p)))
         kept = [i.span.text for i in task.inputs if self._ids([i.ref])[0] in needed]

@@ -2,12 +2,13 @@
 
 from pyspark.sql import DataFrame, functions as F
 
-from ctsql.catalog.errors import DataError, StatementError, error
+from ctsql.catalog.errors import DataError, StatementError
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick_all, fold
 from ctsql.catalog.reserved_columns import COPY, DIFF
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.syntax.ast import VerifyView
+from ctsql.runtime.log.failures import view_failed
 from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import net
@@ -72,14 +73,7 @@ class Verification(OnNames):
                     both = both.unionAll(desired.select(*names, F.lit(1).alias(DIFF)))
                 return self._compute(net(both, columns), columns)
         except (DataError, StatementError) as problem:
-            raise error(
-                "VIEW_FAILED",
-                span=problem.span,
-                name=str(item.name),
-                time=time,
-                reason=problem.message,
-                detail=problem.detail or "",
-            ) from problem
+            raise view_failed(item, time, problem) from problem
 
     def _compute(self, change: DataFrame, columns: list[str]) -> DataFrame:
         """Compute the rows with their sign, repeated by multiplicity."""

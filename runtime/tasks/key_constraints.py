@@ -27,8 +27,9 @@ from operator import and_
 import pyarrow as pa
 from pyspark.sql import Column as SparkColumn, DataFrame, Window, functions as F
 
+from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.catalog.names import backtick, backtick_all
+from ctsql.catalog.names import backtick, backtick_all, fold
 from ctsql.catalog.reserved_columns import BROKEN, FILE_COLUMN, KEY_, ROW_COLUMN
 from ctsql.planner.lowering import AS_JSON
 from ctsql.planner.nodes import Constraint, Relation
@@ -60,9 +61,7 @@ class Surroundings:
     def stored_keys(self, made: Constraint) -> DataFrame | None:
         """The keys of the output's rows that stay, or those that rows may refer to."""
         if made.references is not None:
-            rows: DataFrame | None = StoredSources(self.warehouse).contents(
-                _referred(made).object_id, self.at
-            )
+            rows: DataFrame | None = self._referred_rows(made)
         else:
             item, _ = self.output
             rows = StoredSources(self.warehouse, outputs={item.id: self.output}).stored(item.id)
@@ -71,6 +70,20 @@ class Surroundings:
                 gone = row_set(self.victims).frame.select(_file_name(), ROW_COLUMN)
                 rows = rows.join(gone, [FILE_COLUMN, ROW_COLUMN], "left_anti")
         return None if rows is None else place_columns(rows, _looked_in(made)).distinct()
+
+    def _referred_rows(self, made: Constraint) -> DataFrame:
+        """All that rows may refer to; raises UNKNOWN_COLUMN if another writer took a key away."""
+        node = _referred(made)
+        rows = StoredSources(self.warehouse).contents(node.object_id, self.at)
+        lost = {fold(c) for c in made.keys} - {fold(c) for c in rows.columns}
+        for column in (c for c in made.keys if fold(c) in lost):
+            raise error(
+                "UNKNOWN_COLUMN",
+                column=column,
+                detail=f'"{node.name}" has lost it, and constraint "{made.name}" refers to it.',
+                hint=f'Give "{node.name}" the column again, or drop the constraint.',
+            )
+        return rows
 
     def find_few(self, made: Constraint, few: LocalRows) -> LocalRows | Declined | None:
         """The rows that have one of the keys, of those that stay or may be referred to."""

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ctsql.catalog.errors import DataError, StatementError, error
+from ctsql.catalog.errors import DataError, StatementError
 from ctsql.catalog.items import Item
+from ctsql.runtime.log.failures import view_failed
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.views.refresh_policy import Strategy
 
@@ -44,11 +45,4 @@ def translated_failure(item: Item, time: int) -> Iterator[None]:
         with translate_spark_errors():
             yield
     except (DataError, StatementError) as problem:
-        raise error(
-            "VIEW_FAILED",
-            span=problem.span,
-            name=str(item.name),
-            time=time,
-            reason=problem.message,
-            detail=problem.detail or "",
-        ) from problem
+        raise view_failed(item, time, problem) from problem

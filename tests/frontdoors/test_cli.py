@@ -162,6 +162,19 @@ def test_variables_and_commands_of_the_prompt() -> None:
         assert (ran.exit_code, word in ran.stderr) == (2, True), ran.stderr
 
 
+def test_a_current_folder_that_was_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No command that needs a warehouse gets as far as Java, which does not start there."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    for arguments in (["status"], ["-w", str(tmp_path), "-c", "SELECT 1"]):
+        ran = invoke(*arguments)
+        assert (ran.exit_code, "The current folder was deleted" in ran.stderr) == (2, True)
+    assert invoke("--version").exit_code == 0
+    monkeypatch.chdir(tmp_path)
+
+
 def test_run_once_and_status() -> None:
     """``run`` tells what it does on stderr, or as JSON on stdout; ``status`` prints rows."""
     ran = invoke("run", "--once")

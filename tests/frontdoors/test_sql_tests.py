@@ -45,6 +45,24 @@ FOLDER = {
             i INT NOT NULL, s STRING, d DOUBLE, n DECIMAL(10, 2), m MAP<STRING, INT>,
             r STRUCT<x: INT, y: STRING>, v VARIANT, c CHAR(4)
         );
+        CREATE TABLE wide (b BIGINT, d DATE, n DECIMAL(38, 10));
+        TEST 'ok: spellings of one number, and of one day'
+            GIVEN wide VALUES (9007199254740993, DATE '2024-03-31', 0.5), (-1000, NULL, -0.0)
+            EXPECT wide VALUES (9007199254740993.0, '2024-03-31', '.50'),
+                ('-1e3', NULL, '000.000')
+            EXPECT wide (b, d) AS (SELECT 9007199254740993BD, TIMESTAMP '2024-03-31 00:00:00'
+                UNION ALL SELECT -1000, NULL);
+        TEST 'fails: 9007199254740993.4 is no bigint'
+            GIVEN wide (b) VALUES (9007199254740993) EXPECT wide (b) VALUES (9007199254740993.4);
+        TEST 'fails: is no decimal(38,10)' GIVEN wide (n) VALUES (1234567890123456789.5)
+            EXPECT wide (n) VALUES ('1234567890123456789.50000000001');
+        TEST 'fails: 2024-03-31 10:00:00 is no date' GIVEN wide (d) VALUES (DATE '2024-03-31')
+            EXPECT wide (d) VALUES (TIMESTAMP '2024-03-31 10:00:00');
+        TEST 'fails: 2024-03-31 10:00 is no date' GIVEN wide (d) VALUES (DATE '2024-03-31')
+            EXPECT wide (d) VALUES ('2024-03-31 10:00');
+        TEST 'fails: 2024-03-31 00:00:01 is no date'
+            GIVEN wide (d) VALUES (DATE '2024-03-31')
+            EXPECT wide (d) AS (SELECT TIMESTAMP '2024-03-31 00:00:01');
         TEST 'ok: values become those of the columns'
             GIVEN types VALUES
                 (1, 'a', 0.1, 1.5, map('k', 1, 'l', NULL), named_struct('x', 1, 'y', 'z'),

@@ -184,7 +184,7 @@ def test_commands_share_a_spark_that_stays(shell: Shell) -> None:
     assert messages.startswith('<command>:1:23: error: column "bad" does not exist')
     assert shell.run("nothing.sql")[0] == 2
 
-    for number, expected in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+    for number, expected in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
         long = shell.start("-c", "SELECT count(*) FROM range(1000000000000)")
         time.sleep(1)
         long.send_signal(number)

@@ -1,0 +1,129 @@
+"""Names of a text that meant a column which its relation has lost, and now mean something else.
+
+A foreign writer may drop or rename a column of a table. A text that names it is refused by Spark,
+unless something else has that name there: a column of another relation or of the query around it,
+another item of the SELECT. Its rows would be wrong, and nobody would be told.
+
+So a text over a relation that has lost a column is analysed a second time, over relations that
+have all columns to which it was bound. If a lost one is then left in Spark's optimized plan, or
+Spark finds no plan, the text reads it. What ``*`` stands for counts where it is used.
+"""
+
+import re
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, functions as F, types as T
+
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.names import fold, quote
+from ctsql.catalog.spans import Span
+
+_MARK = "__ct_lost_"
+_FIELDS_MAX = 10_000_000
+_KNOWN_MAX = 1000
+_known: dict[Hashable, None] = {}
+"""Texts over columns, of which it has been seen that they read no lost one."""
+
+
+@dataclass(frozen=True, slots=True)
+class RelationRows:
+    """The rows of a relation that a text reads.
+
+    Attributes:
+        name: what the object is called. lost: the columns that it had when the text was bound.
+    """
+
+    frame: DataFrame
+    name: str = ""
+    lost: tuple[str, ...] = ()
+
+
+def run_on(
+    read: Sequence[RelationRows],
+    run: Callable[[Sequence[DataFrame]], DataFrame],
+    span: Span,
+    text: Hashable,
+) -> DataFrame:
+    """Give Spark a text, and refuse one that reads a column which a relation has lost.
+
+    Args:
+        run: gives Spark the text over frames for the relations. text: tells one text from others.
+
+    Raises UNKNOWN_COLUMN, and what Spark says of the text.
+    """
+    frames = [relation.frame for relation in read]
+    if not any(relation.lost for relation in read):
+        return run(frames)
+    try:
+        rows = run(frames)
+    except CtsqlError as problem:
+        if problem.condition != "UNKNOWN_COLUMN":  # which says it, at its place
+            _check_names(read, run, span, text)
+        raise
+    _check_names(read, run, span, text)
+    return rows
+
+
+def _check_names(
+    read: Sequence[RelationRows],
+    run: Callable[[Sequence[DataFrame]], DataFrame],
+    span: Span,
+    text: Hashable,
+) -> None:
+    key = text, tuple((r.frame.schema.json(), r.name, r.lost) for r in read)
+    if key in _known:
+        return
+    lost = _lost_and_read(read, run)
+    if lost:
+        raise _lost_column(span, *lost)
+    if len(_known) >= _KNOWN_MAX:
+        _known.clear()
+    _known[key] = None
+
+
+def _lost_and_read(
+    read: Sequence[RelationRows], run: Callable[[Sequence[DataFrame]], DataFrame]
+) -> tuple[str, str] | None:
+    """The name of a relation and of a lost column that the text reads; None for none."""
+    columns = [(r.name, column) for r in read for column in r.lost]
+    try:
+        plan = run([_as_bound(r, columns) for r in read])._jdf.queryExecution().optimizedPlan()
+    except CtsqlError as problem:
+        named = [one for one in columns if fold(one[1]) in fold(problem.message)]
+        return (named or columns)[0]
+    found = re.search(_MARK + r"(\d+)", _whole_text(plan))
+    return None if found is None else columns[int(found.group(1))]
+
+
+def _as_bound(relation: RelationRows, columns: Sequence[tuple[str, str]]) -> DataFrame:
+    """A relation of which Spark does not know the rows, with the lost columns.
+
+    These are of no type, and Spark cannot compute them beforehand.
+    """
+    frame = relation.frame
+    nothing = frame.sparkSession.sparkContext.emptyRDD()
+    rows = frame.sparkSession.createDataFrame(nothing, T.StructType(frame.schema.fields))
+    marks = [
+        F.raise_error(F.lit(f"{_MARK}{columns.index((relation.name, c))}")).alias(c)
+        for c in relation.lost
+    ]
+    return rows.select("*", *marks)
+
+
+def _whole_text(plan: Any) -> str:
+    """A plan as text, with all columns of wide operators."""
+    return str(plan.treeString(True, False, _FIELDS_MAX, False, False))
+
+
+def _lost_column(span: Span, relation: str, column: str) -> CtsqlError:
+    return error(
+        "UNKNOWN_COLUMN",
+        span=span,
+        column=column,
+        detail=f'"{relation}" had it when this was defined, and has lost it. What is called '
+        f"{quote(column)} here now, or all that * stands for, is something else, so nothing is "
+        "computed.",
+        hint=f"Give {quote(relation)} the column again, or define this anew without it.",
+    )

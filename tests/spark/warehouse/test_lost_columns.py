@@ -1,0 +1,173 @@
+"""A foreign writer takes a column away, and its name then means something else in a definition."""
+
+from collections.abc import Callable
+
+import pytest
+
+from ctsql.api import Connection
+from ctsql.catalog.errors import CtsqlError
+from tests.helpers.foreign_writers import bag, by_ctsql
+from tests.helpers.sql_folder import applied
+from tests.helpers.table_folder import folder
+
+pytestmark = pytest.mark.spark
+
+VIEWS = {
+    "a column of the query around": "SELECT k FROM u WHERE EXISTS "
+    "(SELECT 1 FROM t WHERE t.k = u.k AND v > 5)",
+    "a column of the query around, negated": "SELECT k FROM u WHERE v NOT IN (SELECT v FROM t)",
+    "a value of the query around": "SELECT k, (SELECT max(v) FROM t) AS m FROM u",
+    "an item before": "SELECT k AS v, v + 1 AS w FROM t",
+    "an item by which is grouped": "SELECT k AS v, count(*) AS n FROM t GROUP BY v, k",
+    "a natural join": "SELECT k FROM t NATURAL JOIN u",
+    "all columns, distinct": "SELECT count(*) AS n FROM (SELECT DISTINCT * FROM t)",
+    "within a CTE": "WITH c AS (SELECT k FROM u WHERE EXISTS (SELECT 1 FROM t WHERE v = u.k)) "
+    "SELECT c.k FROM c JOIN u ON c.k = u.k",
+    "a lateral join": "SELECT u.k, x.n FROM u, LATERAL (SELECT count(v) AS n FROM t) AS x",
+}
+OTHERS = {
+    "names it not": "SELECT k FROM t",
+    "all columns, of which one is read": "SELECT k FROM (SELECT * FROM t) WHERE k > 1",
+    "counts": "SELECT count(*) AS n FROM t WHERE EXISTS (SELECT * FROM t AS b WHERE b.k = t.k)",
+    "the other's": "SELECT u.v FROM u WHERE EXISTS (SELECT 1 FROM t WHERE t.k = u.k AND u.v > 5)",
+}
+FILLS = "INSERT INTO o SELECT k, k + 0 FROM t"
+TASKS = {
+    "deletes by a key": "DELETE FROM o WHERE v IN (SELECT v FROM t)",
+    "deletes by what is around": f"{FILLS}; DELETE FROM o WHERE v IN (SELECT v FROM t)",
+    "deletes by a condition": f"{FILLS}; DELETE FROM o WHERE EXISTS "
+    "(SELECT 1 FROM t WHERE t.k = o.k AND v > 0)",
+    "an item before": "INSERT INTO o SELECT k AS v, v + 1 AS w FROM t",
+    "updates": f"{FILLS}; UPDATE o SET v = v + (SELECT count(*) FROM t WHERE v > 0)",
+    "merges": f"{FILLS}; MERGE INTO o USING (SELECT k FROM u) AS s ON o.k = s.k AND "
+    "EXISTS (SELECT 1 FROM t AS b WHERE v = 1) WHEN MATCHED THEN DELETE",
+    "changes": "INSERT INTO o SELECT k, diff AS v FROM changes(t) WHERE k IN "
+    "(SELECT k FROM u WHERE EXISTS (SELECT 1 FROM changes(t) AS c WHERE c.k = u.k AND v > 5))",
+}
+
+
+class Foreign:
+    """The table ``t`` in the hands of Spark alone."""
+
+    def __init__(self, con: Connection) -> None:
+        con.execute(
+            "CREATE TABLE t (k INT, v INT); CREATE TABLE u (k INT, v INT); "
+            "INSERT INTO t VALUES (1, 10), (2, 1), (3, 30); "
+            "INSERT INTO u VALUES (1, 1), (2, 20), (7, 10), (1, 10)"
+        )
+        self.con = con
+        self.place = f"delta.`{folder(con, 't')}`"
+        self.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+
+    def sql(self, text: str) -> None:
+        """Run a statement."""
+        self.con.spark.sql(text.replace("{t}", self.place)).collect()
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename a column."""
+        self.sql(f"ALTER TABLE {{t}} RENAME COLUMN {old} TO {new}")
+
+
+def _failure(con: Connection, name: str, condition: str) -> str:
+    problem = by_ctsql(con, f"SELECT * FROM {name}")
+    assert isinstance(problem, CtsqlError), (name, problem)
+    assert problem.condition == condition, (name, problem)
+    return str(problem)
+
+
+@pytest.mark.parametrize("policy", ["incremental", "full"])
+def test_views_fail_while_a_name_means_something_else(con: Connection, policy: str) -> None:
+    """They name the column, and heal when it comes back; views that do not read it go on."""
+    foreign = Foreign(con)
+    queries = {**VIEWS, **OTHERS}
+    names = {what: f"m{i}" for i, what in enumerate(queries)}
+    refresh = f"WITH (REFRESH POLICY = {policy}) "
+    for what, query in queries.items():
+        con.execute(f"CREATE MATERIALIZED VIEW {names[what]} {refresh}AS {query}")
+    foreign.rename("v", "x")
+    for _ in range(2):
+        for what in VIEWS:
+            said = _failure(con, names[what], "VIEW_FAILED")
+            assert '"v"' in said, (what, said)
+        for what, query in OTHERS.items():
+            assert by_ctsql(con, f"SELECT * FROM {names[what]}") == by_ctsql(con, query), what
+        foreign.sql("INSERT INTO {t} VALUES (7, 11), (2, 20)")
+    foreign.rename("x", "v")
+    for what, query in queries.items():
+        assert by_ctsql(con, f"SELECT * FROM {names[what]}") == by_ctsql(con, query), what
+
+
+@pytest.mark.parametrize("what", TASKS)
+def test_tasks_fail_where_a_name_means_something_else(con: Connection, what: str) -> None:
+    """They stop at that T, and go on from there once the column is there again."""
+    foreign = Foreign(con)
+    con.execute(f"CREATE CONTINUAL TASK o (k INT, v INT) ON INPUT t AS ({TASKS[what]})")
+    before = by_ctsql(con, "SELECT * FROM o")
+    foreign.rename("v", "x")
+    foreign.sql("INSERT INTO {t} VALUES (7, 11), (1, 20)")
+    said = _failure(con, "o", "TASK_FAILED")
+    assert '"v"' in said, said
+    foreign.rename("x", "v")
+    for _ in range(2):  # at the T of the first change, and at that of the rows
+        con.execute("ALTER CONTINUAL TASK o SKIP")
+        found = by_ctsql(con, "SELECT * FROM o")
+    assert found == before
+
+
+def test_plain_views_lose_a_name_too(connect: Callable[[], Connection]) -> None:
+    con = connect()
+    foreign = Foreign(con)
+    con.execute("CREATE VIEW p AS SELECT k AS v, v + 1 AS w FROM t")
+    con.execute("CREATE MATERIALIZED VIEW m AS SELECT w FROM p")
+    con.execute(
+        "CREATE CONTINUAL TASK o (v INT, w INT) ON INPUT p AS (INSERT INTO o SELECT v, w FROM p)"
+    )
+    wanted = bag([(1, 11), (2, 2), (3, 31)])
+    assert by_ctsql(con, "SELECT * FROM o") == wanted
+    foreign.rename("v", "x")
+    foreign.sql("INSERT INTO {t} VALUES (7, 11)")
+    assert '"v"' in _failure(con, "m", "VIEW_FAILED")
+    assert '"v"' in _failure(con, "o", "TASK_FAILED")
+    assert isinstance(by_ctsql(con, "SELECT * FROM p"), CtsqlError)
+    foreign.rename("x", "v")
+    assert by_ctsql(con, "SELECT * FROM m") == bag([(11,), (2,), (31,), (12,)])
+
+
+def test_a_key_that_is_referred_to_is_lost(con: Connection) -> None:
+    """The task stops at that T, and RETRY goes on once the column is there again."""
+    foreign = Foreign(con)
+    con.execute(
+        "CREATE CONTINUAL TASK o (v INT, CONSTRAINT r FOREIGN KEY (v) REFERENCES t (v) "
+        "ON VIOLATION DROP) ON INPUT u WITH (SNAPSHOT = FALSE) AS (INSERT INTO o SELECT v FROM u)"
+    )
+    foreign.rename("v", "x")
+    con.execute("INSERT INTO u VALUES (5, 10), (6, 11)")
+    assert '"v"' in _failure(con, "o", "TASK_FAILED")
+    foreign.rename("x", "v")
+    con.execute("INSERT INTO u VALUES (7, 30)")
+    con.execute("ALTER CONTINUAL TASK o SKIP")
+    assert by_ctsql(con, "SELECT * FROM o") == bag([(30,)])
+
+
+def test_another_definition_heals(con: Connection) -> None:
+    """By CREATE OR REPLACE and by a folder, whatever the old one reads now."""
+    foreign = Foreign(con)
+    con.execute(f"CREATE MATERIALIZED VIEW m AS {VIEWS['a value of the query around']}")
+    con.execute("CREATE MATERIALIZED VIEW n AS SELECT k, v FROM t")
+    foreign.rename("v", "x")
+    for name in "mn":
+        _failure(con, name, "VIEW_FAILED")
+    other = "CREATE MATERIALIZED VIEW m AS SELECT k, (SELECT max(x) FROM t) AS m FROM u;"
+    applied(con, other, "CREATE MATERIALIZED VIEW n AS SELECT k, x AS v FROM t;")
+    assert by_ctsql(con, "SELECT DISTINCT m FROM m") == bag([(30,)])
+    assert by_ctsql(con, "SELECT * FROM n") == bag([(1, 10), (2, 1), (3, 30)])
+
+
+def test_a_hint_says_what_heals_a_view(con: Connection) -> None:
+    foreign = Foreign(con)
+    con.execute("CREATE MATERIALIZED VIEW m AS SELECT k, v FROM t")
+    foreign.rename("v", "x")
+    for text in ("SELECT * FROM m", "REFRESH MATERIALIZED VIEW m FULL"):
+        problem = by_ctsql(con, text)
+        assert isinstance(problem, CtsqlError), text
+        assert "the column again" in (problem.hint or ""), (text, problem.hint)
