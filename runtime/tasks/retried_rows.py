@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import Column as SparkColumn, DataFrame, functions as F
 
 from ctsql.catalog import schemas
 from ctsql.catalog.errors import StatementError
@@ -29,6 +29,7 @@ from ctsql.catalog.schemas import Column, quote_text
 from ctsql.catalog.spans import Source
 from ctsql.planner import nodes as lp
 from ctsql.planner.lowering import AS_JSON, Context, OutputState, View, mark_broken, union_all
+from ctsql.planner.lowering.store_assignment import as_stored
 from ctsql.planner.syntax import ast as st, parse
 from ctsql.runtime.delta.change_feed import InputChange
 from ctsql.runtime.rows.row_set import persisted, row_set
@@ -168,8 +169,13 @@ def retried(
     if not found:
         return None
     victims = reduce(DataFrame.unionAll, (rows.drop(RETRIED) for _, rows in found))
-    mended = [(group, rows.select(f"{RETRIED}.*")) for group, rows in found]
+    mended = [(group, rows.select(*_as_stored(group))) for group, rows in found]
     return Retried(victims, mended)
+
+
+def _as_stored(group: Group) -> list[SparkColumn]:
+    """The columns of mended rows as their table stores them: CHAR padded, VARCHAR not too long."""
+    return [as_stored(F.col(f"{RETRIED}.{backtick(c.name)}"), c) for c in group.columns]
 
 
 def _mended(
@@ -186,7 +192,7 @@ def _mended(
     values = {
         schemas.get(group.columns, a.column, span=a.span).name: a for a in statement.assignments
     }
-    shape = ", ".join(f"{backtick(c.name)} {c.type}" for c in group.columns)
+    shape = ", ".join(f"{backtick(c.name)} {schemas.plain_type(c.type)}" for c in group.columns)
     options = ", ".join(
         quote_text(part) for pair in {**AS_JSON, "mode": "FAILFAST"}.items() for part in pair
     )
