@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Catalog, Item, ObjectKind, items_as_of
+from ctsql.catalog.items import Catalog, Item, ObjectKind, item_there, items_as_of
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.times import TIME_MAX
 from ctsql.planner.binding import Bound, bind_stored
@@ -75,8 +75,12 @@ class Relations:
         return catalog
 
     def item(self, object_id: str) -> Item:
-        """The object of an id; raises STORED_DATA_INVALID where the catalog cannot be read."""
-        return self.catalog.items[object_id].check()
+        """The object of an id.
+
+        Raises:
+            STORED_DATA_INVALID: the catalog cannot be read. UNKNOWN_RELATION: it was dropped.
+        """
+        return item_there(self.catalog, object_id).check()
 
     def table(self, item: Item) -> "DeltaTable":
         """The Delta table of an object that has one; of a task with outputs the first one's."""
