@@ -206,6 +206,10 @@ class RowLineage:
     def _through_run(
         self, task: Item, output: Item, rows: DataFrame, time: int, level: int
     ) -> None:
+        why = self._why_untold(task, time)
+        if why is not None:
+            self._tell(level, output, time, "", None, f"cannot be told: {why}")
+            return
         _, plan = self.engine.relations.in_force(task, time)
         seen = {view.object_id: view for view in plan.seen}
         statements = plan.transaction.statements
@@ -232,6 +236,15 @@ class RowLineage:
                 is_snapshot=plan.snapshot and time == task.created,
             )
             self._trace(step, rows, level, seen)
+
+    def _why_untold(self, task: Item, time: int) -> str | None:
+        """Why the definition does not say what wrote rows at a T; None if it does."""
+        if time == task.created and task.backfill is not None:
+            return "the task began with rows that were copied"
+        number = self.engine.timeline.task(task.id).revision_at(time)
+        if task.flows or number in {r.number for r in task.revisions}:
+            return None
+        return "the definition that was in force then is no longer kept"
 
     # ---- one query
 

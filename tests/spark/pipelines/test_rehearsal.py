@@ -162,3 +162,26 @@ def test_as_a_statement(con: Connection, tmp_path: Path) -> None:
     assert con.execute(f"REHEARSE '{tmp_path}'").fetchall() == []
     with pytest.raises(CtsqlError, match="NOT_SUPPORTED_YET"):
         con.execute("REHEARSE CREATE STREAMING TABLE s")
+
+
+def test_over_what_stays_as_it_is(con: Connection) -> None:
+    """A changed view over a task, and a new task on a view of which not every T is stored."""
+    stays = (
+        "CREATE TABLE t (k INT); CREATE CONTINUAL TASK x (k INT) ON INPUT t AS ("
+        "INSERT INTO x SELECT k FROM t);"
+    )
+    counted = "CREATE MATERIALIZED VIEW counted AS SELECT count(*) AS n FROM x;"
+    applied(con, stays, counted)
+    for k in range(4):
+        con.execute(f"INSERT INTO t VALUES ({k})")
+    con.execute("SELECT * FROM counted")
+    report = rehearse(con, folder_of(stays, counted.replace("count(*)", "count(*) + 100")), count=3)
+    assert (len(report.rehearsal.times), report.rehearsal.inputs) == (3, ("x",))
+    assert _differences(report) == {"counted": ([(4,)], [(104,)])}
+    seen = (
+        "CREATE CONTINUAL TASK seen (n BIGINT) ON INPUT counted WITH (SNAPSHOT = false) AS ("
+        "INSERT INTO seen SELECT n FROM counted);"
+    )
+    report = rehearse(con, folder_of(stays, counted, seen), count=3)
+    (outcome,) = report.outcomes
+    assert (outcome.output.name, outcome.count) == ("seen", 3)
