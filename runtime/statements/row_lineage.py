@@ -21,6 +21,7 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick, backtick_all, fold
 from ctsql.catalog.reserved_columns import FILE_COLUMN, NOTE, ROW_COLUMN, TIME, VERSION
 from ctsql.catalog.schemas import Column, plain_type
+from ctsql.catalog.spans import Source
 from ctsql.planner import nodes as lp
 from ctsql.planner.ivm import Input, PlainView, Relation, TableUse
 from ctsql.planner.ivm.algebra.reasons import Reason
@@ -28,7 +29,8 @@ from ctsql.planner.ivm.lineage import Contribution, trace, wanted_columns, whole
 from ctsql.planner.lowering import Context
 from ctsql.planner.lowering.queries import rewrite_text
 from ctsql.planner.rules import transform
-from ctsql.planner.syntax import Rewritten
+from ctsql.planner.syntax import Rewritten, parse
+from ctsql.planner.syntax.ast import CreateContinualTask
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.declined import Declined
@@ -239,7 +241,7 @@ class RowLineage:
 
     def _why_untold(self, task: Item, time: int) -> str | None:
         """Why the definition does not say what wrote rows at a T; None if it does."""
-        if time == task.created and task.backfill is not None:
+        if time == task.created and _begins_with_copies(task):
             return "the task began with rows that were copied"
         number = self.engine.timeline.task(task.id).revision_at(time)
         if task.flows or number in {r.number for r in task.revisions}:
@@ -415,6 +417,16 @@ class _Step:
         given = self.query.columns or ()
         pairs = enumerate(zip(given, self.stored, strict=False))
         return {i: plain_type(b.type) for i, (a, b) in pairs if a.type != plain_type(b.type)}
+
+
+def _begins_with_copies(task: Item) -> bool:
+    """Whether a task began with the rows of a table, or may have with those of another task."""
+    if task.backfill is not None:
+        return True
+    if task.replaces is None:
+        return False
+    made = parse(Source(task.definition, f"definition of {task.name}").whole())
+    return isinstance(made, CreateContinualTask) and made.begin is not None
 
 
 def _as_reference(node: lp.Node) -> lp.Node:

@@ -126,6 +126,8 @@ def test_rows_of_definitions_that_are_gone(con: Connection) -> None:
     )
     copied = "cannot be told: the task began with rows that were copied"
     assert _why(con, "WHY y WHERE k = -1")[1:] == [(1, "y", None, copied)]
+    con.execute("CREATE REPLACEMENT CONTINUAL TASK r FOR y FROM '2026-01-01' AS (DELETE FROM r)")
+    assert _why(con, "WHY r WHERE k = -1")[1:] == [(1, "r", None, copied)]
 
 
 def test_many_rows(con: Connection) -> None:
