@@ -227,8 +227,7 @@ class _Rehearsing:
 
     def _times(self, bases: Sequence[Item], count: int) -> tuple[int, list[int]]:
         """The T to begin behind, and those to go through."""
-        present, now = self.present, self.present.timeline.now
-        present.advance(bases, now)
+        present, now = self.present, self._reached(bases)
         there = [self.stored.items[i.id] for i in self.running if i.id in self.stored.items]
         tasks = [i for i in there if i.is_task]
         known = [i.created for i in tasks] + [self._known_from(i) for i in bases]
@@ -246,6 +245,21 @@ class _Rehearsing:
             sorted(times), count=count, first=first, complete=min(now, complete)
         )
         return self._apart(tasks, after), chosen
+
+    def _reached(self, bases: Sequence[Item]) -> int:
+        """The newest T as of which all that stays as it is can be read."""
+        present, now = self.present, self.present.timeline.now
+        for item in bases:
+            try:
+                present.advance([item], now)
+            except DataError:
+                tasks = (i for i in self.stored.closure([item.id]) if i.is_task)
+                found = [failure_of(present.warehouse, task) for task in tasks]
+                failed = [failure.time for failure in found if failure is not None]
+                if not failed:
+                    raise
+                now = min(now, *(time - 1 for time in failed))
+        return now
 
     def _known_from(self, item: Item) -> int:
         """The first T as of which an object can be read."""
