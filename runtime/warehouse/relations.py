@@ -1,7 +1,7 @@
 """The registry of a warehouse: of each object its table, its write handle and its definition."""
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -31,7 +31,7 @@ class Relations:
             which may be an older one than the newest.
 
     Also views' change plans, by object id, with what they were made for, and the write handles
-    of their state tables, by location.
+    of their state tables, by location. ``reload`` goes on with the newest catalog that is stored.
     """
 
     def __init__(self, gateway: "Gateway", timeline: Timeline) -> None:
@@ -44,6 +44,7 @@ class Relations:
         self._columns: dict[str, tuple[str, tuple[Column, ...]]] = {}
         self.change_plans: dict[str, tuple[object, object]] = {}
         self.states: dict[str, Output] = {}
+        self.reload: Callable[[], object] = lambda: None
 
     def use(self, catalog: Catalog) -> None:
         """Go on with another catalog."""
@@ -164,6 +165,9 @@ class Relations:
     def _at_revision(self, item: Item, number: int) -> Item:
         """A task with one of its definitions, by the newest catalog that was looked at."""
         newest = self._newest.items.get(item.id, item)
+        if number > newest.revision:
+            self.reload()  # the timeline was looked at later than the catalog
+            newest = self._newest.items.get(item.id, item)
         if number > newest.revision:
             raise error(
                 "INTERNAL_ERROR",
