@@ -161,6 +161,7 @@ class _Rehearsing:
         self.redefined = {i.id for o in objects for i in o.redefined if i.is_task}
         self.left_out: dict[str, str] = {}
         self.affected = self._affected()
+        self.running = self._running()
 
     def _affected(self) -> list[Item]:
         """The tasks and views that may have other rows, each after what it reads."""
@@ -173,8 +174,7 @@ class _Rehearsing:
         ids = dict.fromkeys(i for c in changed for i in (c, *_reading(catalog, c)))
         return [i for i in catalog.closure(ids) if i.id in ids and i.is_run]
 
-    @property
-    def running(self) -> list[Item]:
+    def _running(self) -> list[Item]:
         """Those of the affected that are rehearsed, and views that have to be gone through, too.
 
         Of a view that no task has followed not every T is stored.
