@@ -136,7 +136,7 @@ class _Application:
         return failed
 
     def _still_there(self, item: Item) -> Item:
-        """A changed object as it is; raises DEFINITIONS_CHANGED where another process dropped it."""
+        """A changed object as it is now; raises DEFINITIONS_CHANGED if it was dropped."""
         there = self.engine.catalog.items.get(item.id)
         if there is None:
             raise error("DEFINITIONS_CHANGED")
