@@ -66,7 +66,7 @@ RUNS_MAX = 10
 """Of so many runs of a task at most, the newest ones, it is told where their rows come from."""
 ROW_CHARACTERS_MAX = 8192
 _WIDE = f"the row has more than {ROW_CHARACTERS_MAX} letters"
-_LOST = ("HISTORY_LOST", "AS_OF_OUT_OF_RANGE")
+_LOST = ("HISTORY_LOST", "AS_OF_OUT_OF_RANGE", "NOT_SUPPORTED")
 
 Line = tuple[object, ...]
 
