@@ -415,6 +415,15 @@ def was_dropped(name: object, when: str, kind: str = "relation") -> CtsqlError:
     return error("UNKNOWN_RELATION", kind=kind, name=str(name), hint=f"It was dropped {when}.")
 
 
+def item_there(catalog: "Catalog", object_id: str) -> Item:
+    """The object of an id; raises UNKNOWN_RELATION where somebody has dropped it meanwhile."""
+    found = catalog.items.get(object_id)
+    if found is None:
+        dropped = (i.name for _, i in catalog.all_dropped() if i.id == object_id)
+        raise was_dropped(next(dropped, object_id), "meanwhile")
+    return found
+
+
 def _unreadable(object_id: str, text: str, problem: str) -> Item:
     unknown = Item(
         id=object_id,
@@ -692,13 +701,16 @@ class Catalog:
         return list(found.values())
 
     def closure(self, object_ids: Iterable[str]) -> list[Item]:
-        """The objects and all they read, each after what it reads (a topological order)."""
+        """The objects and all they read, each after what it reads (a topological order).
+
+        Raises UNKNOWN_RELATION where somebody has dropped one of them.
+        """
         done: dict[str, Item] = {}
 
         def visit(object_id: str) -> None:
             if object_id in done:
                 return
-            item = self.items[object_id]
+            item = item_there(self, object_id)
             for reading in item.reads:
                 if reading.object_id != object_id:
                     visit(reading.object_id)

@@ -9,6 +9,7 @@ Source: the OpenLineage specification, "Run Event", "Naming", "Column Level Line
 
 import logging
 import queue
+import re
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -16,7 +17,6 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.runtime.monitoring.lineage import Dataset, Field, Lineage, lineage
@@ -68,6 +68,8 @@ QUEUE_MAX = 10_000
 END_SECONDS = 5.0
 """How long the end of a service waits for the last events to be taken."""
 PRODUCER = "https://pypi.org/project/ctsql"
+_LOCATION = re.compile(r"(?:([A-Za-z][\w+.-]*):)?(?://([^/]*))?(.*)", re.DOTALL)
+"""Scheme, host and path, whatever letters are in the path."""
 _BUCKETS = {"s3a": "s3", "s3n": "s3", "s3": "s3", "gs": "gs"}
 _RUNS = uuid.UUID("5d1a9bd6-6c55-4d0c-9e0c-6f6b1c6c7a11")
 """Names the runs: processes that share the work give the same id to the same run."""
@@ -80,14 +82,20 @@ def place(location: str) -> tuple[str, str]:
     (('file', '/data/w/t'), ('s3://bucket', 'w/t'))
     >>> place("hdfs://host:9000/w/t"), place("abfss://box@acct.net/w/t")
     (('hdfs://host:9000', '/w/t'), ('abfss://box@acct.net', '/w/t'))
+
+    A folder's name may have what ends a path in an address of the web:
+
+    >>> place("file:/data/w#1/t"), place("s3a://bucket/w?/t")
+    (('file', '/data/w#1/t'), ('s3://bucket', 'w?/t'))
     """
-    parts = urlsplit(location)
-    if not parts.netloc:
-        return "file", parts.path
-    scheme = _BUCKETS.get(parts.scheme)
-    if scheme is not None:
-        return f"{scheme}://{parts.netloc}", parts.path.lstrip("/")
-    return f"{parts.scheme}://{parts.netloc}", parts.path
+    found = _LOCATION.fullmatch(location)
+    assert found is not None  # every text fits
+    scheme, host, path = found.groups()
+    if not host:
+        return "file", path
+    if scheme in _BUCKETS:
+        return f"{_BUCKETS[scheme]}://{host}", path.lstrip("/")
+    return f"{scheme}://{host}", path
 
 
 def run_id(object_id: str, t: int) -> str:

@@ -152,6 +152,8 @@ class Settings:
             self.values = dict(self.defaults)
             return
         name = fold(statement.name)
+        if name in FIXED:
+            return  # without a value it would be the machine's
         if name.startswith("spark."):
             session.conf.unset(statement.name)
         elif name in DEFAULTS:

@@ -13,6 +13,7 @@ from sqlglot.lineage import lineage
 
 from ctsql.catalog.names import fold
 from ctsql.planner.nodes import (
+    ChangesInput,
     Insert,
     Merge,
     Node,
@@ -95,6 +96,8 @@ def _of_leaf(node: Node | None, column: str) -> frozenset[Origin] | None:
         return None
     if isinstance(node, ViewReference):
         return _of_query(node.query, node.columns).get(name)
+    if isinstance(node, ChangesInput) and name == node.columns[-1]:
+        return frozenset()  # the number of copies, which no object has as a column
     return frozenset({(node.object_id, name)})
 
 

@@ -57,6 +57,7 @@ class LogReader:
         self.relations, self.versions = warehouse.relations, warehouse.versions
         self.schedules = warehouse.schedules
         self.catalog_store.decisions = warehouse.timeline
+        self.relations.reload = self.refresh_catalog
 
     @contextmanager
     def as_stored(self) -> Iterator[None]:

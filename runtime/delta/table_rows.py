@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import StructType
 
+from ctsql.catalog.errors import error
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.deletion_vectors import Vectors
 from ctsql.runtime.delta.file_stores import FileStore, path_in_store, pattern_of
@@ -206,11 +207,33 @@ def locate_in(table: DeltaRows, files: Iterable[DataFile], version: int) -> Data
     """The rows of some files at a version with their locations.
 
     Delta numbers rows only where vectors may delete them; other files are read as plain ones.
+
+    Raises:
+        NOT_SUPPORTED: Delta does not number them, and only Delta knows where their columns are.
     """
     listed = list(files)
     paths = [file.path for file in listed]
-    has_vectors = not has_no_vectors(table) or any(file.vector_id for file in listed)
-    if has_vectors or not paths or not table._are_plain(paths, version):
-        return table.add_locations(table.frame_of(listed, version))
-    full = [f"{table.location}/{unquote(path)}" for path in paths]
-    return table.add_locations(table.plain_rows(full, version))
+    if paths and not _may_have_vectors(table, listed, version):
+        if table._are_plain(paths, version):
+            full = [f"{table.location}/{unquote(path)}" for path in paths]
+            return table.add_locations(table.plain_rows(full, version))
+        if not table.has_feature("deletionVectors"):
+            raise error(
+                "NOT_SUPPORTED",
+                what="to tell the rows of this table apart",
+                why=f"The table at {table.location} has partitions or mapped columns, and no "
+                "deletion vectors, so that Delta does not number its rows.",
+                hint=f"Type in Spark: ALTER TABLE delta.`{table.location}` SET TBLPROPERTIES "
+                f"('{ENABLE_VECTORS}' = 'true')",
+            )
+    rows = table.frame_of(listed, version)
+    if paths:
+        return table.add_locations(rows)
+    nowhere = (F.lit("").alias(FILE_COLUMN), F.lit(0).cast("bigint").alias(ROW_COLUMN))
+    return rows.select("*", *nowhere)
+
+
+def _may_have_vectors(table: DeltaRows, files: Iterable[DataFile], version: int) -> bool:
+    """Whether rows of some files are, or may be, deleted by vectors at a version."""
+    says = table.metadata_at(version).configuration.get(ENABLE_VECTORS) == "true"
+    return says or any(file.vector_id for file in files)

@@ -127,13 +127,20 @@ class _Application:
         """Run changed tasks up to now by their old definitions; when they failed, by id."""
         failed = {}
         for item in (i for bound in changed for i in bound.redefined):
-            old = self.engine.catalog.items[item.id]
+            old = self._still_there(item)
             if item.is_task:
                 alteration = TaskAlteration(Namespace(self.engine, old.search_schema))
                 failed[item.id] = alteration.bring_up(old)
             elif item.kind is ObjectKind.MATERIALIZED_VIEW:
                 _end_view(self.engine, old)
         return failed
+
+    def _still_there(self, item: Item) -> Item:
+        """A changed object as it is now; raises DEFINITIONS_CHANGED if it was dropped."""
+        there = self.engine.catalog.items.get(item.id)
+        if there is None:
+            raise error("DEFINITIONS_CHANGED")
+        return there
 
     def _give_columns(self, changed: Iterable[BoundObject]) -> set[str]:
         """Give the tables of changed views columns at their end; the views to be written anew.
@@ -147,7 +154,7 @@ class _Application:
         for bound in changed:
             for item in bound.redefined:
                 if item.kind is ObjectKind.MATERIALIZED_VIEW:
-                    old = self.engine.catalog.items[item.id]
+                    old = self._still_there(item)
                     keeps = give_columns(self.engine.warehouse, old, item.columns)
                     if not keeps or bound.plans[item.id].view.refresh is not None:
                         anew.add(item.id)

@@ -161,6 +161,7 @@ class _Rehearsing:
         self.redefined = {i.id for o in objects for i in o.redefined if i.is_task}
         self.left_out: dict[str, str] = {}
         self.affected = self._affected()
+        self.running = self._running()
 
     def _affected(self) -> list[Item]:
         """The tasks and views that may have other rows, each after what it reads."""
@@ -173,10 +174,21 @@ class _Rehearsing:
         ids = dict.fromkeys(i for c in changed for i in (c, *_reading(catalog, c)))
         return [i for i in catalog.closure(ids) if i.id in ids and i.is_run]
 
-    @property
-    def running(self) -> list[Item]:
-        """Those of the affected that are rehearsed."""
-        return [i for i in self.affected if i.id not in self.left_out]
+    def _running(self) -> list[Item]:
+        """Those of the affected that are rehearsed, and views that have to be gone through, too.
+
+        Of a view that no task has followed not every T is stored.
+        """
+        ids = {i.id for i in self.affected if i.id not in self.left_out}
+        below = self.catalog.closure(ids)
+        return [i for i in below if i.id in ids or self._is_followed_anew(i)]
+
+    def _is_followed_anew(self, item: Item) -> bool:
+        """Is it a view that a task follows by the folder's definitions only?"""
+        if item.kind is not ObjectKind.MATERIALIZED_VIEW or item.id not in self.stored.items:
+            return False
+        now, then = (c.all_readers(item.id) for c in (self.stored, self.catalog))
+        return any(r.is_task for r in then) and not any(r.is_task for r in now)
 
     def run(self, count: int) -> Rehearsal:
         bases = self._bases()
@@ -199,7 +211,7 @@ class _Rehearsing:
 
     def _bases(self) -> list[Item]:
         """What the affected objects read that is as it was."""
-        affected = {i.id for i in self.affected}
+        affected = {i.id for i in (*self.affected, *self.running)}
         below = self.catalog.closure(i.id for i in self.running)
         return [
             i
@@ -215,13 +227,11 @@ class _Rehearsing:
 
     def _times(self, bases: Sequence[Item], count: int) -> tuple[int, list[int]]:
         """The T to begin behind, and those to go through."""
-        present, now = self.present, self.present.timeline.now
-        present.advance(bases, now)
+        present, now = self.present, self._reached(bases)
         there = [self.stored.items[i.id] for i in self.running if i.id in self.stored.items]
         tasks = [i for i in there if i.is_task]
-        known = [present.timeline.first_time(i.id) for i in bases if i.kind is ObjectKind.TABLE]
-        oldest = min((t for t in known if t is not None), default=now)
-        first = max((i.created for i in tasks), default=oldest)
+        known = [i.created for i in tasks] + [self._known_from(i) for i in bases]
+        first = max(known, default=now)
         complete = complete_through(present.warehouse, tasks)
         times: set[int] = set()
         back = LOOK_BACK_MS
@@ -235,6 +245,28 @@ class _Rehearsing:
             sorted(times), count=count, first=first, complete=min(now, complete)
         )
         return self._apart(tasks, after), chosen
+
+    def _reached(self, bases: Sequence[Item]) -> int:
+        """The newest T as of which all that stays as it is can be read."""
+        present, now = self.present, self.present.timeline.now
+        for item in bases:
+            try:
+                present.advance([item], now)
+            except DataError:
+                tasks = (i for i in self.stored.closure([item.id]) if i.is_task)
+                found = [failure_of(present.warehouse, task) for task in tasks]
+                failed = [failure.time for failure in found if failure is not None]
+                if not failed:
+                    raise
+                now = min(now, *(time - 1 for time in failed))
+        return now
+
+    def _known_from(self, item: Item) -> int:
+        """The first T as of which an object can be read."""
+        if item.kind is not ObjectKind.TABLE:
+            return item.created
+        first = self.present.timeline.first_time(item.id)
+        return self.present.timeline.now if first is None else first
 
     def _apart(self, tasks: Iterable[Item], after: int) -> int:
         """A T at which no task's output shares its commit with later Ts."""

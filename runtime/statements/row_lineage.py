@@ -21,6 +21,7 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick, backtick_all, fold
 from ctsql.catalog.reserved_columns import FILE_COLUMN, NOTE, ROW_COLUMN, TIME, VERSION
 from ctsql.catalog.schemas import Column, plain_type
+from ctsql.catalog.spans import Source
 from ctsql.planner import nodes as lp
 from ctsql.planner.ivm import Input, PlainView, Relation, TableUse
 from ctsql.planner.ivm.algebra.reasons import Reason
@@ -28,7 +29,8 @@ from ctsql.planner.ivm.lineage import Contribution, trace, wanted_columns, whole
 from ctsql.planner.lowering import Context
 from ctsql.planner.lowering.queries import rewrite_text
 from ctsql.planner.rules import transform
-from ctsql.planner.syntax import Rewritten
+from ctsql.planner.syntax import Rewritten, parse
+from ctsql.planner.syntax.ast import CreateContinualTask
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.declined import Declined
@@ -64,7 +66,7 @@ RUNS_MAX = 10
 """Of so many runs of a task at most, the newest ones, it is told where their rows come from."""
 ROW_CHARACTERS_MAX = 8192
 _WIDE = f"the row has more than {ROW_CHARACTERS_MAX} letters"
-_LOST = ("HISTORY_LOST", "AS_OF_OUT_OF_RANGE")
+_LOST = ("HISTORY_LOST", "AS_OF_OUT_OF_RANGE", "NOT_SUPPORTED")
 
 Line = tuple[object, ...]
 
@@ -206,6 +208,10 @@ class RowLineage:
     def _through_run(
         self, task: Item, output: Item, rows: DataFrame, time: int, level: int
     ) -> None:
+        why = self._why_untold(task, time)
+        if why is not None:
+            self._tell(level, output, time, "", None, f"cannot be told: {why}")
+            return
         _, plan = self.engine.relations.in_force(task, time)
         seen = {view.object_id: view for view in plan.seen}
         statements = plan.transaction.statements
@@ -232,6 +238,15 @@ class RowLineage:
                 is_snapshot=plan.snapshot and time == task.created,
             )
             self._trace(step, rows, level, seen)
+
+    def _why_untold(self, task: Item, time: int) -> str | None:
+        """Why the definition does not say what wrote rows at a T; None if it does."""
+        if time == task.created and _begins_with_copies(task):
+            return "the task began with rows that were copied"
+        number = self.engine.timeline.task(task.id).revision_at(time)
+        if task.flows or number in {r.number for r in task.revisions}:
+            return None
+        return "the definition that was in force then is no longer kept"
 
     # ---- one query
 
@@ -402,6 +417,16 @@ class _Step:
         given = self.query.columns or ()
         pairs = enumerate(zip(given, self.stored, strict=False))
         return {i: plain_type(b.type) for i, (a, b) in pairs if a.type != plain_type(b.type)}
+
+
+def _begins_with_copies(task: Item) -> bool:
+    """Whether a task began with the rows of a table, or may have with those of another task."""
+    if task.backfill is not None:
+        return True
+    if task.replaces is None:
+        return False
+    made = parse(Source(task.definition, f"definition of {task.name}").whole())
+    return isinstance(made, CreateContinualTask) and made.begin is not None
 
 
 def _as_reference(node: lp.Node) -> lp.Node:

@@ -41,7 +41,7 @@ from ctsql.runtime.statements.redefinition import (
 )
 from ctsql.runtime.statements.replacement import exists_already, of_another
 from ctsql.runtime.statements.show import rename_edits
-from ctsql.runtime.statements.task_swap import Swap, check_alone, check_fits
+from ctsql.runtime.statements.task_swap import Swap, bring_beside_up, check_alone, check_fits
 from ctsql.runtime.tasks.progress import check_not_suspended, failure_of
 
 _KIND = ObjectKind.CONTINUAL_TASK
@@ -305,10 +305,7 @@ class TaskReplacement(Redefinition):
         made = _parsed(text, task.name)
         bound = self.bind(task, made)
         follows = followed_by(self.names.in_schema(task.search_schema), made)
-        now = engine.mint_for([*(engine.relations.item(r.object_id) for r in beside.reads)])
-        if not is_known:
-            engine.relations.add([beside])
-        engine.advance([beside], now)
+        bring_beside_up(engine, beside, is_known=is_known)
         swap = Swap(
             task=task,
             beside=beside,

@@ -118,6 +118,28 @@ class Swap:
         return there
 
 
+def bring_beside_up(engine: Engine, beside: Item, *, is_known: bool) -> None:
+    """Run a replacement up to now.
+
+    Args:
+        is_known: whether the catalog has it.
+
+    Raises:
+        UNKNOWN_RELATION: it, or what it reads, was dropped by another process.
+    """
+    there = engine.refresh_catalog().items
+    now = engine.mint_for([there[r.object_id] for r in beside.reads if r.object_id in there])
+    there = engine.catalog.items
+    if is_known and beside.id not in there:
+        raise was_dropped(beside.name, "while it was being applied", _KIND.value)
+    gone = [r for r in beside.reads if r.object_id not in there and r.object_id != beside.id]
+    if gone:
+        raise was_dropped(gone[0].name, "while the task was being replaced")
+    if not is_known:
+        engine.relations.add([beside])
+    engine.advance([beside], now)
+
+
 def check_alone(current: Catalog, item: Item) -> None:
     """Raise where another process was first to make a replacement, or dropped the task."""
     task = current.items.get(item.replaces or "")

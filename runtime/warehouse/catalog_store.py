@@ -16,6 +16,8 @@ P1: a proposal counts from the T to which the timeline has bound it. Whoever loa
 P2: whoever changes the catalog while a proposal is not bound closes it on the timeline first. The
     timeline takes one of the two, so a proposal never comes into force on top of another catalog
     than the one that it was made for.
+P3: who has looked at the timeline for a proposal looks at the catalog again: another proposal may
+    have been made and bound meanwhile, and only a later catalog has its definitions.
 """
 
 from collections.abc import Callable, Mapping
@@ -95,12 +97,18 @@ class DeltaCatalog:
             raise error("WAREHOUSE_TOO_NEW", location=warehouse, found=found, known=FORMAT)
 
     def load(self) -> Catalog:
-        """The newest catalog in force; one look at the store when nothing changed."""
-        stored = self._load_stored()
-        proposal = stored.proposal
-        if proposal is None:
-            return stored
-        return _in_force(stored, proposal, self.decisions.decided(proposal.id))
+        """The newest catalog in force; one look at the store when nothing changed.
+
+        It has every definition that the timeline is known to have put in force (P3).
+        """
+        while True:
+            stored = self._load_stored()
+            proposal = stored.proposal
+            if proposal is None:
+                return stored
+            at = self.decisions.decided(proposal.id)
+            if not self.table.has(self._version + 1):
+                return _in_force(stored, proposal, at)
 
     def _load_stored(self) -> Catalog:
         table = self.table

@@ -1,13 +1,13 @@
 """The registry of a warehouse: of each object its table, its write handle and its definition."""
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Catalog, Item, ObjectKind, items_as_of
+from ctsql.catalog.items import Catalog, Item, ObjectKind, item_there, items_as_of
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.times import TIME_MAX
 from ctsql.planner.binding import Bound, bind_stored
@@ -31,7 +31,7 @@ class Relations:
             which may be an older one than the newest.
 
     Also views' change plans, by object id, with what they were made for, and the write handles
-    of their state tables, by location.
+    of their state tables, by location. ``reload`` goes on with the newest catalog that is stored.
     """
 
     def __init__(self, gateway: "Gateway", timeline: Timeline) -> None:
@@ -44,6 +44,7 @@ class Relations:
         self._columns: dict[str, tuple[str, tuple[Column, ...]]] = {}
         self.change_plans: dict[str, tuple[object, object]] = {}
         self.states: dict[str, Output] = {}
+        self.reload: Callable[[], object] = lambda: None
 
     def use(self, catalog: Catalog) -> None:
         """Go on with another catalog."""
@@ -75,8 +76,12 @@ class Relations:
         return catalog
 
     def item(self, object_id: str) -> Item:
-        """The object of an id; raises STORED_DATA_INVALID where the catalog cannot be read."""
-        return self.catalog.items[object_id].check()
+        """The object of an id.
+
+        Raises:
+            STORED_DATA_INVALID: the catalog cannot be read. UNKNOWN_RELATION: it was dropped.
+        """
+        return item_there(self.catalog, object_id).check()
 
     def table(self, item: Item) -> "DeltaTable":
         """The Delta table of an object that has one; of a task with outputs the first one's."""
@@ -160,6 +165,9 @@ class Relations:
     def _at_revision(self, item: Item, number: int) -> Item:
         """A task with one of its definitions, by the newest catalog that was looked at."""
         newest = self._newest.items.get(item.id, item)
+        if number > newest.revision:
+            self.reload()  # the timeline was looked at later than the catalog
+            newest = self._newest.items.get(item.id, item)
         if number > newest.revision:
             raise error(
                 "INTERNAL_ERROR",

@@ -108,14 +108,24 @@ apply(connect(sys.argv[1], master="local[1]"), read(Path(sys.argv[2])))
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "point", ["definitions_in_force", "output_staged", "output_committed", "catalog_committed:3"]
+    "point",
+    [
+        "definitions_in_force",
+        "output_staged",
+        "output_committed:4",
+        "output_committed:5",
+        "catalog_committed:3",
+    ],
 )
 def test_begun_by_a_folder_that_is_killed(
     point: str, warehouse: Path, tmp_path: Path, connect: Callable[[], Connection]
 ) -> None:
     """The rows of the table are there once, those of the T of the creation."""
     first = connect()
-    first.execute("CREATE TABLE old (k INT); INSERT INTO old VALUES (1), (1), (2)")
+    # With all bound to Ts, the first three commits of the folder are those that decide.
+    first.execute(
+        "CREATE TABLE old (k INT); INSERT INTO old VALUES (1), (1), (2); SELECT * FROM old"
+    )
     first.close()
     (tmp_path / "sql").mkdir()
     (tmp_path / "sql" / "all.sql").write_text(FOLDER)

@@ -311,8 +311,11 @@ class Process:
         """Cached uppers never go back and are never ahead of the log."""
         if self.engine is None:
             return
-        for output in self.engine.outputs():
-            known = self.seen.get(output.app, 0)
+        outputs = self.engine.outputs()
+        # One of an object that had left the catalog is opened anew when that is there again.
+        self.seen = {output.app: self.seen.get(output.app, 0) for output in outputs}
+        for output in outputs:
+            known = self.seen[output.app]
             upper = output.upper
             if upper == known:
                 continue

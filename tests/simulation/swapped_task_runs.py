@@ -26,7 +26,7 @@ from ctsql.runtime.log.table_changes import tag
 from ctsql.runtime.statements.first_rows import copy_of, fill
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.statements.redefinition import Redefinition
-from ctsql.runtime.statements.task_swap import Swap, check_alone
+from ctsql.runtime.statements.task_swap import Swap, bring_beside_up, check_alone
 from ctsql.runtime.tasks import sink
 from ctsql.runtime.warehouse.timeline import PROPOSALS
 from tests.simulation import definitions as world
@@ -318,8 +318,7 @@ class Swapper(Process):
         failed_at = change.bring_up(engine.relations.item(TASK))
         if not is_known:
             self.seen = {k: v for k, v in self.seen.items() if beside.id not in k}  # opened anew
-            engine.relations.add([beside])
-        engine.advance([beside], engine.timeline.now)
+        bring_beside_up(engine, beside, is_known=is_known)
         added = int(beside.id.removeprefix("beside")) * 100
         swap = _Noted(
             task=task,

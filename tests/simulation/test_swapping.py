@@ -9,8 +9,11 @@ from tests.simulation.mistakes import check_noticed
 from tests.simulation.simulation import ran
 from tests.simulation.swapped_task_runs import Swapping
 
-SEEDS = (*range(60), 83, 309)
-"""In the last two another definition comes into force while older ones are being forgotten."""
+SEEDS = (*range(60), 83, 309, 627, 870, 1626, 1990)
+"""In 83 and 309 another definition comes into force while older ones are being forgotten; in 627 a
+replacement leaves the catalog, as the answer to its swap is lost, and is there again; in 870 a
+proposal is bound between looks at the catalog and at the timeline; in 1626 and 1990 a replacement
+goes while a process is about to run it."""
 SEEDS_MAX = 60
 
 

@@ -1,12 +1,14 @@
 """Reads: one consistent cut, of now or of the past, whoever wrote and wherever it is read."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 
 import pytest
 
 from ctsql.api import Connection
 from ctsql.catalog import times
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.items import Item
 from tests.helpers.table_folder import folder, log, transaction
 from tests.scenarios.runner import assert_rows, expect_error
 
@@ -196,3 +198,30 @@ def test_times_of_the_warehouse_strictly_increase(connect: Callable[[], Connecti
     ran = sorted(t for rows in told for t, *_ in rows)
     assert len(ran) == 6
     assert all(earlier < later for earlier, later in pairwise(ran))
+
+
+def test_what_another_process_drops_meanwhile_is_told(
+    connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read, and a task that is run again, find the object or its input gone: by its name."""
+    con, other = connect(), connect()
+    con.execute(
+        "CREATE TABLE t (k INT); CREATE CONTINUAL TASK x (k INT) ON INPUT t AS ("
+        "INSERT INTO x SELECT k FROM t); INSERT INTO t VALUES (1); SELECT * FROM x"
+    )
+    engine = con._engine
+    assert engine is not None
+    mint = engine.mint_for
+
+    def dropped_first(items: Iterable[Item]) -> int:
+        monkeypatch.undo()
+        other.execute("DROP TABLE t CASCADE")
+        return mint(items)
+
+    monkeypatch.setattr(engine, "mint_for", dropped_first)
+    with pytest.raises(CtsqlError) as caught:
+        con.execute("SELECT * FROM x").fetchall()
+    assert caught.value.condition == "UNKNOWN_RELATION"
+    assert "x" in caught.value.message
+    other.execute("UNDROP TABLE t")
+    assert con.execute("SELECT * FROM x").fetchall() == [(1,)]

@@ -10,7 +10,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.rehearsals import Report, lines_of, rehearse
 from tests.conftest import TEST_MASTER
 from tests.helpers.sql_folder import applied, folder_of
-from tests.scenarios.runner import assert_rows
+from tests.scenarios.runner import assert_rows, expect_error
 
 pytestmark = pytest.mark.spark
 
@@ -162,3 +162,42 @@ def test_as_a_statement(con: Connection, tmp_path: Path) -> None:
     assert con.execute(f"REHEARSE '{tmp_path}'").fetchall() == []
     with pytest.raises(CtsqlError, match="NOT_SUPPORTED_YET"):
         con.execute("REHEARSE CREATE STREAMING TABLE s")
+
+
+def test_over_what_stays_as_it_is(con: Connection) -> None:
+    """A changed view over a task, and a new task on a view of which not every T is stored."""
+    stays = (
+        "CREATE TABLE t (k INT); CREATE CONTINUAL TASK x (k INT) ON INPUT t AS ("
+        "INSERT INTO x SELECT k FROM t);"
+    )
+    counted = "CREATE MATERIALIZED VIEW counted AS SELECT count(*) AS n FROM x;"
+    applied(con, stays, counted)
+    for k in range(4):
+        con.execute(f"INSERT INTO t VALUES ({k})")
+    con.execute("SELECT * FROM counted")
+    report = rehearse(con, folder_of(stays, counted.replace("count(*)", "count(*) + 100")), count=3)
+    assert (len(report.rehearsal.times), report.rehearsal.inputs) == (3, ("t", "x"))
+    assert _differences(report) == {"counted": ([(4,)], [(104,)])}
+    seen = (
+        "CREATE CONTINUAL TASK seen (n BIGINT) ON INPUT counted WITH (SNAPSHOT = false) AS ("
+        "INSERT INTO seen SELECT n FROM counted);"
+    )
+    report = rehearse(con, folder_of(stays, counted, seen), count=3)
+    (outcome,) = report.outcomes
+    assert (outcome.output.name, outcome.count) == ("seen", 3)
+
+
+def test_before_a_failure_of_what_stays(con: Connection) -> None:
+    """Where a task that the folder leaves alone has failed, the rehearsal ends."""
+    stays = (
+        "CREATE TABLE t (k INT); CREATE CONTINUAL TASK x (k INT) ON INPUT t AS ("
+        "INSERT INTO x SELECT 10 DIV k FROM t);"
+    )
+    seen = "CREATE CONTINUAL TASK seen (k INT) ON INPUT x AS (INSERT INTO seen SELECT k FROM x);"
+    applied(con, stays, seen)
+    for k in (1, 2, 0):
+        con.execute(f"INSERT INTO t VALUES ({k})")
+    expect_error(con, "SELECT * FROM seen", "TASK_FAILED")
+    report = rehearse(con, folder_of(stays, seen.replace("SELECT k", "SELECT -k")))
+    assert len(report.rehearsal.times) == 2
+    assert _differences(report) == {"seen": ([(10,), (5,)], [(-10,), (-5,)])}

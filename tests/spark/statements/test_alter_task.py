@@ -218,3 +218,16 @@ def test_use_as_a_connection_s_first_statement(connect: Callable[[], Connection]
     con = connect()
     con.execute("USE shop")
     _rows(con, "SELECT * FROM f")
+
+
+def test_altered_between_looks_at_catalog_and_timeline(connect: Callable[[], Connection]) -> None:
+    """Who has looked at the timeline later than at the catalog looks at that again."""
+    con, other = connect(), connect()
+    con.execute(SET_UP)
+    engine = con._engine
+    assert engine is not None
+    (item,) = [i for i in engine.refresh_catalog() if i.name.name == "t"]
+    other.execute("ALTER CONTINUAL TASK t AS (INSERT INTO t SELECT k, 'new' FROM f)")
+    engine.timeline.refresh()
+    assert "'new'" in engine.relations.current(item).definition
+    assert engine.relations.bound(item).task.object_id == item.id

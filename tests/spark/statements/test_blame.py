@@ -120,3 +120,28 @@ def test_refusals_and_read_only(con: Connection, warehouse: Path) -> None:
         assert _blamed(reader, "BLAME mv") == Counter([(first, 1, 1), (second, 2, 1)])
         assert _blamed(reader, f"BLAME mv AS OF {first}") == Counter([(first, 1, 1)])
         assert reader.execute(f"BLAME feed AS OF {first - 1}").fetchall() == []
+
+
+def test_tables_of_other_programs(con: Connection, tmp_path: Path) -> None:
+    """A table that says nothing of deletion vectors, and one without rows, are told like others."""
+    plain, split = tmp_path / "plain", tmp_path / "split"
+    con.spark.sql(f"CREATE TABLE delta.`{plain}` (id INT, k INT) USING delta")
+    con.spark.sql(f"CREATE TABLE delta.`{split}` (id INT, k INT) USING delta PARTITIONED BY (k)")
+    con.execute(f"CREATE TABLE feed LOCATION '{plain}'; CREATE TABLE split LOCATION '{split}'")
+    con.execute("CREATE MATERIALIZED VIEW counts AS SELECT k, count(*) AS n FROM feed GROUP BY k")
+    assert _blamed(con, "BLAME feed") == Counter()
+    con.spark.sql(f"INSERT INTO delta.`{plain}` VALUES (1, 1), (2, 1), (3, 2)")
+    first = _now(con)
+    con.spark.sql(f"UPDATE delta.`{plain}` SET k = 2 WHERE id = 2")
+    con.spark.sql(f"INSERT INTO delta.`{split}` VALUES (1, 1)")
+    second = _now(con)
+    wanted = Counter([(first, 1, 1), (second, 2, 2), (first, 3, 2)])
+    assert _blamed(con, "BLAME feed") == wanted
+    lines = con.execute("WHY counts WHERE k = 2").fetchall()
+    assert [(line[1], line[6]) for line in lines[1:]] == [
+        ("feed", '{"id":3,"k":2}'),
+        ("feed", '{"id":2,"k":2}'),
+    ]
+    with pytest.raises(CtsqlError) as refused:
+        con.execute("BLAME split").fetchall()
+    assert refused.value.condition == "NOT_SUPPORTED"

@@ -104,6 +104,32 @@ def test_what_cannot_be_told(con: Connection) -> None:
     ]
 
 
+def test_rows_of_definitions_that_are_gone(con: Connection) -> None:
+    """What another body wrote, a replay, or BACKFILL FROM is not told by the body of now."""
+    gone = "cannot be told: the definition that was in force then is no longer kept"
+    con.execute(
+        "CREATE TABLE feed (k INT); CREATE TABLE old (k INT); INSERT INTO old VALUES (-1);"
+        "CREATE CONTINUAL TASK x (k INT) ON INPUT feed AS (INSERT INTO x SELECT k FROM feed);"
+        "INSERT INTO feed VALUES (1), (2); SELECT * FROM x;"
+        "ALTER CONTINUAL TASK x AS (INSERT INTO x SELECT k - 1 FROM feed);"
+        "INSERT INTO feed VALUES (5); SELECT * FROM x"
+    )
+    assert _why(con, "WHY x WHERE k = 1")[1:] == [(1, "x", None, gone)]
+    assert _why(con, "WHY x WHERE k = 4")[1:] == [(1, "feed", '{"k":5}', None)]
+    con.execute("REPLAY CONTINUAL TASK x FROM '2026-01-01'; INSERT INTO feed VALUES (9)")
+    assert _why(con, "WHY x WHERE k = 0")[1:] == [(1, "x", None, gone)]
+    assert _why(con, "WHY x WHERE k = 4")[1:] == [(1, "feed", '{"k":5}', None)]
+    assert _why(con, "WHY x WHERE k = 8")[1:] == [(1, "feed", '{"k":9}', None)]
+    con.execute(
+        "CREATE CONTINUAL TASK y (k INT) ON INPUT feed BACKFILL FROM old AS ("
+        "INSERT INTO y SELECT -1 FROM feed)"
+    )
+    copied = "cannot be told: the task began with rows that were copied"
+    assert _why(con, "WHY y WHERE k = -1")[1:] == [(1, "y", None, copied)]
+    con.execute("CREATE REPLACEMENT CONTINUAL TASK r FOR y FROM '2026-01-01' AS (DELETE FROM r)")
+    assert _why(con, "WHY r WHERE k = -1")[1:] == [(1, "r", None, copied)]
+
+
 def test_many_rows(con: Connection) -> None:
     """Of many rows the first hundred are listed, and how many there are."""
     con.execute(

@@ -67,3 +67,12 @@ def test_of_tasks() -> None:
         assert isinstance(plan, TaskWrite)
         (told[body],) = (_told(dict(o)) for o in column_origins(plan).values())
     assert list(told.values()) == [{"c": "feed.val", "a": "feed.key pages.id"}, {}]
+
+
+def test_the_diff_of_a_change_is_no_column() -> None:
+    """It counts copies; the other columns of a change are the input's."""
+    body = "INSERT INTO t SELECT diff, val FROM changes(feed)"
+    text = f"CREATE CONTINUAL TASK t (a INT, b STRING) ON INPUT feed AS ({body})"
+    plan = bind(text, TwoColumns()).plan
+    assert isinstance(plan, TaskWrite)
+    assert _told(dict(column_origins(plan)[plan.object_id])) == {"a": "", "b": "feed.val"}
