@@ -13,20 +13,24 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 _NAME = "ctsql.LocalDisk"
+_KNOWN = (
+    "org.apache.hadoop.fs.LocalFileSystem",
+    # Of a JAR of Spark's: the same, but that renaming replaces no file. It goes before the other.
+    "org.apache.hadoop.hive.ql.io.ProxyLocalFileSystem",
+)
 _SOURCE = """
 package ctsql;
 
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.attribute.PosixFilePermissions;
-import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.hadoop.fs.permission.FsPermission;
 
-public class LocalDisk extends LocalFileSystem {
+public class LocalDisk extends BEFORE {
     public LocalDisk() {
-        super(new Raw());
+        fs = new Raw();
     }
 
     public static class Raw extends RawLocalFileSystem {
@@ -48,17 +52,18 @@ public class LocalDisk extends LocalFileSystem {
 def set_modes_in_java(session: SparkSession) -> None:
     """Let the JVM, which has just been started, use this file system for its local disk.
 
-    One that is configured to use another than Hadoop's own keeps that.
+    One that is configured to use another than those that come with Spark keeps that.
     """
     jvm: Any = session._jvm
     hadoop = jvm.org.apache.hadoop
     configured = session.sparkContext._jsc.hadoopConfiguration()
     before = hadoop.fs.FileSystem.getLocal(configured)
-    if os.name != "posix" or before.getClass().getName() != "org.apache.hadoop.fs.LocalFileSystem":
+    kind = str(before.getClass().getName())
+    if os.name != "posix" or kind not in _KNOWN:
         return
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(before.getClass().getClassLoader())
-    compiler.cook(_SOURCE)
+    compiler.cook(_SOURCE.replace("BEFORE", kind))
     named = hadoop.conf.Configuration(configured)
     named.setClassLoader(compiler.getClassLoader())
     named.set("fs.file.impl", _NAME)
