@@ -128,6 +128,7 @@ bench: java venv
 	@"$(BIN)/python" -m benchmarks.start
 	@"$(BIN)/python" -m benchmarks.tick
 	@"$(BIN)/python" -m benchmarks.growth
+	@"$(BIN)/python" -m benchmarks.fanout
 	@"$(BIN)/python" -m benchmarks.imports
 	@"$(BIN)/python" -m benchmarks.replicas
 	@"$(BIN)/python" -m benchmarks.observing

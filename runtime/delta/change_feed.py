@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.names import backtick, backtick_all
@@ -19,6 +18,9 @@ from ctsql.runtime.log.table_changes import Movement, files_of, numbered_files
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import copied, net
 from ctsql.runtime.rows.row_set import LocalRows
+
+CHANGES_KEPT_MAX = 8
+"""Changes of few rows that are kept; the oldest goes."""
 
 
 @dataclass(frozen=True)
@@ -85,14 +87,25 @@ def added_rows(table: DeltaTable, movement: Movement) -> DataFrame:
     return reduce(lambda rows, more: rows.unionByName(more), parts)
 
 
-def few_added(table: DeltaTable, movement: Movement) -> pa.Table | Declined:
-    """The same, read without Spark; declined for many rows, and where only Spark reads them."""
+def few_added(table: DeltaTable, movement: Movement) -> LocalRows | Declined:
+    """The same, read without Spark; declined for many rows, and where only Spark reads them.
+
+    All that follow the table share them, and what the JVM made of them.
+    """
     if not all(map(table.is_stored, movement.versions)):
         return Declined("not all of it is committed")
-    rows = local_rows(table, list(files_of(table, movement)), movement.version)
-    if isinstance(rows, Declined):
-        return rows
-    return rows.select(table.schema_at(movement.version).names)
+    recent, which = table.gateway.recent_changes, (table.log_files, movement)
+    found = recent.get(which)
+    if found is None:
+        rows = local_rows(table, list(files_of(table, movement)), movement.version)
+        if isinstance(rows, Declined):
+            return rows
+        schema = table.schema_at(movement.version)
+        found = LocalRows(table.gateway.session, schema, rows.select(schema.names))
+        recent[which] = found
+        if len(recent) > CHANGES_KEPT_MAX:
+            recent.popitem(last=False)
+    return found
 
 
 def change_rows(table: DeltaTable, movement: Movement) -> DataFrame:

@@ -11,6 +11,7 @@ Source: the Delta protocol, "Deletion Vectors" and "Deletion Vector Format": a m
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 from pyroaring import BitMap64
@@ -41,12 +42,13 @@ class Vectors:
         if known is not None:
             return known[0]
         vector = self.jvm.add_file(file).deletionVector()
-        stored = self.store().read(vector, self.folder)
+        stored = self.store.read(vector, self.folder)
         data = bytes(stored.serializeAsByteArray(self.jvm.vector_classes.portable))
         bitmap = BitMap64.deserialize(data.removeprefix(_MAGIC))
         self.remember(file.vector_id, bitmap, len(data))
         return bitmap
 
+    @cached_property
     def store(self) -> Any:
         """Delta's own store of vectors."""
         return self.jvm.vector_classes.stores.createInstance(self._hadoop)
@@ -94,8 +96,8 @@ class VectorFile:
         return written
 
     def _open(self) -> None:
-        jvm, store = self._vectors.jvm, self._vectors.store()
-        number = jvm.jvm.java.util.UUID.fromString(self._number)
+        jvm, store = self._vectors.jvm, self._vectors.store
+        number = jvm.vector_classes.uuid_of(self._number)
         descriptors = jvm.vector_classes.descriptors
         named = descriptors.onDiskWithRelativePath(number, "", 0, 0, jvm.none, jvm.none)
         self._id_in_log = str(named.pathOrInlineDv())

@@ -133,8 +133,7 @@ def _stage_small(
         inserts, deletes = [is_desired[i] for i in left], [is_stored[i] for i in gone]
     if inserts:
         fresh = values.take(pa.array(inserts, pa.int64()))
-        with unadaptive(session):
-            staging.stage(LocalRows(session, schema, fresh))
+        staging.stage(LocalRows(session, schema, fresh))
     if deletes:
         staging.delete_rows(group_by_file((files[i], numbers[i]) for i in deletes).items())
     return bool(inserts or deletes)

@@ -92,6 +92,7 @@ class _VectorClasses:
     def __init__(self, jvm: JvmObjects) -> None:
         self.stores = jvm.singleton(jvm.delta.storage.dv, "DeletionVectorStore")
         self.descriptors = jvm.singleton(jvm.delta.actions, "DeletionVectorDescriptor")
+        self.uuid_of = jvm.jvm.java.util.UUID.fromString
         self.portable = jvm.delta.deletionvectors.RoaringBitmapArrayFormat.Portable()
 
 

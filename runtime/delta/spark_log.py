@@ -72,6 +72,7 @@ class SparkLogFiles(LogFiles):
             self._folder = log.logPath()
             self._hadoop = log.newDeltaHadoopConf()
             self._fs = self._folder.getFileSystem(self._hadoop)
+            self._store = log.store()
         super().__init__(location, str(self._folder.toString()))
         self._asked: tuple[str, Any] = ("", None)
 
@@ -111,7 +112,7 @@ class SparkLogFiles(LogFiles):
 
     def _read(self, name: str) -> str:
         with translate_spark_errors():
-            lines = self._log.store().read(self._path(name), self._hadoop)
+            lines = self._store.read(self._path(name), self._hadoop)
             return self._gateway.join(lines, "\n")
 
     def _modified_ms(self, name: str) -> int:

@@ -20,6 +20,7 @@ Identifiers", "Domain Metadata", "In-Commit Timestamps" and "Version Checksum Fi
 """
 
 import os
+from collections import OrderedDict
 from collections.abc import Container, Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -46,7 +47,9 @@ from ctsql.runtime.delta.table_rows import (
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log.actions import roll_files, sum_known
 from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.log.table_changes import Movement
 from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.spark.errors import conflict_errors, translate_spark_errors
 from ctsql.runtime.spark.storage_errors import translate_os_errors
 
@@ -65,6 +68,8 @@ class Gateway(JvmObjects):
         super().__init__(session)
         self._tables: dict[str, DeltaTable] = {}
         self._stores: dict[str, FileStore | Declined] = {}
+        self.recent_changes: OrderedDict[tuple[object, Movement], LocalRows] = OrderedDict()
+        """Few rows that a table was given, by its log and where they stand there."""
 
     def table(self, location: str) -> "DeltaTable":
         """The table at a location; the same object for the same location."""

@@ -62,11 +62,15 @@ class TableLog(ABC):
         """Whether this version is committed; one request to the store."""
         return self.log_files.has(version)
 
+    def _is_there(self, version: int) -> bool:
+        """The same; the store is not asked for a commit that was read, as our own are."""
+        return self.log_files.remembers(version) or self.has(version)
+
     def update(self) -> Snapshot:
         """The newest snapshot; lists the log if there is another, raises as :meth:`check_same`."""
         if self._snapshot is not None:
             self._look(near=True)
-        if self._snapshot is None or self.has(self._snapshot.version + 1):
+        if self._snapshot is None or self._is_there(self._snapshot.version + 1):
             try:
                 newest = self.log_files.newest()
             except CtsqlError:
@@ -79,7 +83,7 @@ class TableLog(ABC):
                     detail="There is no committed version in its log.",
                     hint="Check the location, and that the table was not deleted.",
                 )
-            if self.has(newest.version):
+            if self._is_there(newest.version):
                 # The state is taken from the version's checksum file, without reading the
                 # commit; a damaged one must not go unnoticed.
                 self.commit_at(newest.version)

@@ -27,6 +27,7 @@ from ctsql.runtime.log import clock
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
 from ctsql.runtime.log.data_files import DataFile, select_changed
 from ctsql.runtime.log.protocol import Conflict, RowsGone
+from ctsql.runtime.rows.collect import unadaptive
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, row_set
 from ctsql.runtime.spark.errors import conflict_errors, translate_spark_errors
@@ -72,6 +73,8 @@ class Transaction:
             file = self._write_here(local)
             if file is not None:
                 return [file]
+            with unadaptive(given.session):
+                return self._write_by_spark(given.frame)
         return self._write_by_spark(given.frame)
 
     def stage_with_changes(self, rows: LocalRows, changes: LocalRows) -> list[StagedFile]:

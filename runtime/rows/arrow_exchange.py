@@ -58,15 +58,22 @@ def execute(session: SparkSession, plan: Any) -> Any:
     Tasks have the session's settings as local properties, where Spark puts them for the queries
     that it runs itself (``SQLExecution.withSQLConfPropagated``); else they would have the defaults.
     """
-    context = session._jsc.sc()
+    context, settings = _context(session)
     before = context.getLocalProperties()
     given = before.clone()
-    given.putAll(session._jsparkSession.sessionState().conf().settings())
+    given.putAll(settings)
     context.setLocalProperties(given)
     try:
         return row_classes(session).wrap(plan.executeCollect())
     finally:
         context.setLocalProperties(before)
+
+
+@lru_cache(maxsize=16)
+def _context(session: SparkSession) -> tuple[Any, Any]:
+    """A session's context, and its settings as they are at any time."""
+    settings = session._jsparkSession.sessionState().conf().settings()
+    return session.sparkContext._jsc.sc(), settings
 
 
 def frame_over(session: SparkSession, rows: Any, output: Any) -> DataFrame:

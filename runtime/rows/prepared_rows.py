@@ -46,6 +46,7 @@ from ctsql.runtime.rows.row_set import JvmRows, LocalRows, RowSet, SparkRows
 from ctsql.runtime.rows.types import fits_arrow
 from ctsql.runtime.spark.definite import is_definite
 from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.job_metrics import without_files
 from ctsql.runtime.spark.session import active, setting
 
 PLANS_MAX = 1_000
@@ -326,7 +327,8 @@ class PreparedPlans:
             scan = self._local_scan(output, leaves[place].in_jvm.rows, classes.nothing)
             to_put = to_put.updated(node, scan)
         root = plan.root.transform(to_put)
-        found = within_result_size(lambda: execute(self._session, root))
+        with without_files(self._session):
+            found = within_result_size(lambda: execute(self._session, root))
         if isinstance(found, Declined):
             return found
         if found.size() > DRIVER_ROWS_MAX:

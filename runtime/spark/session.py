@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from ctsql.catalog.errors import error
 from ctsql.runtime.spark.environment import start_spark
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.jvm_options import Life, jvm_settings
+from ctsql.runtime.spark.local_disk import set_modes_in_java
 from ctsql.runtime.spark.plain_start import LOCAL
 
 DRIVER_MEMORY = "2g"
@@ -145,6 +147,8 @@ def _start(master: str | None, life: Life, archive: Path | None = None) -> Spark
         lambda java: jvm_settings(java, master, life, archive),
     )
     session.sparkContext.setLogLevel("OFF")
+    if life is Life.LONG:
+        set_modes_in_java(session)
     return session
 
 
@@ -200,9 +204,11 @@ def setting(session: SparkSession, name: str, value: str) -> Iterator[None]:
 @contextmanager
 def active(session: SparkSession) -> Iterator[None]:
     """Make a session this thread's active one in the JVM; Delta asks for the active session."""
-    jvm: Any = session._jvm
-    sessions = jvm.org.apache.spark.sql.classic.SparkSession
+    sessions = _session_class(session._jvm)
     before = sessions.getActiveSession()
+    if before.contains(session._jsparkSession):
+        yield
+        return
     sessions.setActiveSession(session._jsparkSession)
     try:
         yield
@@ -211,3 +217,9 @@ def active(session: SparkSession) -> Iterator[None]:
             sessions.setActiveSession(before.get())
         else:
             sessions.clearActiveSession()
+
+
+@lru_cache(maxsize=2)
+def _session_class(jvm: Any) -> Any:
+    """Looked up once: a name below ``jvm`` costs a call for each dot."""
+    return jvm.org.apache.spark.sql.classic.SparkSession

@@ -184,10 +184,8 @@ class RunInputs:
                 return None
         elif warehouse.versions.change_of(item, movement, self.columns[object_id]) is Change.APPEND:
             if is_small:
-                values = few_added(warehouse.relations.table(item), movement)
-                if not isinstance(values, Declined):
-                    schema = warehouse.relations.table(item).schema_at(movement.version)
-                    few = LocalRows(warehouse.gateway.session, schema, values)
+                few = few_added(warehouse.relations.table(item), movement)
+                if not isinstance(few, Declined):
                     return InputChange(nothing, few=few)
             rows = added_rows(warehouse.relations.table(item), movement)
             if counted is None:

@@ -11,6 +11,7 @@ from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.prepared_rows import _PreparedRows, derive, prepared_plans
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
+from ctsql.runtime.spark.job_metrics import Meter
 from ctsql.runtime.spark.session import setting
 
 pytestmark = pytest.mark.spark
@@ -206,3 +207,15 @@ def test_rows_that_are_not_few(con: Connection) -> None:
             assert isinstance(made.collect(), Declined) != is_few
             assert made.frame.count() == (end**2 if text == many else end)
     assert DRIVER_ROWS_MAX < 150**2
+
+
+def test_its_jobs_are_counted(con: Connection) -> None:
+    """A job over rows that the driver holds counts; Spark is not asked what it read: nothing."""
+    rows = local(con, ROWS.format(first=0, end=9))
+    text = "SELECT g, count(*) AS n FROM {a} GROUP BY g"
+    for _ in range(2):
+        query(con, text, {"a": rows}).collect()
+    meter = Meter(con.spark)
+    query(con, text, {"a": rows}).collect()
+    work = meter.work()
+    assert (work.jobs, work.rows_read, work.bytes_read, work.rows_written) == (1, 0, 0, 0)

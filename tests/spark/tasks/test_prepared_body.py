@@ -3,6 +3,7 @@
 import pytest
 
 from ctsql.api import Connection
+from ctsql.runtime.delta import change_feed
 from ctsql.runtime.tasks import prepared_body
 
 pytestmark = pytest.mark.spark
@@ -76,3 +77,25 @@ def test_the_clock_is_not_kept(con: Connection) -> None:
         con.execute("SELECT * FROM o").fetchall()
     ((count,),) = con.execute("SELECT count(DISTINCT at) FROM o").fetchall()
     assert count == len(FEED)
+
+
+def test_a_change_is_read_once(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All tasks on an input share the rows of its change at a T; each change is its own."""
+    read = []
+    find = change_feed.local_rows
+    monkeypatch.setattr(
+        change_feed, "local_rows", lambda *given: read.append(given[0].location) or find(*given)
+    )
+    con.execute("CREATE TABLE feed (k BIGINT, v BIGINT)")
+    for name in ("a", "b", "c"):
+        con.execute(
+            f"CREATE CONTINUAL TASK {name} (k BIGINT, v BIGINT) ON INPUT feed AS ("
+            f"INSERT INTO {name} SELECT k, max(v) FROM feed GROUP BY k)"
+        )
+    for turn in range(3):
+        con.execute(f"INSERT INTO feed VALUES (1, {turn}), (1, -1)")
+        con.run(once=True)
+    assert len(read) == 3
+    for name in ("a", "b", "c"):
+        rows = con.execute(f"SELECT * FROM {name} ORDER BY v").fetchall()
+        assert rows == [(1, 0), (1, 1), (1, 2)]

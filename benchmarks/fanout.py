@@ -1,0 +1,224 @@
+"""What one more output costs: tasks on the same input, links of a chain, and 66 outputs at once.
+
+    python -m benchmarks.fanout --rounds 9             python -m benchmarks.fanout --only links
+
+tasks    1 and then --many upsert tasks on one input; one commit of 100 keys into 10,000 rows.
+links    the same tasks, each on the output of the one before.
+outputs  33 inputs, an upsert task and a materialized view on each; one commit to each input.
+
+A tick is what ``ctsql run --once`` does in a process that is up. The rival, in the same rounds and
+the same session, is as many bare appends of the same rows by Spark. "One more" is what the tick of
+many outputs takes beyond that of one, for each. Jobs, commits and calls into the JVM are exact;
+numbers are medians, to be read beside the rival's.
+"""
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+from py4j.java_gateway import GatewayClient
+from pyspark.sql import DataFrame, SparkSession
+
+import ctsql
+from benchmarks.measures import jobs_started
+from ctsql.runtime.spark.session import active
+
+PARTS = ("tasks", "links", "outputs")
+KEYS, CHANGED = 10_000, 100
+WARM_UP_ROUNDS = 4
+INPUTS = 33
+COUNTED = ("jobs", "calls", "commits")
+
+
+class Calls:
+    """Counts the calls into the JVM, of all threads."""
+
+    def __init__(self) -> None:
+        self.made = 0
+        send = GatewayClient.send_command
+
+        def counted(client: Any, *args: Any, **kwargs: Any) -> Any:
+            self.made += 1
+            return send(client, *args, **kwargs)
+
+        GatewayClient.send_command = counted
+
+
+class House:
+    """A warehouse, with a number of inputs and the outputs over them."""
+
+    def __init__(self, folder: str, calls: Calls, workers: int | None) -> None:
+        self.folder, self.calls, self.workers = folder, calls, workers
+        self.con = ctsql.connect(f"{folder}/warehouse")
+        self.inputs: list[str] = []
+        self.outputs: list[str] = []
+        self.rounds = 0
+
+    @property
+    def session(self) -> SparkSession:
+        """The engine's session, in which the rival runs, too."""
+        session: SparkSession = self.engine.session
+        return session
+
+    @property
+    def engine(self) -> Any:
+        """The connection's engine."""
+        return self.con._engine
+
+    def location(self, name: str) -> str:
+        """Where a table is."""
+        return str(next(i for i in self.engine.catalog if i.name.name == name).location)
+
+    def add_input(self) -> str:
+        """A new table of all keys."""
+        name = f"input{len(self.inputs)}"
+        self.con.execute(f"CREATE TABLE {name} (k BIGINT, v BIGINT)")
+        self.con.execute(f"INSERT INTO {name} SELECT /*+ COALESCE(1) */ id, id FROM range({KEYS})")
+        self.inputs.append(name)
+        return name
+
+    def add_task(self, on: str) -> str:
+        """A new upsert task."""
+        name = f"task{len(self.outputs)}"
+        self.con.execute(
+            f"CREATE CONTINUAL TASK {name} (k BIGINT, v BIGINT) ON INPUT {on} AS ("
+            f"DELETE FROM {name} WHERE k IN (SELECT k FROM {on});"
+            f"INSERT INTO {name} SELECT k, max(v) FROM {on} GROUP BY k;)"
+        )
+        self.outputs.append(name)
+        return name
+
+    def add_view(self, on: str) -> str:
+        """A new materialized view."""
+        name = f"view{len(self.outputs)}"
+        self.con.execute(
+            f"CREATE MATERIALIZED VIEW {name} AS SELECT k % 10 AS d, sum(v) AS v, count(*) AS n "
+            f"FROM {on} GROUP BY k % 10"
+        )
+        self.outputs.append(name)
+        return name
+
+    def commits(self) -> int:
+        """The versions of the outputs and of the timeline, added up."""
+        tables = [self.engine.gateway.table(self.location(name)) for name in self.outputs]
+        return sum(int(table.version()) for table in [*tables, self.engine.timeline.table])
+
+    def round(self) -> dict[str, float]:
+        """One commit to each input, one tick, and the rival's appends."""
+        self.rounds += 1
+        rows = _changed_rows(self.session, self.rounds)
+        with active(self.session):
+            for name in self.inputs:
+                rows.write.format("delta").mode("append").save(self.location(name))
+        before = self.commits()
+        found = self._measured(lambda: self.con.run(once=True, workers=self.workers))
+        found["commits"] = self.commits() - before
+        with active(self.session):
+            found["rival"] = self._measured(lambda: self._append(rows))["ms"]
+        return found
+
+    def _append(self, rows: DataFrame) -> None:
+        for name in self.outputs:
+            rows.write.format("delta").mode("append").save(f"{self.folder}/rival/{name}")
+
+    def _measured(self, act: Callable[[], object]) -> dict[str, float]:
+        jobs, calls, begun = jobs_started(self.session), self.calls.made, time.perf_counter()
+        act()
+        ms = (time.perf_counter() - begun) * 1000
+        calls = self.calls.made - calls
+        return {"ms": ms, "jobs": jobs_started(self.session) - jobs, "calls": calls}
+
+    def measure(self, rounds: int) -> dict[str, float]:
+        """The medians of some rounds, after some to warm up."""
+        for _ in range(WARM_UP_ROUNDS):
+            self.round()
+        return _medians([self.round() for _ in range(rounds)])
+
+
+def _medians(found: list[dict[str, float]]) -> dict[str, float]:
+    return {name: statistics.median(one[name] for one in found) for name in found[0]}
+
+
+def _changed_rows(session: SparkSession, turn: int) -> DataFrame:
+    """A hundred keys, spread over all, with new values; the rows are at hand, not computed."""
+    step = KEYS // CHANGED
+    rows = [(turn % step + step * i, 10_000_000_000 + turn) for i in range(CHANGED)]
+    return session.createDataFrame(rows, "k BIGINT, v BIGINT").coalesce(1)
+
+
+def report(name: str, one: dict[str, float], many: dict[str, float], more: int) -> None:
+    """Print a tick of one output, of many, and what one more takes."""
+    each = {key: (many[key] - one[key]) / more for key in one}
+    print(f"\n{name:<22}{'ms':>9}{'jobs':>8}{'calls':>9}{'commits':>9}{'rival ms':>10}{'ratio':>7}")
+    for title, found in (("1", one), (f"{more + 1}", many), ("one more", each)):
+        counted = "".join(f"{found[c]:>{w}.1f}" for c, w in zip(COUNTED, (8, 9, 9), strict=True))
+        ratio = found["ms"] / found["rival"]
+        print(f"  {title:<20}{found['ms']:>9.0f}{counted}{found['rival']:>10.0f}{ratio:>7.2f}")
+
+
+def bench_tasks(house: House, many: int, rounds: int, *, chained: bool) -> None:
+    """Tasks on one input, or on each other's outputs."""
+    last = house.add_input()
+    first = last
+    last = house.add_task(last)
+    one = house.measure(rounds)
+    for _ in range(many - 1):
+        last = house.add_task(last if chained else first)
+    report(
+        "links of a chain" if chained else "tasks on one input",
+        one,
+        house.measure(rounds),
+        many - 1,
+    )
+    _check(house)
+
+
+def _check(house: House) -> None:
+    """All outputs hold the newest value of each key."""
+    sums = {
+        house.con.execute(f"SELECT sum(k), sum(v), count(*) FROM {n}").fetchone()
+        for n in house.outputs
+    }
+    if len(sums) != 1 or next(iter(sums))[2] != KEYS:  # type: ignore[index]
+        raise SystemExit(f"The results differ: {sums}")
+
+
+def bench_outputs(house: House, rounds: int) -> None:
+    """A task and a view over each of many inputs."""
+    for _ in range(INPUTS):
+        name = house.add_input()
+        house.add_task(name)
+        house.add_view(name)
+    found = house.measure(rounds)
+    counted = ", ".join(f"{found[name]:.0f} {name}" for name in COUNTED)
+    print(
+        f"\n{2 * INPUTS} outputs with one change each: {found['ms'] / 1000:.2f} s, {counted}; ",
+        end="",
+    )
+    print(f"as many bare appends: {found['rival'] / 1000:.2f} s")
+
+
+def main() -> None:
+    """Run the parts that were asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--many", type=int, default=9, help="tasks, or links of the chain")
+    parser.add_argument("--only", choices=PARTS, action="append")
+    parser.add_argument("--workers", type=int, help="of the service; default: its own")
+    given = parser.parse_args()
+    calls = Calls()
+    for part in given.only or PARTS:
+        with tempfile.TemporaryDirectory(prefix="ctsql-bench-") as folder:
+            house = House(folder, calls, given.workers)
+            if part == "outputs":
+                bench_outputs(house, min(given.rounds, 3))
+            else:
+                bench_tasks(house, given.many, given.rounds, chained=part == "links")
+            house.con.close()
+
+
+if __name__ == "__main__":
+    main()
