@@ -80,7 +80,7 @@ def run_on_table(
         read = relation_rows(nodes, context, engine.external_rows(nodes))
         frames = [relation.frame for relation in read]
         with (
-            register_views(edited, frames) as names,
+            register_views(edited, frames, context) as names,
             spark_text(edited, names, context, parameters) as sent,
         ):
             return _count_affected(engine.session.sql(sent)) if run is None else run(sent)
