@@ -18,6 +18,7 @@ from ctsql.planner.lowering.context import (
     Context as Context,
     Found as Found,
     Sources as Sources,
+    temporary_view as temporary_view,
 )
 from ctsql.planner.lowering.merge import assigned_values as assigned_values
 from ctsql.planner.lowering.output_state import (
@@ -28,7 +29,6 @@ from ctsql.planner.lowering.output_state import (
 from ctsql.planner.lowering.queries import (
     lower_query as lower_query,
     lower_relation as lower_relation,
-    temporary_view as temporary_view,
 )
 from ctsql.planner.lowering.store_assignment import value_text as value_text
 from ctsql.planner.lowering.transaction import (

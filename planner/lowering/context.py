@@ -3,8 +3,9 @@
 The planner never calls the runtime: it asks for DataFrames through the :class:`Sources` protocol.
 """
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,6 +15,7 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.delete_by_key import KeyLookup
 from ctsql.planner.syntax.ast import ClockCall
 
+_numbers = itertools.count(1)
 EMPTY = -1
 """The time before all times: every object is empty as of it."""
 
@@ -63,6 +65,17 @@ class Sources(Protocol):
         """The stored rows with the (non-NULL) keys of a lookup; None: a scan by Spark is better."""
 
 
+@contextmanager
+def temporary_view(frame: DataFrame) -> Iterator[str]:
+    """A name for a DataFrame in SQL text, for as long as the text is analysed."""
+    name = f"__ct_r{next(_numbers)}"
+    frame.createOrReplaceTempView(name)
+    try:
+        yield name
+    finally:
+        frame.sparkSession.catalog.dropTempView(name)
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """One evaluation of a plan.
@@ -70,12 +83,14 @@ class Context:
     Attributes:
         session: where the user's SQL is evaluated. sources: the rows. at: T.
         clock_at: the time that now() means, or the column that holds it; None for the real clock.
+        named: gives a DataFrame its name in SQL text.
     """
 
     session: SparkSession
     sources: Sources
     at: int
     clock_at: int | str | None = None
+    named: Callable[[DataFrame], AbstractContextManager[str]] = temporary_view
 
     def clock(self, call: ClockCall) -> str:
         """The text that replaces a clock call: the time T of this run."""

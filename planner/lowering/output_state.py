@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from ctsql.catalog.names import backtick_all
 from ctsql.planner.lowering.context import EMPTY, Context
 from ctsql.planner.lowering.lost_columns import RelationRows, run_on
-from ctsql.planner.lowering.queries import relation_rows, run_pieces, temporary_view
+from ctsql.planner.lowering.queries import relation_rows, run_pieces
 from ctsql.planner.nodes import Node, Query, SelfReference
 from ctsql.planner.syntax.ast import RelationRef, SqlText
 
@@ -106,8 +106,9 @@ class View:
         rows: Mapping[str, DataFrame],
     ) -> DataFrame:
         with ExitStack() as stack:
-            names = {ref: stack.enter_context(temporary_view(f)) for ref, f in frames.items()}
-            views = {k: stack.enter_context(temporary_view(f)) for k, f in rows.items()}
+            named = self.context.named
+            names = {ref: stack.enter_context(named(f)) for ref, f in frames.items()}
+            views = {k: stack.enter_context(named(f)) for k, f in rows.items()}
             texts: list[str | SqlText] = []
             for piece in pieces:
                 texts.append(piece.sql if isinstance(piece, Query) else _fill(piece, views))

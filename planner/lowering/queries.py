@@ -4,7 +4,6 @@ Each relation becomes a temporary view for as long as Spark analyses the text, a
 spliced into the text where the user's stood. The text is never printed from a tree.
 """
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -19,8 +18,6 @@ from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.lost_columns import RelationRows, run_on
 from ctsql.planner.syntax import Rewritten, rewrite
 from ctsql.planner.syntax.ast import RelationRef, SqlText
-
-_numbers = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +72,8 @@ def _present(rows: DataFrame, node: lp.Relation) -> RelationRows:
     Where it finds something else by that name, :func:`run_on` refuses the text.
     """
     columns = list(node.columns)
+    if rows.columns == columns:
+        return RelationRows(rows, str(node.name))
     diff = [rows[DIFF].alias(columns.pop())] if isinstance(node, lp.ChangesInput) else []
     there = {fold(c) for c in rows.columns}
     found = backtick_all([c for c in columns if fold(c) in there])
@@ -98,7 +97,7 @@ def lower_query(
     sql = query.sql
 
     def run(frames: Sequence[DataFrame]) -> DataFrame:
-        with register_views(sql, frames) as names:
+        with register_views(sql, frames, context) as names:
             return run_text(sql, names, context, parameters=parameters)
 
     read = relation_rows(query.relations, context, given)
@@ -117,22 +116,13 @@ def relation_rows(
 
 
 @contextmanager
-def temporary_view(frame: DataFrame) -> Iterator[str]:
-    """A name for a DataFrame in SQL text, for as long as the text is analysed."""
-    name = f"__ct_r{next(_numbers)}"
-    frame.createOrReplaceTempView(name)
-    try:
-        yield name
-    finally:
-        frame.sparkSession.catalog.dropTempView(name)
-
-
-@contextmanager
-def register_views(sql: SqlText, frames: Sequence[DataFrame]) -> Iterator[dict[RelationRef, str]]:
+def register_views(
+    sql: SqlText, frames: Sequence[DataFrame], context: Context
+) -> Iterator[dict[RelationRef, str]]:
     """Temporary views for the relations of a text."""
     with ExitStack() as stack:
         yield {
-            ref: stack.enter_context(temporary_view(frame))
+            ref: stack.enter_context(context.named(frame))
             for ref, frame in zip(sql.relations, frames, strict=True)
         }
 

@@ -13,10 +13,9 @@ from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.rows.row_set import SparkRows
-from ctsql.runtime.spark.inserts import NotAnAppend
+from ctsql.runtime.rows.row_set import LocalRows, SparkRows
+from ctsql.runtime.spark.inserts import NotAnAppend, are_constants
 
-_CONSTANTS = ("LocalRelation", "OneRowRelation")
 _PLAIN = ("comment", "delta.columnMapping.")
 """Prefixes of a column's metadata that do not change what is written for its values."""
 
@@ -41,33 +40,11 @@ class Appends:
         Raises:
             NotAnAppend: Delta has to compute columns, or the table's columns are others by now.
         """
-        rows = self._complete(rows)
-        few = SparkRows(rows).collect() if _are_constants(rows) else Declined("not in the text")
+        rows = complete(self.origin, self.version, rows)
+        few = constants(rows)
         staged = self.origin.begin().stage(rows if isinstance(few, Declined) else few)
         self.files += staged
         return sum(DataFile(file.action).rows_count or 0 for file in staged)
-
-    def _complete(self, rows: DataFrame) -> DataFrame:
-        """The rows with all columns of the table, in order; NULL for those that are missing."""
-        table = self.origin
-        metadata = table.metadata_at(self.version)
-        if metadata.layout != table.metadata.layout:
-            raise NotAnAppend("the table has other columns now")
-        fields = [column.field for column in metadata.columns.values()]
-        if not all(key.startswith(_PLAIN) for field in fields for key in field["metadata"]):
-            raise NotAnAppend("columns are computed, padded or counted")
-        given = {fold(field.name): field for field in rows.schema}
-        chosen = []
-        for field in table.schema_at(self.version):
-            found = given.pop(fold(field.name), None)
-            kind = field.dataType
-            if found is not None and found.dataType.simpleString() != kind.simpleString():
-                raise NotAnAppend("values have other types")
-            value = F.lit(None).cast(kind) if found is None else F.col(backtick(found.name))
-            chosen.append(value.alias(field.name))
-        if given:
-            raise NotAnAppend("it adds columns")
-        return rows.select(*chosen)
 
     def changes(self) -> tuple[tuple[StagedFile, ...], tuple[StagedDelete, ...]]:
         """What is inserted and deleted, as files for the table."""
@@ -83,7 +60,32 @@ class Appends:
         self.files.clear()
 
 
-def _are_constants(rows: DataFrame) -> bool:
-    """Whether rows are made of those of a text only, so that no job is needed for them."""
-    leaves = rows._jdf.queryExecution().optimizedPlan().collectLeaves()
-    return all(leaves.apply(at).nodeName() in _CONSTANTS for at in range(leaves.size()))
+def complete(table: DeltaTable, version: int, rows: DataFrame) -> DataFrame:
+    """Rows of some columns with all columns of a version of a table, in order, NULL for the others.
+
+    Raises:
+        NotAnAppend: Delta has to compute columns, or the table's columns are others by now.
+    """
+    metadata = table.metadata_at(version)
+    if metadata.layout != table.metadata.layout:
+        raise NotAnAppend("the table has other columns now")
+    fields = [column.field for column in metadata.columns.values()]
+    if not all(key.startswith(_PLAIN) for field in fields for key in field["metadata"]):
+        raise NotAnAppend("columns are computed, padded or counted")
+    given = {fold(field.name): field for field in rows.schema}
+    chosen = []
+    for field in table.schema_at(version):
+        found = given.pop(fold(field.name), None)
+        kind = field.dataType
+        if found is not None and found.dataType.simpleString() != kind.simpleString():
+            raise NotAnAppend("values have other types")
+        value = F.lit(None).cast(kind) if found is None else F.col(backtick(found.name))
+        chosen.append(value.alias(field.name))
+    if given:
+        raise NotAnAppend("it adds columns")
+    return rows.select(*chosen)
+
+
+def constants(rows: DataFrame) -> LocalRows | Declined:
+    """The rows that stand in a statement's text, without a job."""
+    return SparkRows(rows).collect() if are_constants(rows) else Declined("not in the text")

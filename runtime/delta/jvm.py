@@ -66,6 +66,13 @@ class JvmObjects:
             made.put(name, metric)
         return to_scala(made)
 
+    def append_operation(self) -> Any:
+        """What an INSERT's commit says that it is."""
+        append, not_partitioned = self.jvm.org.apache.spark.sql.SaveMode.Append, self.seq(())
+        others = (self.none for _ in range(7))
+        write = getattr(self.delta, "DeltaOperations$Write")
+        return write(append, self.option(not_partitioned), *others)
+
     def add_file(self, file: DataFile) -> Any:
         """Delta's own object (AddFile) for a file."""
         found = self._adds.get(file)

@@ -43,7 +43,8 @@ _IS_SET = "true"
 def is_plain(metadata: Mapping[str, Any], schema: T.StructType) -> bool:
     """Whether the files of a table are just rows of these columns, by its ``metaData`` action.
 
-    Not with partitions, constraints, computed columns, column mapping, or an unknown property.
+    Not with partitions, CHECK constraints, computed columns, column mapping, other properties.
+    Whether rows have NULLs that it does not take, :func:`has_forbidden_null` says.
     """
     if metadata.get("partitionColumns"):
         return False
@@ -53,7 +54,13 @@ def is_plain(metadata: Mapping[str, Any], schema: T.StructType) -> bool:
     stored = T.StructType.fromJson(json.loads(metadata["schemaString"]))
     if [(f.name, f.dataType) for f in stored] != [(f.name, f.dataType) for f in schema]:
         return False
-    return all(f.nullable and not set(f.metadata) - {"comment"} for f in stored)
+    return not any(set(f.metadata) - {"comment"} for f in stored)
+
+
+def has_forbidden_null(metadata: Mapping[str, Any], rows: pa.Table) -> bool:
+    """Whether a column that is NOT NULL, by the ``metaData`` action, has a NULL in these rows."""
+    fields = json.loads(metadata["schemaString"])["fields"]
+    return any(not f["nullable"] and rows.column(f["name"]).null_count for f in fields)
 
 
 def why_not_by_rows(metadata: Mapping[str, Any]) -> str:

@@ -21,7 +21,12 @@ from ctsql.runtime.delta.deletion_vectors import VectorFile, vector_file
 from ctsql.runtime.delta.file_stores import path_in_store
 from ctsql.runtime.delta.jvm import scala_items
 from ctsql.runtime.delta.locks import commit_lock
-from ctsql.runtime.delta.parquet_writer import is_plain, write, write_change_data
+from ctsql.runtime.delta.parquet_writer import (
+    has_forbidden_null,
+    is_plain,
+    write,
+    write_change_data,
+)
 from ctsql.runtime.delta.table_rows import CHANGE_TYPE, DeltaRows, has_no_vectors, locate_in
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
@@ -70,7 +75,7 @@ class Transaction:
         given = row_set(rows)
         local = given.local
         if not isinstance(local, Declined):
-            file = self._write_here(local)
+            file = self.stage_here(local)
             if file is not None:
                 return [file]
             with unadaptive(given.session):
@@ -83,9 +88,9 @@ class Transaction:
         Args:
             rows: new rows. changes: all changes of the commit, with ``CHANGE_TYPE`` at the end.
         """
-        file = self._write_here(rows)
+        file = self.stage_here(rows)
         if file is not None:
-            listed = self._write_here(changes, like=rows.schema)
+            listed = self.stage_here(changes, like=rows.schema)
             if listed is not None:
                 return [file, listed]
             self.table.discard([file.path])
@@ -104,8 +109,8 @@ class Transaction:
         """The table's ``metaData`` action."""
         return dict(json.loads(self.txn.metadata().json())["metaData"])
 
-    def _write_here(self, rows: LocalRows, like: StructType | None = None) -> StagedFile | None:
-        """Write few rows without Spark; None if Delta has to write them.
+    def stage_here(self, rows: LocalRows, like: StructType | None = None) -> StagedFile | None:
+        """Write few rows into a file without Spark; None if Delta has to write them.
 
         Args:
             like: the table's columns, where the rows are changes of some.
@@ -115,6 +120,8 @@ class Transaction:
             return None
         if not is_plain(self.metadata, like or rows.schema):
             return None
+        if has_forbidden_null(self.metadata, rows.arrow):
+            return None  # Delta has the error
         folder, spark = path_in_store(self.table.location), self.gateway.session.version
         written = write if like is None else write_change_data
         with translate_os_errors(self.table.location):

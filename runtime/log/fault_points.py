@@ -11,8 +11,8 @@ import os
 import signal
 
 PROMISES = {
-    "statement_staged": "the files of an UPDATE, DELETE or MERGE exist, the table does not name "
-    "them: it is as it was",
+    "statement_staged": "the files of an INSERT, UPDATE, DELETE or MERGE exist, the table does not "
+    "name them: it is as it was",
     "source_committed": "an INSERT is in the table and bound to no T: the next mint binds it",
     "transaction_staged": "COMMIT has changed nothing: no statement of the transaction is in",
     "intent_recorded": "the transaction is decided, no table holds it: the next mint commits it",

@@ -11,10 +11,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
-from ctsql.catalog.names import backtick
-from ctsql.catalog.schemas import Column
 from ctsql.runtime.monitoring.wanted import Comparison, Newest, Wanted, wanted
 
 _OPS = {
@@ -49,24 +47,11 @@ class _Above:
     limit: _Limit | None = None
 
 
-def unknown_table(session: SparkSession, columns: tuple[Column, ...]) -> DataFrame:
-    """A table of which Spark does not know that it is empty."""
-    jsession: Any = session._jsparkSession
-    jvm: Any = session._jvm
-    not_null = ("" if c.nullable else " NOT NULL" for c in columns)
-    ddl = ", ".join(
-        f"{backtick(c.name)} {c.type}{n}" for c, n in zip(columns, not_null, strict=True)
-    )
-    made = jvm.org.apache.spark.sql.types.StructType.fromDDL(ddl)
-    rows = session.sparkContext._jsc.emptyRDD()
-    return DataFrame(jsession.createDataFrame(rows, made), session)
-
-
 def asked_of(query: DataFrame, tables: Mapping[int, DataFrame]) -> dict[int, Wanted]:
     """What a query over unknown tables asks of each; nothing for one that it need not read.
 
     Args:
-        tables: those of :func:`unknown_table` that the query reads, by any key.
+        tables: those of :func:`empty` that the query reads, by any key.
     """
     keys = {_rdd_of(frame._jdf.queryExecution().analyzed()): key for key, frame in tables.items()}
     plan = query._jdf.queryExecution().optimizedPlan()

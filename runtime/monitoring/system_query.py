@@ -15,10 +15,11 @@ from ctsql.catalog.system_tables import SYSTEM_SCHEMA, SYSTEM_TABLES, SystemTabl
 from ctsql.runtime.delta.local_log import NeedsSpark
 from ctsql.runtime.log_reader import LocalLogReader, LogReader
 from ctsql.runtime.monitoring.quarantined import NAME as QUARANTINE, quarantined
-from ctsql.runtime.monitoring.scan_filters import asked_of, unknown_table
+from ctsql.runtime.monitoring.scan_filters import asked_of
 from ctsql.runtime.monitoring.system_tables import as_tuples, system_rows
 from ctsql.runtime.monitoring.wanted import ALL, Wanted
 from ctsql.runtime.rows.given_rows import rows_for
+from ctsql.runtime.spark.empty_tables import empty
 
 
 class SystemQueries:
@@ -43,7 +44,7 @@ class SystemQueries:
                 rows for these places.
         """
         unknown = {
-            i: unknown_table(self._session, SYSTEM_TABLES[name].columns)
+            i: empty(self._session, SYSTEM_TABLES[name].columns, with_not_null=True)
             for i, name in tables.items()
         }
         asked = asked_of(lower(unknown), unknown)

@@ -2,18 +2,21 @@
 
 import itertools
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
 from ctsql.catalog.items import Catalog, Item
-from ctsql.catalog.names import backtick_all, fold
-from ctsql.catalog.schemas import Column, plain_type
+from ctsql.catalog.names import fold
+from ctsql.catalog.schemas import Column
+from ctsql.planner.lowering import temporary_view
 from ctsql.planner.lowering.queries import run_text
 from ctsql.planner.nodes import ChangesInput, Node, Query, Relation, ViewReference
 from ctsql.planner.rules import transform
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.spark.analyzer import ColumnsOf, SparkAnalyst, empty
+from ctsql.runtime.spark.analyzer import ColumnsOf, EmptySources, SparkAnalyst
+from ctsql.runtime.spark.empty_tables import empty
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.warehouse.relations import Relations
@@ -94,7 +97,8 @@ class _PlanningAnalyst(SparkAnalyst):
     """
 
     def __init__(self, session: SparkSession, columns_of: ColumnsOf, views: "KnownViews") -> None:
-        super().__init__(session, columns_of)
+        super().__init__(session, columns_of, _KnownSources(session, columns_of, views))
+        self._context = replace(self._context, named=views.named_view)
         self._columns_of, self._views = columns_of, views
         self._known: dict[object, DataFrame] = {}
 
@@ -127,21 +131,44 @@ class _PlanningAnalyst(SparkAnalyst):
         return self._views.of(columns)
 
 
+class _KnownSources(EmptySources):
+    """Empty tables that are made once for the same columns."""
+
+    def __init__(self, session: SparkSession, columns_of: ColumnsOf, views: "KnownViews") -> None:
+        super().__init__(session, columns_of)
+        self._views = views
+
+    def like(self, columns: Sequence[Column]) -> DataFrame:
+        """The empty table with these columns."""
+        return self._views.rows_of(tuple(columns))
+
+
 class KnownViews:
     """Temporary views of empty tables, by their columns, and of plain views, by their plans."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
-        self._by_columns: dict[tuple[Column, ...], str] = {}
+        self._by_columns: dict[tuple[Column, ...], DataFrame] = {}
+        self._by_rows: dict[int, str] = {}  # of the tables above, which are kept
         self.named: dict[Node, str] = {}
         self._names: list[str] = []
 
     def of(self, columns: tuple[Column, ...]) -> str:
         """The view with these columns."""
+        return self._by_rows[id(self.rows_of(columns))]
+
+    def rows_of(self, columns: tuple[Column, ...]) -> DataFrame:
+        """The empty table with these columns; it has a view."""
         found = self._by_columns.get(columns)
         if found is None:
-            found = self._by_columns[columns] = self.register(self._empty(columns))
+            found = self._by_columns[columns] = empty(self._session, columns)
+            self._by_rows[id(found)] = self.register(found)
         return found
+
+    def named_view(self, rows: DataFrame) -> AbstractContextManager[str]:
+        """The view of an empty table; of other rows one that ends with the context."""
+        known = self._by_rows.get(id(rows))
+        return temporary_view(rows) if known is None else nullcontext(known)
 
     def register(self, rows: DataFrame) -> str:
         """Give rows a name until :meth:`drop`."""
@@ -154,14 +181,6 @@ class KnownViews:
         """Take all the names away."""
         for name in self._names:
             self._session.catalog.dropTempView(name)
-
-    def _empty(self, columns: Sequence[Column]) -> DataFrame:
-        is_plain = all(plain_type(c.type) == c.type and c.nullable for c in columns)
-        if not columns or not is_plain:
-            return empty(self._session, columns)
-        names = backtick_all([c.name for c in columns])
-        values = (f"CAST(NULL AS {c.type}) AS {n}" for n, c in zip(names, columns, strict=True))
-        return self._session.sql(f"SELECT {', '.join(values)} LIMIT 0")
 
 
 class _PlannedRelations(Relations):

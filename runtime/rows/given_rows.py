@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from ctsql.catalog import schemas
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.schemas import Column
-from ctsql.runtime.spark.analyzer import empty
+from ctsql.runtime.spark.empty_tables import empty
 from ctsql.runtime.spark.temporary import in_session
 
 _INDEX = re.compile(r"__index_level_\d+__")

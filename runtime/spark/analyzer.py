@@ -6,13 +6,13 @@ definition costs no job and does not depend on data.
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
-from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from ctsql.catalog.errors import error
-from ctsql.catalog.names import backtick_all
 from ctsql.catalog.reserved_columns import DIFF
-from ctsql.catalog.schemas import Column, plain_type
+from ctsql.catalog.schemas import Column
 from ctsql.planner.binding.checks import indefinite
 from ctsql.planner.delete_by_key import KeyLookup
 from ctsql.planner.lowering import (
@@ -24,14 +24,16 @@ from ctsql.planner.lowering import (
     declared_type,
     lower_query,
 )
-from ctsql.planner.lowering.char_types import metadata_of
 from ctsql.planner.lowering.queries import run_text
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.nodes import Delete, Get, Merge, Node, Query, Role, Update, descend
 from ctsql.planner.rules import transform
 from ctsql.runtime.spark.definite import is_definite
+from ctsql.runtime.spark.empty_tables import empty
 from ctsql.runtime.spark.errors import translate_spark_errors
 
+ASSIGNMENTS_CACHED_MAX = 10_000
+"""Pairs of types of which is kept whether the one is stored as the other."""
 ColumnsOf = Callable[[str], Sequence[Column]]
 """The columns of an object, by its id."""
 
@@ -76,36 +78,17 @@ class EmptySources:
 
 
 class UnknownSources(EmptySources):
-    """Tables of which Spark does not know that they are empty; the same one for one object."""
+    """Empty tables, the same one for one object."""
 
     def __init__(self, session: SparkSession, columns_of: ColumnsOf) -> None:
         super().__init__(session, columns_of)
         self._frames: dict[str, DataFrame] = {}
 
-    def like(self, columns: Sequence[Column]) -> DataFrame:
-        """A table with these columns, whose rows Spark does not know."""
-        rows = super().like(columns)
-        nothing = rows.sparkSession.sparkContext.emptyRDD()
-        return rows.sparkSession.createDataFrame(nothing, rows.schema)
-
     def contents(self, object_id: str, at: int) -> DataFrame:
-        """A table like the object, whose rows Spark does not know."""
+        """An empty table like the object."""
         if object_id not in self._frames:
             self._frames[object_id] = super().contents(object_id, at)
         return self._frames[object_id]
-
-
-def empty(session: SparkSession, columns: Sequence[Column]) -> DataFrame:
-    """A DataFrame without rows."""
-    names = backtick_all([c.name for c in columns])
-    ddl = ", ".join(f"{n} {plain_type(c.type)}" for n, c in zip(names, columns, strict=True))
-    schema = session.sql(f"SELECT CAST(NULL AS STRUCT<{ddl}>) AS s").schema["s"].dataType
-    assert isinstance(schema, T.StructType)
-    fields = [
-        T.StructField(f.name, f.dataType, f.nullable, metadata_of(c.type))
-        for f, c in zip(schema.fields, columns, strict=True)
-    ]
-    return session.createDataFrame([], T.StructType(fields))
 
 
 class SparkAnalyst:
@@ -222,11 +205,15 @@ class SparkAnalyst:
 
     def assignable(self, given: str, declared: str) -> bool:
         """ANSI store assignment, as Spark's INSERT has it."""
-        jvm = self._session._jvm
-        parser = self._session._jsparkSession.sessionState().sqlParser()
-        cast = jvm.org.apache.spark.sql.catalyst.expressions.Cast  # type: ignore[union-attr]
-        source, target = parser.parseDataType(given), parser.parseDataType(declared)
-        return given == "void" or bool(cast.canANSIStoreAssign(source, target))
+        return _is_assignable(self._session, given, declared)
+
+
+@lru_cache(maxsize=ASSIGNMENTS_CACHED_MAX)
+def _is_assignable(session: SparkSession, given: str, declared: str) -> bool:
+    parser = session._jsparkSession.sessionState().sqlParser()
+    cast = session._jvm.org.apache.spark.sql.catalyst.expressions.Cast  # type: ignore[union-attr]
+    source, target = parser.parseDataType(given), parser.parseDataType(declared)
+    return given == "void" or bool(cast.canANSIStoreAssign(source, target))
 
 
 def _has_union(rows: DataFrame) -> bool:

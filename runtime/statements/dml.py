@@ -1,7 +1,7 @@
 """INSERT, UPDATE, DELETE and MERGE on tables, and CREATE TABLE: Spark runs the user's statement.
 
-Of an UPDATE, DELETE or MERGE by key Spark evaluates the expressions only
-(:mod:`ctsql.runtime.statements.keyed_writes`).
+Of an INSERT of constants, and of an UPDATE, DELETE or MERGE by key, Spark evaluates the expressions
+only (:mod:`ctsql.runtime.statements.constant_inserts`, ``keyed_writes``).
 
 In the statement's text only the target is replaced, by the table's folder, and every relation it
 reads, by a view as of the newest T. On a local disk the statement holds the table's commit lock,
@@ -22,12 +22,14 @@ from ctsql.planner.lowering import Context
 from ctsql.planner.lowering.queries import register_views, relation_rows, spark_text
 from ctsql.planner.rules import resolve_roles
 from ctsql.planner.syntax.ast import Dml, Edit, RelationRef, SqlText
+from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine, read_objects
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.spark.errors import translate_spark_errors
-from ctsql.runtime.spark.inserts import NotAnAppend, appended_rows
+from ctsql.runtime.spark.inserts import Insert, NotAnAppend
 from ctsql.runtime.spark.table_writes import TableWrite
+from ctsql.runtime.statements.constant_inserts import append_constants
 from ctsql.runtime.statements.keyed_writes import write_by_key
 from ctsql.runtime.statements.transaction import OpenTransaction
 from ctsql.runtime.warehouse.loaded_files import insert_rows
@@ -80,7 +82,7 @@ def run_on_table(
         read = relation_rows(nodes, context, engine.external_rows(nodes))
         frames = [relation.frame for relation in read]
         with (
-            register_views(edited, frames) as names,
+            register_views(edited, frames, context) as names,
             spark_text(edited, names, context, parameters) as sent,
         ):
             return _count_affected(engine.session.sql(sent)) if run is None else run(sent)
@@ -141,8 +143,10 @@ def write_table(
     def run(location: str) -> int:
         table = engine.gateway.table(location)
         before = table.version()
-        if inserts or within is not None:
+        if within is not None:
             rows = write(location, lambda text: _count_affected(engine.session.sql(text)))
+        elif inserts:
+            rows = write(location, lambda text: _insert(engine, table, text))
         else:
             rows = write(location, lambda text: _run_on_rows(engine, item, text))
         if rows < 0:
@@ -156,7 +160,7 @@ def write_table(
             try:
                 return write(
                     appends.origin.location,
-                    lambda text: appends.stage(appended_rows(engine.session, text)),
+                    lambda text: appends.stage(Insert(engine.session, text).rows),
                 )
             except NotAnAppend:
                 pass  # a copy of the table takes it
@@ -165,6 +169,13 @@ def write_table(
         done = run(location)
     faults.point("source_committed")
     return done
+
+
+def _insert(engine: Engine, table: DeltaTable, text: str) -> int:
+    """Run an INSERT; without a job where its rows stand in its text."""
+    statement = Insert(engine.session, text)
+    done = append_constants(table, statement)
+    return _count_affected(statement.run()) if isinstance(done, Declined) else done
 
 
 def _run_on_rows(engine: Engine, item: Item, text: str) -> int:

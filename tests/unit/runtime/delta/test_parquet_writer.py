@@ -14,6 +14,7 @@ from pyspark.sql import types as T
 from ctsql.runtime.delta.file_stores import LOCAL
 from ctsql.runtime.delta.parquet_writer import (
     TEXT_MAX,
+    has_forbidden_null,
     is_plain,
     statistics,
     why_not_by_rows,
@@ -52,7 +53,6 @@ def test_plain_tables() -> None:
         {"configuration": {"delta.enableRowTracking": "true"}},
         {"configuration": {"delta.enableIcebergCompatV2": "true"}},
         {"schemaString": T.StructType([*SCHEMA.fields[:-1]]).json()},
-        {"schemaString": T.StructType([T.StructField("k", T.IntegerType(), False)]).json()},
         {
             "schemaString": T.StructType(
                 [T.StructField("k", T.IntegerType(), True, {"delta.generationExpression": "1"})]
@@ -66,6 +66,15 @@ def test_tables_that_delta_writes(other: dict[str, Any]) -> None:
     schema = T.StructType.fromJson(json.loads(metadata["schemaString"]))
     is_other = len(schema) == len(SCHEMA) - 1  # its columns are others than those of the rows
     assert not is_plain(metadata, SCHEMA if is_other else schema)
+
+
+def test_null_where_none_may_be() -> None:
+    """A column that is NOT NULL takes values only."""
+    stored = T.StructType().add("k", T.IntegerType(), False).add("v", T.IntegerType())
+    metadata = PLAIN | {"schemaString": stored.json()}
+    assert is_plain(metadata, stored)
+    assert not has_forbidden_null(metadata, pa.table({"k": [1, 2], "v": [None, 1]}))
+    assert has_forbidden_null(metadata, pa.table({"k": [1, None], "v": [1, 1]}))
 
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
