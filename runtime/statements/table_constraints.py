@@ -77,8 +77,7 @@ class TableConstraints(OnNames):
                 raise was_dropped(item.name, "meanwhile", item.kind.value)
             return current.with_item(replace(now, alterations=(*now.alterations, text)))
 
-        self.engine.catalog_store.change(noted)
-        self.engine.refresh_catalog()
+        self.engine.change_catalog(noted)
 
 
 def _named(made: st.ConstraintDef, there: Mapping[str, str]) -> st.ConstraintDef:
@@ -102,9 +101,5 @@ def _unknown(item: Item, statement: st.ChangeConstraints, there: Mapping[str, st
     span: Span | None = statement.dropped_span
     hint = did_you_mean(statement.dropped, [*there], otherwise="SHOW CONSTRAINTS lists them.")
     return error(
-        "UNKNOWN_CONSTRAINT",
-        span=span,
-        name=statement.dropped,
-        relation=str(item.name),
-        hint=hint,
+        "UNKNOWN_CONSTRAINT", span=span, name=statement.dropped, relation=str(item.name), hint=hint
     )
