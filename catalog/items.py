@@ -17,12 +17,7 @@ from ctsql.catalog.proposals import Proposal
 from ctsql.catalog.schemas import Column, Schema
 from ctsql.catalog.spans import Span
 from ctsql.catalog.subscriptions import Subscription
-from ctsql.catalog.system_tables import (
-    SYSTEM_TABLES,
-    find_system_table,
-    is_system,
-    only_queried,
-)
+from ctsql.catalog.system_tables import SYSTEM_TABLES, find_system_table, is_system, only_queried
 from ctsql.catalog.times import to_iso
 
 

@@ -8,14 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ctsql.catalog.errors import CtsqlError, error, not_supported
-from ctsql.catalog.items import (
-    Catalog,
-    Item,
-    ObjectKind,
-    beside,
-    replacement_of,
-    was_dropped,
-)
+from ctsql.catalog.items import Catalog, Item, ObjectKind, beside, replacement_of, was_dropped
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, fold
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import qualify

@@ -35,12 +35,7 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.write_handle import disturbance_error
 from ctsql.runtime.statements.dropped import dropped
 from ctsql.runtime.statements.failed_task import retry_failed
-from ctsql.runtime.statements.name_resolution import (
-    Namespace,
-    OnNames,
-    check_free,
-    new_quarantine,
-)
+from ctsql.runtime.statements.name_resolution import Namespace, OnNames, check_free, new_quarantine
 from ctsql.runtime.statements.output_tables import make_table
 from ctsql.runtime.statements.show import current_definition
 from ctsql.runtime.tasks.progress import complete_through, failure_of

@@ -31,11 +31,7 @@ from ctsql.runtime.maintenance.history import check_history
 from ctsql.runtime.statements.alter_task import merged_options, options_edit
 from ctsql.runtime.statements.create import Creation, keeps_vectors
 from ctsql.runtime.statements.first_rows import copy_of, followed_by
-from ctsql.runtime.statements.redefinition import (
-    Redefinition,
-    column_list,
-    definition_statement,
-)
+from ctsql.runtime.statements.redefinition import Redefinition, column_list, definition_statement
 from ctsql.runtime.statements.replacement import exists_already, of_another
 from ctsql.runtime.statements.show import rename_edits
 from ctsql.runtime.statements.task_swap import Swap, check_alone, check_fits

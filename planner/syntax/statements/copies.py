@@ -2,14 +2,7 @@
 
 from ctsql.catalog.errors import bad_option, invalid
 from ctsql.catalog.names import did_you_mean
-from ctsql.planner.syntax.ast import (
-    ColumnDef,
-    CopyFrom,
-    CopyTo,
-    FileRef,
-    Select,
-    rows_of,
-)
+from ctsql.planner.syntax.ast import ColumnDef, CopyFrom, CopyTo, FileRef, Select, rows_of
 from ctsql.planner.syntax.statements.queries import read_query
 from ctsql.planner.syntax.tokens.file_refs import FORMATS, file_ref, option_value
 from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error

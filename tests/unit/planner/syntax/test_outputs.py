@@ -4,12 +4,7 @@ import pytest
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import ObjectKind
-from ctsql.planner.syntax.ast import (
-    CommentOn,
-    CreateContinualTask,
-    RenameObject,
-    ShowObjects,
-)
+from ctsql.planner.syntax.ast import CommentOn, CreateContinualTask, RenameObject, ShowObjects
 from tests.helpers.parsed import parsed, refused
 
 CT = "CREATE CONTINUAL TASK ct "
