@@ -116,7 +116,9 @@ def quarantine_query(view: st.CreateMaterializedView, columns: Sequence[str]) ->
 
 def kept_texts(view: st.CreateMaterializedView) -> list[str]:
     """For each constraint the condition that a row of :func:`source_texts` keeps it; never NULL."""
-    return [backtick(f"{UNIQUE_}{i}") if c.unique else _kept(c) for i, c in _numbered(view)]
+    return [
+        backtick(f"{UNIQUE_}{i}") if c.unique else f"({check_text(c)})" for i, c in _numbered(view)
+    ]
 
 
 def source_texts(view: st.CreateMaterializedView, columns: Sequence[str]) -> tuple[str, str]:
@@ -157,10 +159,11 @@ def _broken(view: st.CreateMaterializedView, texts: Sequence[str], between: str)
     return f"concat_ws({quote_text(between)}, {each})"
 
 
-def _kept(made: st.ConstraintDef) -> str:
+def check_text(made: st.ConstraintDef) -> str:
+    """The condition that is true of each row that keeps a CHECK or a NOT NULL. Pure."""
     if made.predicate is None:
-        return "(" + " AND ".join(f"{backtick(name)} IS NOT NULL" for name in made.columns) + ")"
-    return f"(({splice(made.predicate.span, made.predicate.edits).text}) IS NOT FALSE)"
+        return " AND ".join(f"{backtick(name)} IS NOT NULL" for name in made.columns)
+    return f"({splice(made.predicate.span, made.predicate.edits).text}) IS NOT FALSE"
 
 
 def _alone(made: st.ConstraintDef) -> str:

@@ -12,6 +12,7 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item, was_dropped
 from ctsql.catalog.names import backtick, did_you_mean, fold, quote
 from ctsql.catalog.spans import Span
+from ctsql.planner.binding.constraints import check_text
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.constraints import with_names
 from ctsql.runtime.engine import Engine
@@ -19,7 +20,7 @@ from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.dml import target_table
 from ctsql.runtime.statements.name_resolution import OnNames
-from ctsql.runtime.statements.stored_constraints import check_text, stored_constraints
+from ctsql.runtime.statements.stored_constraints import stored_constraints
 from ctsql.runtime.warehouse.multi_table_commit import alone
 
 _DONE = "ALTER TABLE"
