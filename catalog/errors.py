@@ -76,3 +76,42 @@ def error(
     )
     made.__cause__ = cause
     return made
+
+
+def capitalised(text: str) -> str:
+    """A text with its first letter as a capital, and all others as they are."""
+    return text[:1].upper() + text[1:]
+
+
+def sentence_of(problem: CtsqlError) -> str:
+    """The message of an error as a sentence."""
+    return f"{capitalised(problem.message)}."
+
+
+def not_readable(what: str, problem: Exception, hint: str) -> CtsqlError:
+    """A STORED_DATA_INVALID for what is stored and cannot be read back; the caller raises it."""
+    detail = f"{type(problem).__name__}: {problem}."
+    return error("STORED_DATA_INVALID", what=what, detail=detail, hint=hint, cause=problem)
+
+
+def bad_option(
+    span: Span, option: str, detail: str, *, value: str = "", hint: str = ""
+) -> CtsqlError:
+    """An INVALID_OPTION; ``value`` is what was found, or else the text of the place."""
+    told = value or span.text
+    return error("INVALID_OPTION", span=span, option=option, value=told, detail=detail, hint=hint)
+
+
+def invalid(span: Span, message: str, detail: str = "", hint: str = "") -> CtsqlError:
+    """An INVALID_STATEMENT at a place; the caller raises it."""
+    return error("INVALID_STATEMENT", span=span, message=message, detail=detail, hint=hint)
+
+
+def not_yet(span: Span, what: str, hint: str = "") -> CtsqlError:
+    """A NOT_SUPPORTED_YET at a place; the caller raises it."""
+    return error("NOT_SUPPORTED_YET", span=span, what=what, hint=hint)
+
+
+def not_supported(span: Span | None, what: str, *, why: str = "", hint: str = "") -> CtsqlError:
+    """A NOT_SUPPORTED at a place; the caller raises it."""
+    return error("NOT_SUPPORTED", span=span, what=what, why=why, hint=hint)

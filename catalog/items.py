@@ -11,18 +11,13 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from typing import Any
 
-from ctsql.catalog.errors import CatalogError, CtsqlError, error
+from ctsql.catalog.errors import CatalogError, CtsqlError, error, not_readable
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, did_you_mean, fold
 from ctsql.catalog.proposals import Proposal
 from ctsql.catalog.schemas import Column, Schema
 from ctsql.catalog.spans import Span
 from ctsql.catalog.subscriptions import Subscription
-from ctsql.catalog.system_tables import (
-    SYSTEM_TABLES,
-    find_system_table,
-    is_system,
-    only_queried,
-)
+from ctsql.catalog.system_tables import SYSTEM_TABLES, find_system_table, is_system, only_queried
 from ctsql.catalog.times import to_iso
 
 
@@ -202,14 +197,10 @@ class Item:
     def check(self, span: Span | None = None) -> "Item":
         """The item; raises STORED_DATA_INVALID when its entry could not be read."""
         if self.problem:
-            raise error(
-                "STORED_DATA_INVALID",
-                span=span,
-                what=f'the entry of "{self.name}" in the catalog',
-                detail=self.problem,
-                hint="Use the version of ctsql that wrote it, or restore the warehouse's "
-                f"_ctsql/catalog table, or give it up: DROP TABLE {self.name}",
-            )
+            what = f'the entry of "{self.name}" in the catalog'
+            hint = "Use the version of ctsql that wrote it, or restore the warehouse's "
+            hint += f"_ctsql/catalog table, or give it up: DROP TABLE {self.name}"
+            raise error("STORED_DATA_INVALID", span=span, what=what, detail=self.problem, hint=hint)
         return self
 
     def wrong_kind(self, wanted: str, hint: str, span: Span | None = None) -> CtsqlError:
@@ -389,13 +380,8 @@ class Item:
                 built_beside=_built_beside(raw),
             )
         except (ValueError, KeyError, TypeError) as problem:
-            raise error(
-                "STORED_DATA_INVALID",
-                what="an entry of the catalog",
-                detail=f"{type(problem).__name__}: {problem}.",
-                hint="Restore the warehouse's _ctsql/catalog table to an earlier version.",
-                cause=problem,
-            ) from problem
+            hint = "Restore the warehouse's _ctsql/catalog table to an earlier version."
+            raise not_readable("an entry of the catalog", problem, hint) from problem
 
     @staticmethod
     def of_entry(object_id: str, text: str) -> "Item":
@@ -537,13 +523,10 @@ class Dropped:
     def check(self) -> "Dropped":
         """The entry; raises STORED_DATA_INVALID when it could not be read."""
         if self.problem:
-            raise error(
-                "STORED_DATA_INVALID",
-                what="the entry of dropped objects in the catalog",
-                detail=self.problem,
-                hint="Use the version of ctsql that wrote it, or restore the warehouse's "
-                "_ctsql/catalog table to an earlier version.",
-            )
+            what = "the entry of dropped objects in the catalog"
+            hint = "Use the version of ctsql that wrote it, or restore the warehouse's "
+            hint += "_ctsql/catalog table to an earlier version."
+            raise error("STORED_DATA_INVALID", what=what, detail=self.problem, hint=hint)
         return self
 
     def undrop_text(self, item: Item) -> str:
@@ -838,3 +821,38 @@ def items_as_of(catalog: Catalog, task: Item, number: int) -> list[Item]:
 def replacement_of(catalog: Catalog, object_id: str) -> Item | None:
     """The replacement that there is for a view or a task; None where there is none."""
     return next((i for i in catalog if i.replaces == object_id), None)
+
+
+def stored_reads(catalog: Catalog, item: Item, *others: str) -> list[Item]:
+    """The stored objects that a definition reads, through plain views, each once.
+
+    An object with an unreadable entry may be a plain view.
+
+    Args:
+        others: the ids of what is read besides.
+    """
+    found: dict[str, Item] = {}
+    seen, waiting = {item.id}, [*(r.object_id for r in item.reads), *others]
+    while waiting:
+        read = catalog.items[waiting.pop(0)]
+        if read.id in seen:
+            continue
+        seen.add(read.id)
+        if read.location is None or read.problem:
+            waiting += [r.object_id for r in read.reads]
+        else:
+            found[read.id] = read
+    return list(found.values())
+
+
+def check_no_cycle(
+    catalog: Catalog,
+    item: Item,
+    reads: Iterable[Reading],
+    span: Span | None,
+    detail: str = "The new query reads it, directly or through other views.",
+) -> None:
+    """Raise RECURSIVE_DEFINITION where one of the reads is the object, or reads it."""
+    below = catalog.closure(r.object_id for r in reads)
+    if any(i.id == item.id for i in below):
+        raise error("RECURSIVE_DEFINITION", span=span, name=str(item.name), detail=detail)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import not_readable
 
 if TYPE_CHECKING:
     from ctsql.catalog.items import Catalog, Dropped, Item
@@ -77,11 +77,7 @@ def proposal_of(entries: "Iterable[tuple[str, str]]") -> Proposal | None:
             schemas=tuple(raw["schemas"]),
         )
     except (ValueError, KeyError, TypeError) as problem:
-        raise error(
-            "STORED_DATA_INVALID",
-            what="an entry of the catalog, of definitions that are to come into force",
-            detail=f"{type(problem).__name__}: {problem}.",
-            hint="Use the version of ctsql that wrote it, or restore the warehouse's "
-            "_ctsql/catalog table to an earlier version.",
-            cause=problem,
-        ) from problem
+        what = "an entry of the catalog, of definitions that are to come into force"
+        hint = "Use the version of ctsql that wrote it, or restore the warehouse's _ctsql/catalog "
+        hint += "table to an earlier version."
+        raise not_readable(what, problem, hint) from problem

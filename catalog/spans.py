@@ -18,6 +18,10 @@ class Source:
         """The span of the whole text."""
         return Span(self, 0, len(self.text))
 
+    def at(self, place: int) -> "Span":
+        """The empty span at a place."""
+        return Span(self, place, place)
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -45,6 +49,16 @@ class Span:
     def column(self) -> int:
         """The column of the first character, counted from 1."""
         return self.start - (self.source.text.rfind("\n", 0, self.start) + 1) + 1
+
+    @property
+    def front(self) -> "Span":
+        """The empty span in front of it."""
+        return self.source.at(self.start)
+
+    @property
+    def behind(self) -> "Span":
+        """The empty span behind it."""
+        return self.source.at(self.stop)
 
     def part(self, start: int, stop: int) -> "Span":
         """A piece of this span; ``start`` and ``stop`` count from this span's own start."""

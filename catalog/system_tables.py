@@ -158,9 +158,5 @@ def find_system_table(name: Name) -> SystemTable | None:
 
 def only_queried(name: Name, span: Span | None) -> CtsqlError:
     """The error for what is done to a system table and is no query; the caller raises it."""
-    return error(
-        "SYSTEM_TABLE",
-        span=span,
-        name=str(name),
-        hint=f"Type: SELECT * FROM {name}; or DESCRIBE {name}",
-    )
+    hint = f"Type: SELECT * FROM {name}; or DESCRIBE {name}"
+    return error("SYSTEM_TABLE", span=span, name=str(name), hint=hint)

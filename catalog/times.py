@@ -53,12 +53,8 @@ def step_forward(time: Time, *, what: str) -> Time:
         TIME_OUT_OF_RANGE: ``time`` is the greatest; never a wrap-around.
     """
     if time >= TIME_MAX:
-        raise error(
-            "TIME_OUT_OF_RANGE",
-            what=what,
-            time=time,
-            detail="It is the greatest time there is.",
-        )
+        detail = "It is the greatest time there is."
+        raise error("TIME_OUT_OF_RANGE", what=what, time=time, detail=detail)
     return time + 1
 
 
@@ -111,13 +107,9 @@ def parse_time(text: str | int, *, span: Span | None = None, option: str = "AS O
             hint=HOW_TO_WRITE,
         )
     if time >= TIME_MAX:
-        raise error(
-            "TIME_OUT_OF_RANGE",
-            span=span,
-            what="the timeline",
-            time=TIME_MAX - 1,
-            detail=f"{option} {time} is behind it.",
-        )
+        what = "the timeline"
+        detail = f"{option} {time} is behind it."
+        raise error("TIME_OUT_OF_RANGE", span=span, what=what, time=TIME_MAX - 1, detail=detail)
     return time
 
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ctsql import loading
 from ctsql.caller_scope import NOWHERE, CallerVariables, caller_variables
 from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, InterfaceError, error
@@ -23,7 +24,7 @@ from ctsql.catalog.system_tables import SYSTEM_SCHEMA, SYSTEM_TABLES
 from ctsql.completion import Known, ObjectInfo
 from ctsql.cursor import Cursor
 from ctsql.literals import Parameters, literals
-from ctsql.loading import Loading, relation_of
+from ctsql.loading import relation_of
 from ctsql.planner.syntax import ast as st, parse, split
 from ctsql.planner.syntax.tokens.session_calls import with_schema
 from ctsql.result import Result
@@ -49,7 +50,7 @@ DEFAULT_WAREHOUSE = "warehouse"
 T = TypeVar("T")
 
 
-class Connection(Loading, AbstractContextManager["Connection"]):
+class Connection(AbstractContextManager["Connection"]):
     """One warehouse, open for statements. Made by :func:`connect`.
 
     As a context manager it commits an open transaction at the end of the block, or rolls it back if
@@ -180,6 +181,15 @@ class Connection(Loading, AbstractContextManager["Connection"]):
         if self._transaction is not None:
             self.execute("ROLLBACK")
 
+    # ---- data of Python's
+
+    transaction = loading.transaction
+    append = loading.append
+    writer = loading.writer
+    register = loading.register
+    unregister = loading.unregister
+    executemany = loading.executemany
+
     # ---- statements
 
     def statements(self, source: Source) -> Iterator[Span]:
@@ -212,11 +222,8 @@ class Connection(Loading, AbstractContextManager["Connection"]):
         """
         spans = split(Source(sql, source_name))
         if parameters and len(spans) != 1:
-            raise error(
-                "INVALID_USAGE",
-                message="parameters go with exactly one statement",
-                detail=f"There are {len(spans)}.",
-            )
+            message = "parameters go with exactly one statement"
+            raise error("INVALID_USAGE", message=message, detail=f"There are {len(spans)}.")
         result = Result.of_status("")
         called = caller_variables(variables)
         for span in spans:

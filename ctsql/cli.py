@@ -273,6 +273,24 @@ _ABOUT = {
         ("--prune", "--plan", "--json", "--set", "--quiet"),
     ),
 }
+_GOES_WITH = {
+    ("once", "--once"): ("run",),
+    ("interval", "--interval"): ("run",),
+    ("workers", "--workers"): ("run",),
+    ("metrics", "--metrics"): ("run",),
+    ("traces", "--traces"): ("run",),
+    ("lineage", "--lineage"): ("run",),
+    ("serve", "--serve"): ("run",),
+    ("log_format", "--log-format"): ("run",),
+    ("listen", "--listen"): ("serve",),
+    ("watch", "--watch"): ("status",),
+    ("part", "-k"): ("test",),
+    ("junit_file", "--junit"): ("test",),
+    ("prune", "--prune"): ("plan", "apply"),
+    ("last", "--last"): ("rehearse",),
+    ("plan_file", "--plan"): ("apply",),
+}
+"""The options that only some commands have, by their parameters and their names."""
 _FOR_ALL = ("--warehouse", "--master", "--debug")
 _WITHOUT = {"test": ("--warehouse",)}
 
@@ -315,27 +333,14 @@ def _check(given: dict[str, Any], command: str | None) -> None:
             raise click.UsageError(f"Type: ctsql {command} FOLDER")
     elif command and len(files) > 1:
         raise click.UsageError(f"{command} takes no arguments; for a file type ./{command}")
-    for option in (
-        "once", "interval", "workers", "metrics", "traces", "lineage", "serve", "log_format",
-    ):  # fmt: skip
-        is_known = command == "run" or (option == "interval" and given["watch"])
-        if given[option] and not is_known:
-            raise click.UsageError(f"--{option.replace('_', '-')} goes with: ctsql run")
-    if given["listen"] and command != "serve":
-        raise click.UsageError("--listen goes with: ctsql serve. With ctsql run type --serve.")
-    if given["watch"] and command != "status":
-        raise click.UsageError("--watch goes with: ctsql status")
+    for (parameter, name), commands in _GOES_WITH.items():
+        is_known = command in commands or (parameter == "interval" and given["watch"])
+        if given[parameter] not in (None, False) and not is_known:
+            listed = ", ".join(f"ctsql {c}" for c in commands)
+            also = ". With ctsql run type --serve." if parameter == "listen" else ""
+            raise click.UsageError(f"{name} goes with: {listed}{also}")
     if given["watch"] and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.UsageError("--watch needs a terminal; without it: ctsql status --json")
-    for option, name in (("part", "-k"), ("junit_file", "--junit")):
-        if given[option] is not None and command != "test":
-            raise click.UsageError(f"{name} goes with: ctsql test")
-    if given["prune"] and command not in ("plan", "apply"):
-        raise click.UsageError("--prune goes with: ctsql plan, ctsql apply")
-    if given["last"] is not None and command != "rehearse":
-        raise click.UsageError("--last goes with: ctsql rehearse")
-    if given["plan_file"] and command != "apply":
-        raise click.UsageError("--plan goes with: ctsql apply")
     if given["as_json"] and command is None:
         raise click.UsageError(
             "--json goes with: ctsql run, status, plan, rehearse, apply. See --format json."

@@ -34,11 +34,9 @@ def copy_statement(argument: str, typed: Iterable[str], out: TextIO) -> Iterator
     found = _SHAPE.fullmatch(argument)
     way = found["way"].upper() if found else ""
     if found is None or found["file"].upper() == ("STDOUT" if way == "FROM" else "STDIN"):
-        raise error(
-            "INVALID_STATEMENT",
-            message=r"\copy takes what COPY takes, with STDIN or STDOUT for a file",
-            hint=r"Type: \copy t FROM 'x.csv', or \copy (SELECT 1) TO STDOUT (FORMAT json)",
-        )
+        message = r"\copy takes what COPY takes, with STDIN or STDOUT for a file"
+        hint = r"Type: \copy t FROM 'x.csv', or \copy (SELECT 1) TO STDOUT (FORMAT json)"
+        raise error("INVALID_STATEMENT", message=message, hint=hint)
     with tempfile.TemporaryDirectory(prefix="ctsql-copy-") as folder:
         between = Path(folder) / "rows.csv"
         if found["file"].upper() == "STDIN":

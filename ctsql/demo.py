@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 from ctsql.api import Connection, connect
-from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.errors import CtsqlError, sentence_of
 from ctsql.catalog.spans import Source, Span
 from ctsql.show import Format, write_result
 
@@ -132,8 +132,7 @@ def run(warehouse: str) -> int:
     except loader.DataMissing as problem:
         return _fail(str(problem))
     except CtsqlError as problem:
-        message = problem.message[0].upper() + problem.message[1:]
-        return _fail(f"{message}.", problem.detail, problem.hint)
+        return _fail(sentence_of(problem), problem.detail, problem.hint)
     except KeyboardInterrupt:
         sys.stderr.write("\nInterrupted.\n")
         return INTERRUPTED

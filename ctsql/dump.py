@@ -24,11 +24,8 @@ def write_dump(connection: "Connection", folder: Path) -> list[Path]:
     from ctsql.runtime.statements.dump import dump
 
     if any(folder.glob("*.sql")):
-        raise error(
-            "INVALID_USAGE",
-            message=f"there are .sql files in {folder}",
-            detail="Those of objects that are gone would stay among the new ones.",
-        )
+        detail = "Those of objects that are gone would stay among the new ones."
+        raise error("INVALID_USAGE", message=f"there are .sql files in {folder}", detail=detail)
     with connection._running("dump") as engine:
         found = dump(engine)
     folder.mkdir(parents=True, exist_ok=True)

@@ -26,11 +26,8 @@ def sql_files(folder: Path, variables: Mapping[str, str] | None = None) -> list[
         if path.is_file() and not any(p.startswith(".") for p in path.relative_to(folder).parts)
     ]
     if not found:
-        raise error(
-            "INVALID_USAGE",
-            message=f"there is no .sql file in {folder}",
-            detail="With no definition at all, nothing would be left of a warehouse.",
-        )
+        detail = "With no definition at all, nothing would be left of a warehouse."
+        raise error("INVALID_USAGE", message=f"there is no .sql file in {folder}", detail=detail)
     return [Source(substitute(s.text, variables or {}), s.name) for s in map(_read, found)]
 
 
@@ -38,9 +35,6 @@ def _read(path: Path) -> Source:
     try:
         return Source(path.read_bytes().decode("utf-8-sig"), str(path))
     except UnicodeDecodeError as problem:
-        raise error(
-            "INVALID_USAGE",
-            message=f"{path} is not UTF-8 text",
-            detail=f"Byte {problem.start} is none.",
-            cause=problem,
-        ) from problem
+        message = f"{path} is not UTF-8 text"
+        detail = f"Byte {problem.start} is none."
+        raise error("INVALID_USAGE", message=message, detail=detail, cause=problem) from problem

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.runtime.monitoring.lineage import Dataset, Field, Lineage, lineage
+from ctsql.tell_once import tell_once
 
 try:
     from openlineage.client import OpenLineageClient
@@ -121,7 +122,7 @@ class LineageEvents:
     ) -> None:
         self._warehouse = warehouse
         self._describe = describe
-        self._tell_once = _Once(tell)
+        self._tell_once = tell_once("lineage", tell)
         self._client = client
         self._waiting: queue.Queue[Event | None] = queue.Queue(QUEUE_MAX)
 
@@ -133,7 +134,7 @@ class LineageEvents:
         try:
             self._waiting.put_nowait(event)
         except queue.Full:
-            self._tell_once("events are dropped, as nobody takes them fast enough")
+            self._tell_once("full", "events are dropped, as nobody takes them fast enough")
 
     @contextmanager
     def opened(self) -> Iterator["LineageEvents"]:
@@ -156,9 +157,10 @@ class LineageEvents:
                 for made in self._made(event):
                     self._client.emit(made)
             except CtsqlError as problem:
-                self._tell_once(f"{problem.condition}: {problem.message}")
+                self._tell_once(problem.condition, f"{problem.condition}: {problem.message}")
             except (OSError, RuntimeError, ValueError) as problem:
-                self._tell_once(f"an event was not taken: {type(problem).__name__}: {problem}")
+                reason = f"{type(problem).__name__}: {problem}"
+                self._tell_once("refused", f"an event was not taken: {reason}")
         self._client.close(END_SECONDS)
 
     def _made(self, event: "Event") -> Iterator[RunEvent]:
@@ -238,11 +240,8 @@ def lineage_of(
 
     client = client or OpenLineageClient()
     if client.transport.kind == ConsoleTransport.kind and not client.config.transport:
-        raise error(
-            "INVALID_USAGE",
-            message="nothing says where lineage goes",
-            detail="Set OPENLINEAGE_URL, or write a file openlineage.yml.",
-        )
+        detail = "Set OPENLINEAGE_URL, or write a file openlineage.yml."
+        raise error("INVALID_USAGE", message="nothing says where lineage goes", detail=detail)
     reader = SideReader(connection)
     return LineageEvents(
         connection.warehouse,
@@ -250,19 +249,6 @@ def lineage_of(
         client,
         tell,
     )
-
-
-class _Once:
-    """Tells each text once, whatever numbers are in it."""
-
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell, self._told = tell, set[str]()
-
-    def __call__(self, text: str) -> None:
-        kind = text.split(":")[0]
-        if kind not in self._told:
-            self._told.add(kind)
-            self._tell(f"lineage: {text}; more of the kind are not shown")
 
 
 def _instant(at_ms: int) -> datetime:

@@ -42,12 +42,10 @@ def literal(value: object) -> str:
             pairs = (f"{literal(k)}, {literal(v)}" for k, v in value.items())
             return "map(" + ", ".join(pairs) + ")"
         case _:
-            raise error(
-                "INVALID_USAGE",
-                message=f"a parameter of type {type(value).__name__} cannot be passed",
-                detail="Parameters may be None, bool, int, float, Decimal, str, bytes, date, "
-                "datetime, and lists and dicts of these.",
-            )
+            message = f"a parameter of type {type(value).__name__} cannot be passed"
+            detail = "Parameters may be None, bool, int, float, Decimal, str, bytes, date, "
+            detail += "datetime, and lists and dicts of these."
+            raise error("INVALID_USAGE", message=message, detail=detail)
 
 
 Parameters = Sequence[object] | Mapping[str, object]

@@ -20,7 +20,7 @@ from ctsql.runtime.statements.create_flow import create_flow
 from ctsql.runtime.statements.dropped import Undropping
 from ctsql.runtime.statements.explain import Explanation
 from ctsql.runtime.statements.lost_rows import COLUMNS as LOST
-from ctsql.runtime.statements.maintain import Maintenance
+from ctsql.runtime.statements.maintain import MAINTAINED, RETAINED, Maintenance
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.statements.pending import show_pending
 from ctsql.runtime.statements.replacement import Replacement
@@ -41,11 +41,10 @@ def manage(names: Namespace, statement: st.Statement) -> Result:
     engine, schema = names.engine, names.search_schema
     match statement:
         case st.Maintain():
-            columns, types, found = Maintenance(names).maintain(statement)
-            return Result.of_rows(columns, types, found, f"MAINTAIN {len(found)}")
+            found = Maintenance(names).maintain(statement)
+            return Result.of_table(MAINTAINED, found, "MAINTAIN")
         case st.ShowRetention():
-            columns, types, found = Maintenance(names).retention(statement)
-            return Result.of_rows(columns, types, found, f"SHOW {len(found)}")
+            return Result.of_table(RETAINED, Maintenance(names).retention(statement), "SHOW")
         case st.VerifyView():
             frame = Verification(names).verify(statement)
             return Result.of_dataframe(frame, status_verb="VERIFY", convert=translate_spark_errors)
@@ -54,9 +53,9 @@ def manage(names: Namespace, statement: st.Statement) -> Result:
             return Result.of_dataframe(frame, status_verb="BLAME", convert=translate_spark_errors)
         case st.Why():
             ask = RowQuestions(names)
-            lines = ask.why_not(statement) if statement.negated else ask.why(statement)
-            heads, kinds = zip(*(LOST if statement.negated else LINEAGE), strict=True)
-            return Result.of_rows(list(heads), list(kinds), lines, f"WHY {len(lines)}")
+            if statement.negated:
+                return Result.of_table(LOST, ask.why_not(statement), "WHY")
+            return Result.of_table(LINEAGE, ask.why(statement), "WHY")
         case st.AlterTable(plan=True):
             effects = TableAlteration(names).plan(statement)
             return rows((COLUMNS, [astuple(e) for e in effects]))

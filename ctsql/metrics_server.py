@@ -56,11 +56,9 @@ class Metrics:
         try:
             server, thread = start_http_server(port, host, registry)
         except OSError as problem:
-            raise error(
-                "INVALID_USAGE",
-                message=f"no metrics can be served at {host}:{port}",
-                detail=f"{problem.strerror or problem}.",
-            ) from problem
+            message = f"no metrics can be served at {host}:{port}"
+            detail = f"{problem.strerror or problem}."
+            raise error("INVALID_USAGE", message=message, detail=detail) from problem
         shown = f"[{host}]" if ":" in host else host
         try:
             yield f"http://{shown}:{server.server_port}/metrics"

@@ -69,12 +69,9 @@ def read_options(line: str) -> Options:
     while rest[:2] in names and (len(rest) == 2 or rest[2].isspace()):
         option, value = rest[:2], rest[2:].split(maxsplit=1)
         if not value:
-            raise error(
-                "INVALID_USAGE",
-                message=f"{option} needs a value",
-                detail="-w takes a warehouse, -c a variable with a connection, "
-                "-o a variable for the result.",
-            )
+            detail = "-w takes a warehouse, -c a variable with a connection, "
+            detail += "-o a variable for the result."
+            raise error("INVALID_USAGE", message=f"{option} needs a value", detail=detail)
         given[names[option]] = value[0]
         rest = value[1].strip() if len(value) > 1 else ""
     return Options(**given, sql=rest)
@@ -157,11 +154,9 @@ class Notebook:
                 self._stop()
                 return None
             if cell is not None and options.sql:
-                raise error(
-                    "INVALID_USAGE",
-                    message="SQL stands below the line of %%ctsql",
-                    detail="One line of SQL is: %ctsql SELECT 1",
-                )
+                message = "SQL stands below the line of %%ctsql"
+                detail = "One line of SQL is: %ctsql SELECT 1"
+                raise error("INVALID_USAGE", message=message, detail=detail)
             last = self._run_all(Source(options.sql if cell is None else cell, "<cell>"))
         except CtsqlError as problem:
             # Instead of the places in Python, which say nothing of the SQL.
@@ -182,11 +177,9 @@ class Notebook:
         if options.connection is not None:
             found = self._shell.user_ns.get(options.connection)
             if not isinstance(found, Connection):
-                raise error(
-                    "INVALID_USAGE",
-                    message=f"{options.connection} is no connection",
-                    detail=f'Make one: {options.connection} = ctsql.connect("warehouse")',
-                )
+                message = f"{options.connection} is no connection"
+                detail = f'Make one: {options.connection} = ctsql.connect("warehouse")'
+                raise error("INVALID_USAGE", message=message, detail=detail)
             self._connection = found
 
     def _run_all(self, source: Source) -> object:

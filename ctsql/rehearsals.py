@@ -112,9 +112,7 @@ def rehearse_statement(engine: "Engine", statement: st.Rehearse, schema: str) ->
         assert statement.folder is not None  # the parser has read one of them
         folder = read_folder(sql_files(Path(statement.folder)))
     report = _report(engine, folder, statement.count or CHANGES_GONE_THROUGH)
-    names, types = zip(*COLUMNS, strict=True)
-    found = [_row(outcome) for outcome in report.outcomes]
-    return Result.of_rows(list(names), list(types), found, f"REHEARSE {len(found)}")
+    return Result.of_table(COLUMNS, map(_row, report.outcomes), "REHEARSE")
 
 
 def _report(engine: "Engine", folder: Folder, count: int) -> Report:

@@ -24,14 +24,7 @@ from prompt_toolkit.shortcuts import confirm
 
 from ctsql.catalog.errors import CtsqlError, Error, error
 from ctsql.catalog.spans import Source
-from ctsql.commands import (
-    ENDING,
-    Command,
-    help_text,
-    parse_command,
-    split_ending,
-    statement_of,
-)
+from ctsql.commands import ENDING, Command, help_text, parse_command, split_ending, statement_of
 from ctsql.copying import copy_statement
 from ctsql.display_settings import ROWS_SHOWN, DisplaySettings
 from ctsql.prompt import CatalogCompleter, prompt_session, wants_more

@@ -17,9 +17,10 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ctsql import conversions
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.names import backtick
-from ctsql.conversions import Conversions, Row as Row
+from ctsql.conversions import Row as Row
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,7 +55,7 @@ _SHOWN_ROWS = 20
 _CHUNK_ROWS = 1000  # entering ``convert`` costs calls of the JVM, so not for each row
 
 
-class Result(Conversions):
+class Result:
     """One statement's result; build it with one of the class methods.
 
     Attributes:
@@ -120,11 +121,19 @@ class Result(Conversions):
         columns: Sequence[str],
         types: Sequence[str],
         rows: Iterable[Sequence[object]],
-        status: str | None = None,
+        status_verb: str = "SELECT",
     ) -> "Result":
-        """A result with rows in memory; the default ``status`` is ``SELECT n``."""
+        """A result with rows in memory."""
         kept = [tuple(row) for row in rows]
-        return cls(columns, types, rows=kept, status=status, rowcount=len(kept))
+        return cls(columns, types, rows=kept, status_verb=status_verb, rowcount=len(kept))
+
+    @classmethod
+    def of_table(
+        cls, heads: Iterable[tuple[str, str]], rows: Iterable[Sequence[object]], status_verb: str
+    ) -> "Result":
+        """The same, with the names and types of the columns in pairs."""
+        columns, types = zip(*heads, strict=True)
+        return cls.of_rows(columns, types, rows, status_verb)
 
     @classmethod
     def of_live(cls, columns: Sequence[str], types: Sequence[str], live: Live) -> "Result":
@@ -200,6 +209,12 @@ class Result(Conversions):
     def __iter__(self) -> Iterator[Row]:
         """The rows not taken yet, streamed."""
         return self._rows_left()
+
+    scalar = conversions.scalar
+    to_dicts = conversions.to_dicts
+    to_pandas = conversions.to_pandas
+    to_polars = conversions.to_polars
+    __arrow_c_stream__ = conversions.arrow_stream
 
     def to_arrow(self) -> "pa.Table":
         """The whole result as an Arrow table."""
@@ -361,11 +376,8 @@ def _catch_unheld() -> Iterator[None]:
 
 
 def _unheld_error(what: str) -> CtsqlError:
-    return error(
-        "DATA_ERROR",
-        message=f"{what} is outside the years 1 to 9999, which Python can hold",
-        hint="Fetch it as text: CAST(... AS STRING).",
-    )
+    message = f"{what} is outside the years 1 to 9999, which Python can hold"
+    return error("DATA_ERROR", message=message, hint="Fetch it as text: CAST(... AS STRING).")
 
 
 def _arrow_of_rows(columns: list[str], types: list[str], rows: list[Row]) -> "pa.Table":

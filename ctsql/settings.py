@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import error, not_supported
 from ctsql.catalog.names import did_you_mean, fold
 from ctsql.catalog.refreshes import parse_interval
 from ctsql.planner.syntax.ast import ResetSetting, SetSetting, ShowSetting
@@ -78,15 +78,14 @@ class Settings:
         """SET name = value."""
         name = fold(statement.name)
         if name in FIXED:
-            raise error(
-                "NOT_SUPPORTED",
-                span=statement.name_span,
-                what=f'setting "{statement.name}"',
-                why=FIXED[name],
-                hint="Convert in the query, with from_utc_timestamp() for example."
+            what = f'setting "{statement.name}"'
+            why = FIXED[name]
+            hint = (
+                "Convert in the query, with from_utc_timestamp() for example."
                 if "zone" in name
-                else "",
+                else ""
             )
+            raise not_supported(statement.name_span, what, why=why, hint=hint)
         if name.startswith("spark."):
             with translate_spark_errors(None, statement.span):
                 session.conf.set(statement.name, statement.value)
@@ -116,13 +115,10 @@ class Settings:
     def _set_read_only(self, statement: SetSetting) -> None:
         wanted = _boolean(statement, READ_ONLY)
         if wanted and not self.read_only:
-            raise error(
-                "NOT_SUPPORTED",
-                span=statement.span,
-                what="going back to read-only",
-                why="A connection that writes may have written.",
-                hint="Open another connection with --read-only, or connect(read_only=True).",
-            )
+            what = "going back to read-only"
+            why = "A connection that writes may have written."
+            hint = "Open another connection with --read-only, or connect(read_only=True)."
+            raise not_supported(statement.span, what, why=why, hint=hint)
         self.read_only = wanted
 
     def _unknown(self, name: str, statement: SetSetting | ShowSetting | ResetSetting) -> Exception:

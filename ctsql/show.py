@@ -253,11 +253,9 @@ def arrow_output(out: TextIO) -> IO[bytes]:
     """The binary stream for Arrow data and Parquet; raises INVALID_USAGE for a terminal."""
     binary: IO[bytes] | None = getattr(out, "buffer", None)
     if binary is None or out.isatty():
-        raise error(
-            "INVALID_USAGE",
-            message="binary data cannot be shown on a terminal",
-            detail="Send it to a file or a program: ctsql --format arrow -o FILE.",
-        )
+        message = "binary data cannot be shown on a terminal"
+        detail = "Send it to a file or a program: ctsql --format arrow -o FILE."
+        raise error("INVALID_USAGE", message=message, detail=detail)
     return binary
 
 

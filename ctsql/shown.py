@@ -58,23 +58,21 @@ def run_logged(reader: LogReader, statement: Logged, schema: str) -> Result:
             return rows(show.show_subscriptions(reader))
         case st.ShowSavings():
             found = show.show_savings(reader, statement, schema)
-            names, types = zip(*SAVINGS, strict=True)
-            return Result.of_rows(list(names), list(types), found, f"SHOW {len(found)}")
+            return Result.of_table(SAVINGS, found, "SHOW")
         case st.ShowConstraints():
             return rows(show_constraints(reader, statement, schema))
 
 
 def status(reader: LogReader) -> Result:
     """The status of every task and view."""
-    found = [s.row() for s in statuses.status(reader)]
-    names, types = zip(*statuses.COLUMNS, strict=True)
-    return Result.of_rows(list(names), list(types), found, f"STATUS {len(found)}")
+    found = (s.row() for s in statuses.status(reader))
+    return Result.of_table(statuses.COLUMNS, found, "STATUS")
 
 
 def rows(table: show.Rows) -> Result:
     """A result of texts."""
     columns, found = table
-    return Result.of_rows(columns, ["string"] * len(columns), found, f"SHOW {len(found)}")
+    return Result.of_rows(columns, ["string"] * len(columns), found, "SHOW")
 
 
 def text_rows(table: show.Rows, end: str) -> Result:

@@ -255,11 +255,9 @@ class Subscription:
             SUBSCRIPTION_MOVED: another process reads under the same name.
         """
         if self._feed.place is None:
-            raise error(
-                "INVALID_USAGE",
-                message="only a reader with a name has a position to commit",
-                detail="Give one: subscribe(..., reader='name').",
-            )
+            message = "only a reader with a name has a position to commit"
+            detail = "Give one: subscribe(..., reader='name')."
+            raise error("INVALID_USAGE", message=message, detail=detail)
         if self._handed is not None:
             self._feed.advance_past(self._handed)
         self._move()

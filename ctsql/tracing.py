@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ctsql.catalog.errors import error
 from ctsql.runtime.monitoring.traces import Trace, Traces
+from ctsql.tell_once import tell_once
 
 try:
     from opentelemetry.context import Context
@@ -63,18 +64,16 @@ class _GivenIds(IdGenerator):
         return self._random.generate_span_id() if given is None else given
 
 
-class _Once(logging.Handler):
+class _Complaints(logging.Handler):
     """Tells the first message of each kind: a dead collector gives one for every try."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)
-        self._tell, self._told = tell, set[str]()
+        self._tell = tell_once("traces", tell)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Tell a message."""
-        if record.msg not in self._told:
-            self._told.add(record.msg)
-            self._tell(f"traces: {record.getMessage()}; more of the kind are not shown")
+        self._tell(record.msg, record.getMessage())
 
 
 class Tracing:
@@ -90,7 +89,7 @@ class Tracing:
         processor: SpanProcessor | None = None,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._complaints = _Once(tell)
+        self._complaints = _Complaints(tell)
         self._ids = _GivenIds()
         resource = Resource.create({SERVICE_NAME: "ctsql"})
         self._provider = TracerProvider(

@@ -12,13 +12,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, error, not_yet
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, fold
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.binding import qualify
 from ctsql.planner.syntax import ast as st, parse, split
-from ctsql.planner.syntax.tokens.token_reader import not_yet
 
 Defining = (
     st.CreateTable
@@ -297,10 +296,8 @@ def _in_order(definitions: Sequence[Definition]) -> list[Definition]:
         steps = [makers[name] for name in reversed(circle)]
         first = steps[0]
         told = [f'"{s.name}" ({s.span.place()})' for s in steps]
+        detail = f"{' reads '.join(told)}."
         raise error(
-            "RECURSIVE_DEFINITION",
-            span=first.span,
-            name=str(first.name),
-            detail=f"{' reads '.join(told)}.",
+            "RECURSIVE_DEFINITION", span=first.span, name=str(first.name), detail=detail
         ) from None
     return [makers[name] for name in order]

@@ -14,13 +14,7 @@ from typing import Any
 from ctsql.catalog.names import Name
 from ctsql.catalog.refreshes import Every, RefreshPart
 from ctsql.catalog.schemas import Column
-from ctsql.planner.syntax.ast import (
-    MergeAction,
-    MergeWhen,
-    OnViolation,
-    RelationRef,
-    SqlText,
-)
+from ctsql.planner.syntax.ast import MergeAction, MergeWhen, OnViolation, RelationRef, SqlText
 
 
 class Role(Enum):

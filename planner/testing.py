@@ -13,14 +13,13 @@ from dataclasses import dataclass, replace
 
 from ctsql.catalog import times
 from ctsql.catalog.conditions import CONDITIONS
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import bad_option, error, invalid
 from ctsql.catalog.names import Name, did_you_mean
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import qualify
 from ctsql.planner.folder import Definition, Folder
 from ctsql.planner.syntax import ast as st, splice
 from ctsql.planner.syntax.statements.options import LOCATION
-from ctsql.planner.syntax.tokens.token_reader import bad_option, invalid
 
 START_MS = times.parse_time("2026-01-01 00:00:00")
 """The T of a first step that says none."""
@@ -213,12 +212,9 @@ def check_made(definitions: Iterable[Definition], known: Iterable[Name], span: S
         _check_not_attached(made, span)
         for name in made.reads:
             if name not in known:
+                hint = f'"{made.name}" reads it. {_how_to_give(name)}'
                 raise error(
-                    "UNKNOWN_RELATION",
-                    span=made.span,
-                    kind="relation",
-                    name=str(name),
-                    hint=f'"{made.name}" reads it. {_how_to_give(name)}',
+                    "UNKNOWN_RELATION", span=made.span, kind="relation", name=str(name), hint=hint
                 )
 
 
@@ -289,8 +285,8 @@ def typed_values(
             behind = f" AS {kind})"
             if number == len(row):
                 behind += "".join(f", CAST({_text(row[i], rows)} AS STRING)" for i in copied)
-            edits.append(st.Edit(span=Span(cell.source, cell.start, cell.start), text="CAST("))
-            edits.append(st.Edit(span=Span(cell.source, cell.stop, cell.stop), text=behind))
+            edits.append(st.Edit(span=cell.front, text="CAST("))
+            edits.append(st.Edit(span=cell.behind, text=behind))
     return replace(rows, edits=tuple(edits))
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext, suppress
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ctsql.catalog.errors import CommitUnknown, DataError, EnvironmentProblem, error
+from ctsql.catalog.errors import CommitUnknown, DataError, EnvironmentProblem, error, not_supported
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.spans import Span
 from ctsql.planner.lowering import Context, lower_query
@@ -386,13 +386,10 @@ def _system_tables(query: Query, as_of_span: Span | None) -> dict[int, str]:
         if isinstance(node, External) and node.system is not None
     }
     if found and as_of_span is not None:
-        raise error(
-            "NOT_SUPPORTED",
-            span=as_of_span,
-            what="AS OF with a system table",
-            why="A system table shows what the logs say now, the past included.",
-            hint="Compare its columns: WHERE t <= 1700000000000",
-        )
+        what = "AS OF with a system table"
+        why = "A system table shows what the logs say now, the past included."
+        hint = "Compare its columns: WHERE t <= 1700000000000"
+        raise not_supported(as_of_span, what, why=why, hint=hint)
     return found
 
 

@@ -5,7 +5,7 @@ DESCRIBE and the status of outputs, also over tables that are read without Spark
 (:mod:`ctsql.runtime.delta.local_log`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -73,6 +73,11 @@ class LogReader:
         """The newest catalog."""
         self.relations.use(self.catalog_store.load())
         return self.catalog
+
+    def change_catalog(self, change: Callable[[Catalog], Catalog]) -> Catalog:
+        """Commit a change of the catalog; returns the newest one."""
+        self.catalog_store.change(change)
+        return self.refresh_catalog()
 
 
 class LocalLogReader(LogReader):

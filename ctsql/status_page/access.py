@@ -60,11 +60,9 @@ def token_for(host: str, environment: Mapping[str, str]) -> tuple[str | None, bo
     given = environment.get(TOKEN_VARIABLE)
     if given:
         if len(given) < TOKEN_LETTERS_MIN or not given.isascii() or not given.isprintable():
-            raise error(
-                "INVALID_USAGE",
-                message=f"{TOKEN_VARIABLE} is no good token",
-                detail=f"It needs {TOKEN_LETTERS_MIN} or more ASCII characters.",
-            )
+            message = f"{TOKEN_VARIABLE} is no good token"
+            detail = f"It needs {TOKEN_LETTERS_MIN} or more ASCII characters."
+            raise error("INVALID_USAGE", message=message, detail=detail)
         return given, False
     if is_loopback(host):
         return None, False

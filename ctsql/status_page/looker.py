@@ -19,6 +19,7 @@ from typing import Protocol, TypeVar
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.log_reader import LogReader
+from ctsql.status_page.lookup import Lookup
 from ctsql.status_page.model import Details, History, Overview
 from ctsql.work import Worker
 
@@ -40,23 +41,6 @@ class Ask(Protocol):
 
     def __call__(self, question: Callable[[LogReader], T]) -> T:
         """What the function returns."""
-        raise NotImplementedError
-
-
-class Lookups(Protocol):
-    """What to ask: :class:`ctsql.status_page.lookup.Lookup`."""
-
-    def overview(self, reader: LogReader) -> Overview:
-        """All objects."""
-        raise NotImplementedError
-
-    def details(self, reader: LogReader, object_id: str) -> Details | None:
-        """One object; None if there is none with this id."""
-        raise NotImplementedError
-
-    def history(self, reader: LogReader) -> History:
-        """The warehouse."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +61,7 @@ class Seen:
 class Looker:
     """Looks, by a thread of its own."""
 
-    def __init__(self, ask: Ask, lookup: Lookups) -> None:
+    def __init__(self, ask: Ask, lookup: Lookup) -> None:
         self._ask, self._lookup = ask, lookup
         self._worker = Worker()
         self._seen: Seen | None = None

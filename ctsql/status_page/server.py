@@ -11,7 +11,8 @@ import uvicorn
 
 from ctsql.catalog.errors import error
 from ctsql.status_page.access import LOCAL_NAMES, TOKEN_VARIABLE, is_loopback, token_for
-from ctsql.status_page.looker import Ask, Lookups
+from ctsql.status_page.looker import Ask
+from ctsql.status_page.lookup import Lookup
 from ctsql.status_page.site import Site
 
 CLOSE_SECONDS = 3.0
@@ -48,15 +49,13 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family)
     except OSError as problem:
-        raise error(
-            "INVALID_USAGE",
-            message=f"no page can be served at {host}:{port}",
-            detail=f"{problem.strerror or problem}.",
-        ) from problem
+        message = f"no page can be served at {host}:{port}"
+        detail = f"{problem.strerror or problem}."
+        raise error("INVALID_USAGE", message=message, detail=detail) from problem
 
 
 @contextmanager
-def served(ask: Ask, lookup: Lookups, title: str, host: str, port: int) -> Iterator[Served]:
+def served(ask: Ask, lookup: Lookup, title: str, host: str, port: int) -> Iterator[Served]:
     """Serve a warehouse's page inside.
 
     Args:

@@ -27,7 +27,8 @@ from starlette.routing import Route
 from ctsql.catalog.errors import CtsqlError
 from ctsql.status_page import drawing, words
 from ctsql.status_page.access import Guard
-from ctsql.status_page.looker import Ask, Looker, Lookups
+from ctsql.status_page.looker import Ask, Looker
+from ctsql.status_page.lookup import Lookup
 
 KINDS = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 PROBLEMS_MAX = 10
@@ -45,7 +46,7 @@ class Site:
         ask, lookup: see :mod:`ctsql.status_page.looker`. title: the warehouse's name.
     """
 
-    def __init__(self, ask: Ask, lookup: Lookups, title: str) -> None:
+    def __init__(self, ask: Ask, lookup: Lookup, title: str) -> None:
         self._ask, self._lookup, self._title = ask, lookup, title
         self._looker: Looker | None = None
         self._streams = 0

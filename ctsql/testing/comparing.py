@@ -195,11 +195,8 @@ def compare(
         if not isinstance(mine, Declined) and not isinstance(wanted, Declined):
             return _of_few(schema, mine, wanted, is_ordered=is_ordered)
     if is_ordered:
-        raise error(
-            "NOT_SUPPORTED",
-            what="the order of that many rows, or of rows with such values",
-            hint="Leave ORDER BY out.",
-        )
+        what = "the order of that many rows, or of rows with such values"
+        raise error("NOT_SUPPORTED", what=what, hint="Leave ORDER BY out.")
     return _of_any(schema, left, right, names)
 
 

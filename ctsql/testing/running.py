@@ -150,14 +150,9 @@ class Running:
         if len(changes) == 1:
             write_source(engine, changes[0], schema, (), within=None)
         elif changes:
-            transaction = OpenTransaction(engine, engine.mint())
-            try:
+            with OpenTransaction(engine, engine.mint()) as transaction:
                 for change in changes:
                     write_source(engine, change, schema, (), within=transaction)
-            except BaseException:
-                transaction.rollback()
-                raise
-            transaction.commit()
 
     def _may_be_refused(self, number: int) -> bool:
         return any(
@@ -252,7 +247,7 @@ class Running:
 
     def _check_no_change(self, expected: st.ExpectNoChange) -> Failure | None:
         number = len(self.plan.step_times) if expected.after is None else expected.after
-        query = _all_of(expected.subject)
+        query = st.rows_of(expected.subject)
         what = expected.subject.span.text
         try:
             before = self._read(query, self._time(number - 1))
@@ -309,18 +304,12 @@ class Running:
     def _errors_in(self, expected: st.ExpectError) -> list[CtsqlError]:
         assert expected.subject is not None  # the caller looked
         try:
-            compare(self._read(_all_of(expected.subject), self._time(expected.after)), None)
+            compare(self._read(st.rows_of(expected.subject), self._time(expected.after)), None)
         except CtsqlError as problem:
             if problem.condition == "STATEMENT_CANCELLED":
                 raise
             return [problem]
         return []
-
-
-def _all_of(ref: st.RelationRef) -> st.SqlText:
-    start = Span(ref.span.source, ref.span.start, ref.span.start)
-    edit = st.Edit(span=start, text="SELECT * FROM ")
-    return st.SqlText(span=ref.span, relations=(ref,), edits=(edit,))
 
 
 def _is_as_expected(problem: CtsqlError, expected: st.ExpectError) -> bool:

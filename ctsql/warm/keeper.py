@@ -20,14 +20,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from ctsql.warm.address import MINUTES, MINUTES_DEFAULT, OWNER_ONLY, state_of_code
-from ctsql.warm.client import (
-    JOIN,
-    LISTENING_SECONDS_MAX,
-    PROCESS_DIGITS,
-    RUN,
-    STOP,
-    join_answer,
-)
+from ctsql.warm.client import JOIN, LISTENING_SECONDS_MAX, PROCESS_DIGITS, RUN, STOP, join_answer
 
 WORKER = "ctsql.warm.worker"
 WORKERS_MAX = 4

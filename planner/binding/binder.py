@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, error, invalid
 from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
 from ctsql.catalog.names import Name, backtick_all, fold, quote
 from ctsql.catalog.refreshes import RefreshPart
@@ -28,7 +28,6 @@ from ctsql.planner.row_local import takes_rows_one_by_one
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax import ast as st, parse
 from ctsql.planner.syntax.statements.refreshes import POLICY
-from ctsql.planner.syntax.tokens.token_reader import invalid
 
 DIFF_NAME = "diff"
 """What the last column of ``changes(t)`` is called."""
@@ -136,12 +135,10 @@ class Binder:
         name = qualify(source, self.search_schema)
         in_body = lp.Role.SELF in roles.values()
         if ref.change is not None and not in_body:
-            raise invalid(
-                ref.span,
-                f"{ref.change.value}(...) may stand in the body of a task only",
-                "Elsewhere there is no change at hand, only contents.",
-                f"Type {ref.name_span.text} to read what it holds.",
-            )
+            message = f"{ref.change.value}(...) may stand in the body of a task only"
+            detail = "Elsewhere there is no change at hand, only contents."
+            hint = f"Type {ref.name_span.text} to read what it holds."
+            raise invalid(ref.span, message, detail, hint)
         own = self.own_of(source)
         if own is not None:
             if not in_body:
@@ -231,14 +228,8 @@ class Binder:
         else:
             kind = self.external_kind(ref.parts)
             detail = f"A {kind} is known to this process only; others run definitions, too."
-        raise error(
-            "NOT_DURABLE",
-            span=ref.span,
-            what=text,
-            where=where,
-            detail=detail,
-            hint=f"Make a table of it and read that: CREATE TABLE t AS SELECT * FROM {text}",
-        )
+        hint = f"Make a table of it and read that: CREATE TABLE t AS SELECT * FROM {text}"
+        raise error("NOT_DURABLE", span=ref.span, what=text, where=where, detail=detail, hint=hint)
 
     def view(self, item: Item, roles: dict[str, lp.Role]) -> lp.ViewReference:
         """A plain view, with its own query bound in its own terms."""

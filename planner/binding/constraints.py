@@ -4,12 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ctsql.catalog import schemas
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import not_supported
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import PROPOSED, UNIQUE_
 from ctsql.catalog.schemas import Column, quote_text
-from ctsql.catalog.spans import Span
 from ctsql.planner import nodes as lp
 from ctsql.planner.binding.analyst import Analyst
 from ctsql.planner.syntax import ast as st, splice
@@ -55,13 +54,10 @@ def check_key(made: st.ConstraintDef, key: Sequence[Column]) -> None:
     """Refuse a key of values that may be equal and look different: NOT_SUPPORTED."""
     for column in key:
         if _kind(column).upper() not in _COMPARED or "collate" in column.type.lower():
-            raise error(
-                "NOT_SUPPORTED",
-                span=made.span,
-                what=f"a key of type {column.type.upper()}",
-                why="Values of it may be equal without being the same.",
-                hint="Take columns of whole numbers, DECIMAL, texts, dates or times.",
-            )
+            what = f"a key of type {column.type.upper()}"
+            why = "Values of it may be equal without being the same."
+            hint = "Take columns of whole numbers, DECIMAL, texts, dates or times."
+            raise not_supported(made.span, what, why=why, hint=hint)
 
 
 def _kind(column: Column) -> str:
@@ -87,15 +83,13 @@ def without_broken(view: st.CreateMaterializedView, columns: Sequence[str]) -> s
         failure = f"CAST(raise_error(concat({said}, {row})) AS BOOLEAN)"
         kept = f"CASE WHEN NOT {holds} THEN {failure} ELSE {kept} END"
     before, after = source_texts(view, columns)
-    span = view.query.span
-    head, end = Span(span.source, span.start, span.start), Span(span.source, span.stop, span.stop)
     listed = ", ".join(map(backtick, columns))
     return replace(
         view.query,
         edits=(
-            st.Edit(span=head, text=f"SELECT {listed} FROM {before}"),
+            st.Edit(span=view.query.span.front, text=f"SELECT {listed} FROM {before}"),
             *view.query.edits,
-            st.Edit(span=end, text=f"{after} WHERE {kept}"),
+            st.Edit(span=view.query.span.behind, text=f"{after} WHERE {kept}"),
         ),
     )
 
@@ -122,7 +116,9 @@ def quarantine_query(view: st.CreateMaterializedView, columns: Sequence[str]) ->
 
 def kept_texts(view: st.CreateMaterializedView) -> list[str]:
     """For each constraint the condition that a row of :func:`source_texts` keeps it; never NULL."""
-    return [backtick(f"{UNIQUE_}{i}") if c.unique else _kept(c) for i, c in _numbered(view)]
+    return [
+        backtick(f"{UNIQUE_}{i}") if c.unique else f"({check_text(c)})" for i, c in _numbered(view)
+    ]
 
 
 def source_texts(view: st.CreateMaterializedView, columns: Sequence[str]) -> tuple[str, str]:
@@ -163,10 +159,11 @@ def _broken(view: st.CreateMaterializedView, texts: Sequence[str], between: str)
     return f"concat_ws({quote_text(between)}, {each})"
 
 
-def _kept(made: st.ConstraintDef) -> str:
+def check_text(made: st.ConstraintDef) -> str:
+    """The condition that is true of each row that keeps a CHECK or a NOT NULL. Pure."""
     if made.predicate is None:
-        return "(" + " AND ".join(f"{backtick(name)} IS NOT NULL" for name in made.columns) + ")"
-    return f"(({splice(made.predicate.span, made.predicate.edits).text}) IS NOT FALSE)"
+        return " AND ".join(f"{backtick(name)} IS NOT NULL" for name in made.columns)
+    return f"({splice(made.predicate.span, made.predicate.edits).text}) IS NOT FALSE"
 
 
 def _alone(made: st.ConstraintDef) -> str:

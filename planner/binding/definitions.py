@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, error, sentence_of
 from ctsql.catalog.items import Item
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.syntax import parse
@@ -39,13 +39,11 @@ def reading_definition(item: Item) -> Iterator[None]:
     except CtsqlError as problem:
         if problem.condition == "STORED_DATA_INVALID":
             raise  # it names an object already: this one, or one that it reads
+        what = f'the definition of {item.kind.value} "{item.name}"'
+        hint = "Use the version of ctsql that wrote it, or drop the object and create it again: "
+        hint += f"DROP {item.kind.keyword} {item.name}"
         raise error(
-            "STORED_DATA_INVALID",
-            what=f'the definition of {item.kind.value} "{item.name}"',
-            detail=f"{problem.message[:1].upper()}{problem.message[1:]}.",
-            hint="Use the version of ctsql that wrote it, or drop the object and create it again: "
-            f"DROP {item.kind.keyword} {item.name}",
-            cause=problem,
+            "STORED_DATA_INVALID", what=what, detail=sentence_of(problem), hint=hint, cause=problem
         ) from problem
 
 

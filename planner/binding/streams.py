@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, not_supported
 from ctsql.catalog.names import fold
 from ctsql.catalog.spans import Span
 from ctsql.planner.ivm.algebra.spark_functions import AGGREGATES
@@ -51,13 +51,9 @@ def check_appends(query: SqlText, place: Span) -> None:
 
 
 def _refusal(what: str, place: Span) -> CtsqlError:
-    return error(
-        "NOT_SUPPORTED",
-        span=place,
-        what=what if "stream" in what else f"{what} over a stream",
-        why="A flow runs over the rows of one T, and what it wrote stays.",
-        hint=_VIEW,
-    )
+    what = what if "stream" in what else f"{what} over a stream"
+    why = "A flow runs over the rows of one T, and what it wrote stays."
+    return not_supported(place, what, why=why, hint=_VIEW)
 
 
 def _streams(tree: exp.Expr) -> list[exp.Table]:

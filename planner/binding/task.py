@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ctsql.catalog.errors import StatementError, error
+from ctsql.catalog.errors import StatementError, bad_option, error, invalid
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import Name, fold
 from ctsql.catalog.refreshes import Every
@@ -35,7 +35,6 @@ from ctsql.planner.syntax.ast import (
     SqlText,
 )
 from ctsql.planner.syntax.statements.options import FIXPOINT, ITERATIONS_MAX
-from ctsql.planner.syntax.tokens.token_reader import bad_option, invalid
 
 
 def bind_task(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ctsql.catalog import schemas
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import error, not_supported, not_yet
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import fold, quote
 from ctsql.catalog.schemas import Column, check_unique
@@ -14,7 +14,6 @@ from ctsql.planner.binding.binder import Binder
 from ctsql.planner.binding.checks import refuse_nondeterministic
 from ctsql.planner.binding.constraints import bind_constraint, check_key
 from ctsql.planner.syntax import ast as st
-from ctsql.planner.syntax.tokens.token_reader import not_supported, not_yet
 
 
 class BodyBinder:
@@ -97,13 +96,10 @@ class BodyBinder:
     def _check_type(self, column: Column, given: str, span: Span, shown: str) -> None:
         assert self.analyst is not None  # only new definitions are checked
         if not self.analyst.assignable(given, column.type):
-            raise error(
-                "TYPE_MISMATCH",
-                span=span,
-                message=f'column "{column.name}" is of type {column.type}, '
-                f"but the query gives {given}",
-                hint=f"Write CAST({shown} AS {column.type}) if that is meant.",
-            )
+            message = f'column "{column.name}" is of type {column.type}, '
+            message += f"but the query gives {given}"
+            hint = f"Write CAST({shown} AS {column.type}) if that is meant."
+            raise error("TYPE_MISMATCH", span=span, message=message, hint=hint)
 
     def _check_defaults(self, declared: Sequence[st.ColumnDef]) -> None:
         """A default is a value of its column's type that needs nothing else."""

@@ -49,7 +49,7 @@ from ctsql.planner.ivm.explain import label
 from ctsql.planner.ivm.parse.from_relations import Relation
 from ctsql.planner.ivm.parse.query import compile_query
 from ctsql.planner.ivm.rewrites.column_pruning import prune
-from ctsql.planner.ivm.rewrites.semijoin_pushdown import Pairs, restrict
+from ctsql.planner.ivm.rewrites.semijoin_pushdown import Pairs, pairs_of_operand, restrict
 from ctsql.planner.ivm.sql.queries import Text
 
 WANTED = "wanted"
@@ -94,18 +94,13 @@ class Lineage:
     inexact: tuple[int, ...]
 
 
-def trace(
-    sql: str, relations: Mapping[str, Relation], casts: Mapping[int, str]
-) -> Lineage | Reason:
-    """Where rows of a query come from, by its text; or why that cannot be told.
+def trace(whole: Text, casts: Mapping[int, str]) -> Lineage:
+    """Where rows of a query come from.
 
     Args:
-        relations: what each name in it means, as for :func:`ctsql.planner.ivm.change_plan`.
+        whole: of :func:`whole_query`.
         casts: the types in which columns are stored, by their places, where they are others.
     """
-    whole = whole_query(sql, relations)
-    if isinstance(whole, Reason):
-        return whole
     node = whole.node
     if casts:
         numbers = numbers_above(node)
@@ -119,7 +114,11 @@ def trace(
 
 
 def whole_query(sql: str, relations: Mapping[str, Relation]) -> Text | Reason:
-    """The query as it is read here, to be compared with what Spark makes of the text."""
+    """The query as it is read here, to be compared with what Spark makes of the text.
+
+    Args:
+        relations: what each name in it means, as for :func:`ctsql.planner.ivm.change_plan`.
+    """
     try:
         node, _ = compile_query(sql, relations)
     except Refused as refusal:
@@ -487,23 +486,12 @@ def _below(node: alg.Node, child: alg.Node, pairs: Pairs) -> Pairs:
             branch = next(b for b in node.branches if b.node is child)
             place = dict(zip(node.columns, branch.cols, strict=True))
         case alg.Join():
-            return _joined(node, child, pairs)
+            return pairs_of_operand(child, pairs, equal_classes(node.conditions))
         case alg.OuterOrSemiJoin() | alg.LateralJoin():
             place = {c: c for c in child.columns}
         case _:
             return ()
     return tuple((place[a], k) for a, k in pairs if a in place)
-
-
-def _joined(node: alg.Join, child: alg.Node, pairs: Pairs) -> Pairs:
-    classes = equal_classes(node.conditions)
-    found = {}
-    for mine, key in pairs:
-        same = next((c for c in classes if mine in c), frozenset()) | {mine}
-        here = sorted(same & set(child.columns), key=lambda c: (c != mine, c.number))
-        if here:
-            found[(mine, key)] = (here[0], key)
-    return tuple(found.values())
 
 
 def _span(node: alg.Node) -> Span | None:

@@ -135,6 +135,12 @@ class SqlText:
     parameters: tuple[Span, ...] = ()
 
 
+def rows_of(ref: RelationRef, listed: str = "*") -> SqlText:
+    """The query of a relation's rows, made of its name: ``SELECT a, b FROM x``."""
+    edit = Edit(span=ref.span.front, text=f"SELECT {listed} FROM ")
+    return SqlText(span=ref.span, relations=(ref,), edits=(edit,))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnDef:
     """A column in a column list; a view's list gives names (and comments) only."""

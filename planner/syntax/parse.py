@@ -1,23 +1,18 @@
 """Reads one statement."""
 
+from typing import TypeVar
+
+from ctsql.catalog.errors import bad_option, invalid, not_supported, not_yet
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.names import did_you_mean
-from ctsql.catalog.spans import Span
+from ctsql.catalog.spans import Source, Span
 from ctsql.planner.syntax.ast import Explain, Rehearse, Statement, Why
 from ctsql.planner.syntax.statements.commands import COMMANDS, named_object
 from ctsql.planner.syntax.statements.creates import read_create
 from ctsql.planner.syntax.statements.queries import DML_VERBS, read_dml, read_query
 from ctsql.planner.syntax.statements.row_questions import read_why
 from ctsql.planner.syntax.tokens.split import split_tokens
-from ctsql.planner.syntax.tokens.token_reader import (
-    Cursor,
-    bad_option,
-    found_text,
-    invalid,
-    not_supported,
-    not_yet,
-    syntax_error,
-)
+from ctsql.planner.syntax.tokens.token_reader import Cursor, found_text, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of, tokenise
 
 _QUERY_STARTS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
@@ -44,6 +39,7 @@ _REFUSED = {
     "APPLY": ("", "Type: CREATE FLOW f AS AUTO CDC INTO target FROM source KEYS (k) SEQUENCE BY n"),
 }
 _KNOWN = (*_QUERY_STARTS[:-1], *DML_VERBS, "CREATE", "EXPLAIN", "REHEARSE", *COMMANDS)
+_Known = TypeVar("_Known", bound=Statement)
 _PLANS = ("EXTENDED", "FORMATTED", "CODEGEN", "COST", "LOGICAL", "ANALYZE")
 
 
@@ -61,6 +57,13 @@ def parse(span: Span) -> Statement:
     if len(statements) > 1:
         raise syntax_error(statements[1][0].span, "found a second statement, expected one")
     return _statement(statements[0])
+
+
+def parse_as(kind: type[_Known], text: str, called: str) -> _Known:
+    """A text that was written as a statement of a kind; ``called`` names it in errors."""
+    made = parse(Source(text, called).whole())
+    assert isinstance(made, kind)  # as it was written
+    return made
 
 
 def _statement(tokens: Tokens) -> Statement:

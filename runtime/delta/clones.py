@@ -89,12 +89,9 @@ class Clone:
         mine = self.gateway.table(self.location)
         newest = mine.version()
         if any(mine.commit_at(v).changes_schema for v in range(1, newest + 1)):
-            raise error(
-                "NOT_SUPPORTED",
-                what="a transaction that changes a table's columns or properties",
-                why="Identity columns count on with every row, for example.",
-                hint="Run the statement by itself.",
-            )
+            what = "a transaction that changes a table's columns or properties"
+            why = "Identity columns count on with every row, for example."
+            raise error("NOT_SUPPORTED", what=what, why=why, hint="Run the statement by itself.")
         before, after = mine.files(0), mine.files(newest)
         stored = files_by_name(self.origin, self.version)
         inserts = [self._stage_insert(file) for path, file in after.items() if path not in before]

@@ -69,13 +69,10 @@ class LogFiles(ABC):
         if found is None:
             name = commit_name(version)
             if not self._exists(name):
-                raise error(
-                    "HISTORY_LOST",
-                    relation=self._location,
-                    detail=f"The log of its version {version} is no longer there.",
-                    hint="Keep history longer with delta.logRetentionDuration on the table, "
-                    "and create anew the objects that still needed it.",
-                )
+                detail = f"The log of its version {version} is no longer there."
+                hint = "Keep history longer with delta.logRetentionDuration on the table, "
+                hint += "and create anew the objects that still needed it."
+                raise error("HISTORY_LOST", relation=self._location, detail=detail, hint=hint)
             text = self._read(name)
             try:
                 found = parse_commit(version, text, modified_ms=self._modified_ms(name))

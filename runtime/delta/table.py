@@ -29,21 +29,12 @@ from pyspark.sql import SparkSession
 
 from ctsql.catalog.errors import error
 from ctsql.runtime.delta.deletion_vectors import Vectors
-from ctsql.runtime.delta.file_stores import (
-    LOCAL,
-    FileStore,
-    bucket_of,
-    open_bucket,
-    path_in_store,
-)
+from ctsql.runtime.delta.file_stores import LOCAL, FileStore, bucket_of, open_bucket, path_in_store
 from ctsql.runtime.delta.jvm import JvmObjects
 from ctsql.runtime.delta.locks import local_path
 from ctsql.runtime.delta.log_files import COMMITS_CACHED_MAX
 from ctsql.runtime.delta.spark_log import SparkLogFiles, java_of
-from ctsql.runtime.delta.table_rows import (
-    CHANGE_TYPE as CHANGE_TYPE,
-    DeltaRows,
-)
+from ctsql.runtime.delta.table_rows import CHANGE_TYPE as CHANGE_TYPE, DeltaRows
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log.actions import roll_files, sum_known
 from ctsql.runtime.log.data_files import DataFile

@@ -77,12 +77,9 @@ class TableLog(ABC):
                 self.log_files.check_last()
                 raise
             if newest is None:
-                raise error(
-                    "NOT_A_DELTA_TABLE",
-                    location=self.location,
-                    detail="There is no committed version in its log.",
-                    hint="Check the location, and that the table was not deleted.",
-                )
+                detail = "There is no committed version in its log."
+                hint = "Check the location, and that the table was not deleted."
+                raise error("NOT_A_DELTA_TABLE", location=self.location, detail=detail, hint=hint)
             if self._is_there(newest.version):
                 # The state is taken from the version's checksum file, without reading the
                 # commit; a damaged one must not go unnoticed.

@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from enum import Enum, auto
 
 from ctsql.catalog import times
-from ctsql.catalog.errors import CtsqlError, DataError, StatementError, error
+from ctsql.catalog.errors import CtsqlError, DataError, StatementError, error, not_readable
 from ctsql.catalog.items import Item
 from ctsql.catalog.spans import Source, Span
 from ctsql.runtime.log.protocol import LogTable
@@ -103,13 +103,11 @@ class Failure:
             plain = {name: raw[name] for name in ("condition", "reason", "detail")}
             return Failure(time=int(raw["t"]), place=place, **plain)
         except (ValueError, KeyError, TypeError) as problem:
-            raise error(
-                "STORED_DATA_INVALID",
-                what="the failure recorded beside an output",
-                detail=f"{type(problem).__name__}: {problem}.",
-                hint="Drop the object and create it again.",
-                cause=problem,
-            ) from problem
+            what, hint = (
+                "the failure recorded beside an output",
+                "Drop the object and create it again.",
+            )
+            raise not_readable(what, problem, hint) from problem
 
     def _span(self, item: Item) -> Span | None:
         source = Source(item.definition, f"definition of {item.name}")

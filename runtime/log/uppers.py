@@ -121,11 +121,8 @@ class Uppers:
         self.failure, self._failure_known = anew.failure, anew._failure_known
 
     def _backward_error(self, upper: int) -> CtsqlError:
-        return error(
-            "INTERNAL_ERROR",
-            invariant="an upper never goes back",
-            detail=f"{self.table.location}: {self.upper} then {upper}.",
-        )
+        detail = f"{self.table.location}: {self.upper} then {upper}."
+        return error("INTERNAL_ERROR", invariant="an upper never goes back", detail=detail)
 
     def _trim(self) -> None:
         if len(self._entries) > ENTRIES_KEPT_MAX:

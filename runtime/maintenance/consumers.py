@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Item, ObjectKind, beside
+from ctsql.catalog.items import Item, ObjectKind, beside, stored_reads
 from ctsql.runtime.delta.files import first_logged
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
@@ -85,7 +85,7 @@ def _reads(engine: Engine, item: Item, keep_from: int) -> Iterator[tuple[Item, i
     """The reads of an output: (stored object, T from which rows are needed, T for the log)."""
     warehouse = engine.warehouse
     if item.problem:
-        yield from ((read, 0, 0) for read in stored_reads(engine, item))
+        yield from ((read, 0, 0) for read in stored_reads(engine.catalog, item))
         return
     try:
         if warehouse.schedules.is_closed(item):
@@ -99,7 +99,7 @@ def _reads(engine: Engine, item: Item, keep_from: int) -> Iterator[tuple[Item, i
         if problem.condition not in LOST:
             raise
         through = seen = 0  # its needs are unknown, so everything is kept
-    for read in [*stored_reads(engine, item), *beside(engine.catalog, item)]:
+    for read in [*stored_reads(engine.catalog, item), *beside(engine.catalog, item)]:
         yield read, through, min(seen, through)
 
 
@@ -118,23 +118,6 @@ def _shown_from(engine: Engine, item: Item, keep_from: int) -> tuple[int, int]:
     if shown is None or shown == at or (is_written and shown <= written):
         return now, written  # its sources are kept from keep_from on anyway
     return shown, written
-
-
-def stored_reads(engine: Engine, item: Item) -> list[Item]:
-    """The stored objects that a definition reads, through plain views, each once.
-
-    An object with an unreadable entry may be a plain view.
-    """
-    found: dict[str, Item] = {}
-    for reading in item.reads:
-        if reading.object_id == item.id:
-            continue
-        read = engine.catalog.items[reading.object_id]
-        if read.location is None or read.problem:
-            found.update((i.id, i) for i in stored_reads(engine, read))
-        else:
-            found[read.id] = read
-    return list(found.values())
 
 
 def _need(engine: Engine, item: Item, at: int, consumer: str) -> RetentionNeed:

@@ -57,9 +57,6 @@ def _is_elsewhere(path: str) -> bool:
 
 
 def _lost(item: Item, since: int, detail: str) -> CtsqlError:
-    return error(
-        "HISTORY_LOST",
-        relation=str(item.name),
-        detail=f"{detail} It is to be read from T = {since} ({times.to_iso(since)}) on.",
-        hint="Take a later T. Nothing was changed. MAINTAIN keeps old versions for RETAIN.",
-    )
+    detail = f"{detail} It is to be read from T = {since} ({times.to_iso(since)}) on."
+    hint = "Take a later T. Nothing was changed. MAINTAIN keeps old versions for RETAIN."
+    return error("HISTORY_LOST", relation=str(item.name), detail=detail, hint=hint)

@@ -4,10 +4,10 @@ Columns come from the definition's text (:mod:`ctsql.planner.column_lineage`); w
 for which is not told.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ctsql.catalog.items import Item, ObjectKind, written_by
+from ctsql.catalog.items import Item, ObjectKind, stored_reads, written_by
 from ctsql.planner.column_lineage import Origin, column_origins
 from ctsql.planner.nodes import TaskWrite, ViewWrite
 from ctsql.runtime.log_reader import LogReader
@@ -64,7 +64,7 @@ def lineage(reader: LogReader, name: str) -> Lineage | None:
     assert isinstance(plan, ViewWrite | TaskWrite)  # what is run
     own = {i.id for i in written_by(catalog, task)}
     read = {r.object_id: r.columns for r in current.reads if r.object_id not in own | {task.id}}
-    leaves = list(_leaves(reader, read, task))
+    leaves = [i for i in stored_reads(catalog, current) if i.id not in own]
     places = {i.id: i.location for i in leaves if i.location is not None}
 
     def fields(origins: Iterable[Origin]) -> tuple[Field, ...]:
@@ -83,20 +83,6 @@ def lineage(reader: LogReader, name: str) -> Lineage | None:
         fields={column: fields(found) for column, found in origins.items()},
         reads=fields(direct),
     )
-
-
-def _leaves(reader: LogReader, read: Iterable[str], task: Item) -> Iterator[Item]:
-    """The stored objects among what is read; of a plain view those that it reads."""
-    waiting, seen = list(read), {task.id}
-    while waiting:
-        item = reader.catalog.items[waiting.pop(0)]
-        if item.id in seen:
-            continue
-        seen.add(item.id)
-        if item.kind is ObjectKind.VIEW:
-            waiting += [r.object_id for r in item.reads]
-        elif item.location is not None:
-            yield item
 
 
 def _dataset(reader: LogReader, item: Item) -> Dataset:

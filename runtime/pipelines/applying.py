@@ -34,11 +34,7 @@ from ctsql.runtime.pipelines.planning import PlannedFolder, plan_folder, warehou
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.alter_task import TaskAlteration
 from ctsql.runtime.statements.coming_into_force import TaskChanges, bring_into_force
-from ctsql.runtime.statements.create import (
-    Creation,
-    keeps_vectors,
-    undo_on_failure,
-)
+from ctsql.runtime.statements.create import Creation, keeps_vectors, undo_on_failure
 from ctsql.runtime.statements.dml import run_on_table
 from ctsql.runtime.statements.dropped import dropped
 from ctsql.runtime.statements.failed_task import retry_failed

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import types as T
 
-from ctsql.catalog.errors import CatalogError, NotSupported, StatementError, error
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.errors import CatalogError, NotSupported, StatementError, error, not_supported
+from ctsql.catalog.items import Item, ObjectKind, check_no_cycle
 from ctsql.catalog.names import Name, fold
 from ctsql.catalog.schemas import Column, changes_between, keeps_columns, same_columns
 from ctsql.catalog.spans import Source
@@ -21,7 +21,7 @@ from ctsql.planner.definition_parts import Part, Words
 from ctsql.planner.folder import Defining, Definition, define
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.nodes import Query
-from ctsql.planner.syntax import ast as st, parse
+from ctsql.planner.syntax import ast as st, parse, parse_as
 from ctsql.planner.syntax.statements.alters import FIXED_OPTIONS
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock
@@ -154,13 +154,10 @@ class FolderBinder:
             columns = binder.query(statement.query).columns or ()
             for read in binder.reads.values():
                 if read.object_id not in self.overlay.stored.items:
-                    raise error(
-                        "NOT_SUPPORTED",
-                        span=statement.query.span,
-                        what="a table that is filled from an object that is new, too",
-                        why=f'"{read.name}" holds no rows before the folder is applied.',
-                        hint="Apply the folder without this table first.",
-                    )
+                    what = "a table that is filled from an object that is new, too"
+                    why = f'"{read.name}" holds no rows before the folder is applied.'
+                    hint = "Apply the folder without this table first."
+                    raise not_supported(statement.query.span, what, why=why, hint=hint)
         for column in columns:
             check_not_void(column, statement.span)
         check_updatable(columns, statement.span)
@@ -231,13 +228,10 @@ class FolderBinder:
         parts = self._parts(made, old)
         is_other = bool(parts) or self._reads_touched(old)
         if parts and old.flow and not isinstance(made.statement, st.CreateFlow):
-            raise error(
-                "NOT_SUPPORTED",
-                span=made.span,
-                what=f"another {made.kind.value} in the place of a flow's",
-                why=f'"{old.name}" is a part of a flow.',
-                hint="Write the flow into the folder: CREATE FLOW ...",
-            )
+            what = f"another {made.kind.value} in the place of a flow's"
+            why = f'"{old.name}" is a part of a flow.'
+            hint = "Write the flow into the folder: CREATE FLOW ..."
+            raise not_supported(made.span, what, why=why, hint=hint)
         items, plans, stored = (
             (old, *self.overlay.stored.flow_targets(old)),
             {},
@@ -325,22 +319,20 @@ class FolderBinder:
         there = self.engine.relations.columns_now(old)
         differs = changes_between(there, wanted) if wanted else []
         if differs:
-            raise error(
-                "NOT_SUPPORTED",
-                span=statement.columns_span or statement.target.span,
-                what="changing the columns of a table with the folder",
-                why=f'Table "{old.name}" has ({", ".join(c.ddl() for c in there)}).',
-                hint=f"Type: {'; '.join(f'ALTER TABLE {old.name} {text}' for text in differs)}",
+            what = "changing the columns of a table with the folder"
+            why = f'Table "{old.name}" has ({", ".join(c.ddl() for c in there)}).'
+            hint = f"Type: {'; '.join(f'ALTER TABLE {old.name} {text}' for text in differs)}"
+            raise not_supported(
+                statement.columns_span or statement.target.span, what, why=why, hint=hint
             )
         properties = self.engine.relations.table(old).configuration()
         if not says_constraints(statement.constraints, properties):
             told = (f"{name} {rule}" for name, rule in stored_constraints(properties))
-            raise error(
-                "NOT_SUPPORTED",
-                span=statement.columns_span or statement.target.span,
-                what="changing the constraints of a table with the folder",
-                why=f'Table "{old.name}" has ({", ".join(told)}).',
-                hint=f"Type: ALTER TABLE {old.name} ADD CONSTRAINT ..., or DROP CONSTRAINT ...",
+            what = "changing the constraints of a table with the folder"
+            why = f'Table "{old.name}" has ({", ".join(told)}).'
+            hint = f"Type: ALTER TABLE {old.name} ADD CONSTRAINT ..., or DROP CONSTRAINT ..."
+            raise not_supported(
+                statement.columns_span or statement.target.span, what, why=why, hint=hint
             )
         if Part.LAYOUT in parts:
             raise _other_table(
@@ -367,7 +359,7 @@ class FolderBinder:
             reads=bound.reads,
         )
         creation = Creation(self._names(made))
-        self._check_cycle(old, item, made)
+        check_no_cycle(self.overlay.catalog, old, item.reads, made.span)
         creation.check_no_input(old, made.span)
         self.touched.add(old.id)
         return item, tuple(found)
@@ -395,13 +387,10 @@ class FolderBinder:
         if Part.CONSTRAINTS in parts:
             found.append(Part.CONSTRAINTS)
         if found and (old.quarantine or quarantine_query(statement, ())):
-            raise error(
-                "NOT_SUPPORTED",
-                span=made.span,
-                what="changing a view with a quarantine, together with other changes",
-                why="The quarantine is a view of its own, which is made first.",
-                hint="Type its statement first: CREATE OR REPLACE MATERIALIZED VIEW ...",
-            )
+            what = "changing a view with a quarantine, together with other changes"
+            why = "The quarantine is a view of its own, which is made first."
+            hint = "Type its statement first: CREATE OR REPLACE MATERIALIZED VIEW ..."
+            raise not_supported(made.span, what, why=why, hint=hint)
         if self._is_touched(bound):
             found.append(Part.BELOW)
         if not found:
@@ -412,7 +401,7 @@ class FolderBinder:
             search_schema=made.schema,
             revision=old.revision + 1,
         )
-        self._check_cycle(old, item, made)
+        check_no_cycle(self.overlay.catalog, old, item.reads, made.span)
         return item, bound, tuple(found)
 
     def _other_task(
@@ -429,30 +418,23 @@ class FolderBinder:
         outputs = self.overlay.stored.outputs_of(old)
         columns = check_same_shape(names, old, before, statement)
         if columns != tuple(o.columns for o in outputs or [old]):
-            raise error(
-                "NOT_SUPPORTED",
-                span=made.span,
-                what="more columns for a task that is there, together with other changes",
-                why="Its table gets them before the definition is in force.",
-                hint="Type its statement first: CREATE OR REPLACE CONTINUAL TASK ...",
-            )
+            what = "more columns for a task that is there, together with other changes"
+            why = "Its table gets them before the definition is in force."
+            hint = "Type its statement first: CREATE OR REPLACE CONTINUAL TASK ..."
+            raise not_supported(made.span, what, why=why, hint=hint)
         parts = tuple(p for p in parts if p is not Part.COLUMNS)  # they are the same
         if self._reads_touched(old):
             parts = (*parts, Part.BELOW)
         if not parts:
             return old, None, ()
         text = with_columns(old, statement)
-        again = parse(Source(text, f"definition of {old.name}").whole())
-        assert isinstance(again, st.CreateContinualTask)  # as it was
+        again = parse_as(st.CreateContinualTask, text, f"definition of {old.name}")
         bound = bind_task(names.binder(), replace(again, body=statement.body), old, outputs)
         if bound.task.has_quarantine and old.quarantine is None:
-            raise error(
-                "NOT_SUPPORTED",
-                span=made.span,
-                what="a quarantine for a task that is there, together with other changes",
-                why="It is a table of its own, which is made first.",
-                hint="Type its statement first: CREATE OR REPLACE CONTINUAL TASK ...",
-            )
+            what = "a quarantine for a task that is there, together with other changes"
+            why = "It is a table of its own, which is made first."
+            hint = "Type its statement first: CREATE OR REPLACE CONTINUAL TASK ..."
+            raise not_supported(made.span, what, why=why, hint=hint)
         TaskAlteration(names).check_cycle(old, bound, made.span)
         item = replace(old, definition=text, reads=bound.reads)
         return item, bound, parts
@@ -481,26 +463,12 @@ class FolderBinder:
         except StatementError:  # the new query has been analysed, so it is the old one's
             return False
 
-    def _check_cycle(self, old: Item, new: Item, made: Definition) -> None:
-        below = self.overlay.catalog.closure([r.object_id for r in new.reads])
-        if any(i.id == old.id for i in below):
-            raise error(
-                "RECURSIVE_DEFINITION",
-                span=made.span,
-                name=str(old.name),
-                detail="The new query reads it, directly or through other views.",
-            )
-
 
 def check_schema_there(overlay: Overlay, name: Name, made: Definition) -> None:
     """Raise UNKNOWN_SCHEMA unless the schema is there or would be."""
     if fold(name.schema) not in overlay.catalog.schemas:
-        raise error(
-            "UNKNOWN_SCHEMA",
-            span=made.span,
-            name=name.schema,
-            hint=f"Add to the folder: CREATE SCHEMA {name.schema}",
-        )
+        hint = f"Add to the folder: CREATE SCHEMA {name.schema}"
+        raise error("UNKNOWN_SCHEMA", span=made.span, name=name.schema, hint=hint)
 
 
 def define_alone(
@@ -547,11 +515,9 @@ def commented(item: Item, made: Definition) -> Item:
         else:
             columns[fold(said.column)] = said.comment
             if all(fold(c.name) != fold(said.column) for c in item.columns):
+                detail = f"Columns here: {', '.join(c.name for c in item.columns)}."
                 raise error(
-                    "UNKNOWN_COLUMN",
-                    span=said.target.span,
-                    column=said.column,
-                    detail=f"Columns here: {', '.join(c.name for c in item.columns)}.",
+                    "UNKNOWN_COLUMN", span=said.target.span, column=said.column, detail=detail
                 )
     return replace(
         item,
@@ -581,10 +547,9 @@ def _check_options(old: st.CreateContinualTask, new: st.CreateContinualTask) -> 
     for name in FIXED_OPTIONS:
         value = after[name].value if name in after else None
         if value != before.get(name):
-            raise error(
-                "NOT_SUPPORTED",
-                span=after[name].span if name in after else new.target.span,
-                what=f"another {name} for a continual task that is there",
-                why="It holds from the creation on, and the task has begun.",
-                hint="Leave it as it is, or make a task under another name.",
+            what = f"another {name} for a continual task that is there"
+            why = "It holds from the creation on, and the task has begun."
+            hint = "Leave it as it is, or make a task under another name."
+            raise not_supported(
+                after[name].span if name in after else new.target.span, what, why=why, hint=hint
             )

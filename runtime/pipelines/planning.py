@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Catalog, Item, ObjectKind, owner_of_quarantine
+from ctsql.catalog.items import Catalog, Item, ObjectKind, owner_of_quarantine, stored_reads
 from ctsql.catalog.names import Name, fold
 from ctsql.catalog.schemas import keeps_columns, same_columns
 from ctsql.planner.binding import Bound
@@ -287,20 +287,13 @@ class _Planning:
 
     def _leaves(self, made: BoundObject) -> list[Item]:
         """The objects with rows that a change reads; plain views are what they read."""
-        found: dict[str, Item] = {}
-        own = {i.id for i in made.items}
-        waiting = [r.object_id for i in made.items for r in i.reads if r.object_id not in own]
-        query = getattr(made.definition.statement, "query", None)
-        if made.definition.kind is ObjectKind.TABLE and query is not None:
-            names = (self.overlay.catalog.find(n) for n in made.definition.reads)
-            waiting += [i.id for i in names if i is not None]
-        while waiting:
-            item = self.overlay.catalog.items[waiting.pop(0)]
-            if item.kind is ObjectKind.VIEW:
-                waiting += [r.object_id for r in item.reads]
-            else:
-                found[item.id] = item
-        return list(found.values())
+        catalog, own = self.overlay.catalog, {i.id for i in made.items}
+        statement, others = made.definition.statement, list[str]()
+        if isinstance(statement, st.CreateTable) and statement.query is not None:
+            names = (catalog.find(n) for n in made.definition.reads)
+            others = [i.id for i in names if i is not None]
+        found = {i.id: i for item in made.items for i in stored_reads(catalog, item, *others)}
+        return [i for i in found.values() if i.id not in own]
 
     def _read(self, item: Item) -> Read:
         """What the log of a table says of its size."""

@@ -90,12 +90,10 @@ def _wider_field(field: pa.Field) -> pa.Field:
 
 
 def _no_rows(rows: object) -> CtsqlError:
-    return error(
-        "INVALID_USAGE",
-        message=f"a {type(rows).__name__} holds no rows that can be taken",
-        detail="Give a DataFrame of pandas, Polars or Spark, an Arrow table or reader, or tuples "
-        "or dicts.",
-    )
+    message = f"a {type(rows).__name__} holds no rows that can be taken"
+    detail = "Give a DataFrame of pandas, Polars or Spark, an Arrow table or reader, or tuples "
+    detail += "or dicts."
+    return error("INVALID_USAGE", message=message, detail=detail)
 
 
 def rows_for(session: SparkSession, rows: Any, columns: Sequence[Column], table: str) -> DataFrame:
@@ -145,12 +143,10 @@ def _typed(
             if not isinstance(row, Sequence) or isinstance(row, str | bytes | Mapping):
                 raise _no_rows(row if rows else rows)
             if len(row) != len(columns):
-                raise error(
-                    "COLUMN_COUNT_MISMATCH",
-                    message=f"a row has {len(row)} value(s), {table} has {len(columns)} column(s)",
-                    detail=f"To be filled: {', '.join(c.name for c in columns)}.",
-                    hint="Give dicts to fill some columns.",
-                )
+                message = f"a row has {len(row)} value(s), {table} has {len(columns)} column(s)"
+                detail = f"To be filled: {', '.join(c.name for c in columns)}."
+                hint = "Give dicts to fill some columns."
+                raise error("COLUMN_COUNT_MISMATCH", message=message, detail=detail, hint=hint)
         values = [[row[i] for row in rows] for i in range(len(columns))]
     kinds = to_arrow_schema(empty(session, columns).schema, timezone="UTC").types
     arrays = [
@@ -168,8 +164,6 @@ def _array(column: Column, kind: pa.DataType, values: list[Any]) -> pa.Array:
         try:
             return pa.array(values)
         except _REFUSED as problem:
-            raise error(
-                "DATA_ERROR",
-                message=f'the values for column "{column.name}" are not all {column.type}: '
-                f"{str(problem)[:200]}",
-            ) from problem
+            message = f'the values for column "{column.name}" are not all {column.type}: '
+            message += f"{str(problem)[:200]}"
+            raise error("DATA_ERROR", message=message) from problem

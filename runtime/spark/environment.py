@@ -36,7 +36,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING
 
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, error, sentence_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,11 +98,8 @@ def check_java(environ: Mapping[str, str] | None = None) -> Java:
     said = _java_says(program)
     version = _VERSION.search(said)
     if version is None:
-        raise error(
-            "JAVA_NOT_FOUND",
-            detail=f'"{program} -version" did not say a version: {_first_line(said)}',
-            hint=_install_hint(),
-        )
+        detail = f'"{program} -version" did not say a version: {_first_line(said)}'
+        raise error("JAVA_NOT_FOUND", detail=detail, hint=_install_hint())
     found = Java(program, version.group(1), major_version(version.group(1)))
     if found.major < JAVA_OLDEST:
         raise error(
@@ -120,19 +117,14 @@ def _java_program(environ: Mapping[str, str]) -> Path:
     if home:
         program = Path(home) / "bin" / name
         if not os.access(program, os.X_OK):
-            raise error(
-                "JAVA_NOT_FOUND",
-                detail=f"JAVA_HOME is {home}, but there is no {program}.",
-                hint="Type: unset JAVA_HOME   or set it to a folder that holds bin/java",
-            )
+            detail = f"JAVA_HOME is {home}, but there is no {program}."
+            hint = "Type: unset JAVA_HOME   or set it to a folder that holds bin/java"
+            raise error("JAVA_NOT_FOUND", detail=detail, hint=hint)
         return program
     on_path = shutil.which("java", path=environ.get("PATH", ""))
     if on_path is None:
-        raise error(
-            "JAVA_NOT_FOUND",
-            detail="JAVA_HOME is not set and there is no java on PATH.",
-            hint=_install_hint(),
-        )
+        detail = "JAVA_HOME is not set and there is no java on PATH."
+        raise error("JAVA_NOT_FOUND", detail=detail, hint=_install_hint())
     return Path(on_path)
 
 
@@ -147,11 +139,9 @@ def _java_says(program: Path) -> str:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as problem:
+        detail = f"{program} does not start: {_first_line(str(problem))}"
         raise error(
-            "JAVA_NOT_FOUND",
-            detail=f"{program} does not start: {_first_line(str(problem))}",
-            hint=_install_hint(),
-            cause=problem,
+            "JAVA_NOT_FOUND", detail=detail, hint=_install_hint(), cause=problem
         ) from problem
     return done.stderr + done.stdout
 
@@ -307,24 +297,16 @@ def explain_start_failure(exc: BaseException, *, chatter: str = "") -> CtsqlErro
             cause=exc,
         )
     if _JARS_MISSING.search(text):
-        return error(
-            "JAR_DOWNLOAD_FAILED",
-            detail=f"{_coordinate_at_fault(text)} could not be had from any Maven repository.",
-            hint=_download_hint(),
-            cause=exc,
-        )
+        detail = f"{_coordinate_at_fault(text)} could not be had from any Maven repository."
+        return error("JAR_DOWNLOAD_FAILED", detail=detail, hint=_download_hint(), cause=exc)
     for pattern, message, hint in _KNOWN:
         if pattern.search(text):
             return error(
                 "SPARK_ERROR", message=message, detail=_cause_line(text), hint=hint, cause=exc
             )
-    return error(
-        "SPARK_ERROR",
-        message="Spark did not start",
-        detail=_cause_line(text),
-        hint="Run again with --debug to see everything Spark said.",
-        cause=exc,
-    )
+    message = "Spark did not start"
+    hint = "Run again with --debug to see everything Spark said."
+    return error("SPARK_ERROR", message=message, detail=_cause_line(text), hint=hint, cause=exc)
 
 
 def _coordinate_at_fault(text: str) -> str:
@@ -358,8 +340,7 @@ def main() -> int:
     try:
         check_java()
     except CtsqlError as problem:
-        lines = [problem.message[0].upper() + problem.message[1:] + "."]
-        lines += [text for text in (problem.detail, problem.hint) if text]
+        lines = filter(None, (sentence_of(problem), problem.detail, problem.hint))
         sys.stderr.write("\n".join(lines) + "\n")
         return 1
     return 0

@@ -239,12 +239,9 @@ def _about_the_statement(
     count = _column_counts(thrown)
     if count is not None:
         given_count, wanted_count = count
-        return error(
-            "COLUMN_COUNT_MISMATCH",
-            span=span,
-            message=f"the rows have {given_count} column(s), {wanted_count} are to be filled",
-            hint="Name the columns that they are for: INSERT INTO t (a, b) ...",
-        )
+        message = f"the rows have {given_count} column(s), {wanted_count} are to be filled"
+        hint = "Name the columns that they are for: INSERT INTO t (a, b) ..."
+        return error("COLUMN_COUNT_MISMATCH", span=span, message=message, hint=hint)
     if condition == "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES":
         names = given.get("invalidColumnNames", "")
         detail = f"{forbidden_in(names)} {_MAPPED}"

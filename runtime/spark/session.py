@@ -159,19 +159,15 @@ def engine_session(base: SparkSession) -> SparkSession:
         SPARK_WITHOUT_DELTA: the given session was started without Delta Lake.
     """
     if not hasattr(base, "_jsparkSession"):
-        raise error(
-            "SPARK_WITHOUT_DELTA",
-            detail="It is a Spark Connect session, which has no JVM in this process.",
-            hint="Give a classic session: SparkSession.builder.master(...).getOrCreate().",
-        )
+        detail = "It is a Spark Connect session, which has no JVM in this process."
+        hint = "Give a classic session: SparkSession.builder.master(...).getOrCreate()."
+        raise error("SPARK_WITHOUT_DELTA", detail=detail, hint=hint)
     extensions = base.conf.get("spark.sql.extensions", "") or ""
     if "DeltaSparkSessionExtension" not in extensions:
-        raise error(
-            "SPARK_WITHOUT_DELTA",
-            detail="spark.sql.extensions does not name io.delta.sql.DeltaSparkSessionExtension.",
-            hint="Build it with delta.configure_spark_with_delta_pip and Delta's extension and "
-            "catalog, or leave spark= out and ctsql starts one.",
-        )
+        detail = "spark.sql.extensions does not name io.delta.sql.DeltaSparkSessionExtension."
+        hint = "Build it with delta.configure_spark_with_delta_pip and Delta's extension and "
+        hint += "catalog, or leave spark= out and ctsql starts one."
+        raise error("SPARK_WITHOUT_DELTA", detail=detail, hint=hint)
     with translate_spark_errors():
         session = base.newSession()
         partitions = base.conf.get("spark.sql.shuffle.partitions", "200") or "200"

@@ -49,12 +49,9 @@ def storage_problem(text: str) -> CtsqlError | None:
         return damaged_file(damaged.group(1), "its contents do not match its checksum")
     newer = _NEWER.search(text)
     if newer:
-        return error(
-            "STORED_DATA_INVALID",
-            what="a table of a newer Delta Lake",
-            detail=newer.group(1)[:400],
-            hint="Use a ctsql for that Delta Lake, if there is one: pip install --upgrade ctsql",
-        )
+        what = "a table of a newer Delta Lake"
+        hint = "Use a ctsql for that Delta Lake, if there is one: pip install --upgrade ctsql"
+        return error("STORED_DATA_INVALID", what=what, detail=newer.group(1)[:400], hint=hint)
     for sign, message, hint in _STORAGE:
         if sign in text:
             line = next(line for line in text.splitlines() if sign in line)
@@ -64,12 +61,9 @@ def storage_problem(text: str) -> CtsqlError | None:
 
 def damaged_file(path: str, how: str) -> CtsqlError:
     """A file of a table that is there and cannot be what was written; the caller raises it."""
-    return error(
-        "STORED_DATA_INVALID",
-        what="a file of a table",
-        detail=f"{path}: {how}.",
-        hint="Restore the file from a copy and run it again; nothing is written until then.",
-    )
+    detail = f"{path}: {how}."
+    hint = "Restore the file from a copy and run it again; nothing is written until then."
+    return error("STORED_DATA_INVALID", what="a file of a table", detail=detail, hint=hint)
 
 
 @contextmanager

@@ -7,15 +7,8 @@ catalog, then deletes the folders.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import (
-    Catalog,
-    Item,
-    ObjectKind,
-    beside,
-    replacement_of,
-    was_dropped,
-)
+from ctsql.catalog.errors import CtsqlError, error, not_supported
+from ctsql.catalog.items import Catalog, Item, ObjectKind, beside, replacement_of, was_dropped
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, fold
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import qualify
@@ -95,14 +88,11 @@ class Alteration(OnNames):
 
     def _output_alone(self, output: Item, span: Span) -> CtsqlError:
         task = self.engine.catalog.items[output.owner]
-        return error(
-            "NOT_SUPPORTED",
-            span=span,
-            what="dropping one output of a task",
-            why=f'"{output.name}" is written by continual task "{task.name}", at the same T as '
-            "its other outputs.",
-            hint=f"Drop all of it: DROP CONTINUAL TASK {task.name}",
-        )
+        what = "dropping one output of a task"
+        why = f'"{output.name}" is written by continual task "{task.name}", at the same T as '
+        why += "its other outputs."
+        hint = f"Drop all of it: DROP CONTINUAL TASK {task.name}"
+        return not_supported(span, what, why=why, hint=hint)
 
     def _drop_schema(self, statement: st.DropObject) -> str:
         schema = statement.target.parts[-1]
@@ -112,12 +102,9 @@ class Alteration(OnNames):
                 return "DROP SCHEMA (did not exist)"
             raise error("UNKNOWN_SCHEMA", span=statement.target.span, name=schema)
         if fold(schema) == DEFAULT_SCHEMA:
-            raise error(
-                "NOT_SUPPORTED",
-                span=statement.target.span,
-                what='dropping the schema "default"',
-                why="Unqualified names are looked up there.",
-            )
+            what = 'dropping the schema "default"'
+            why = "Unqualified names are looked up there."
+            raise not_supported(statement.target.span, what, why=why)
         going: list[Item] = []
 
         def remove(current: Catalog) -> Catalog:
@@ -161,8 +148,7 @@ class Alteration(OnNames):
             return _with_quarantine_renamed(made, current.items[item.id])
 
         self.names.check_schema(name.schema, new.span)
-        self.engine.catalog_store.change(rename)
-        self.engine.refresh_catalog()
+        self.engine.change_catalog(rename)
         return f"ALTER {statement.kind.keyword}"
 
     def resume(self, statement: st.ResumeTask) -> str:
@@ -183,11 +169,9 @@ class Alteration(OnNames):
             item = self.names.of_kind(statement.target, statement.kind)
         wanted = None if statement.column is None else fold(statement.column)
         if wanted is not None and all(fold(c.name) != wanted for c in item.columns):
+            detail = f"Columns here: {', '.join(c.name for c in item.columns)}."
             raise error(
-                "UNKNOWN_COLUMN",
-                span=statement.target.span,
-                column=statement.column,
-                detail=f"Columns here: {', '.join(c.name for c in item.columns)}.",
+                "UNKNOWN_COLUMN", span=statement.target.span, column=statement.column, detail=detail
             )
 
         def comment_on(current: Catalog) -> Catalog:
@@ -202,8 +186,7 @@ class Alteration(OnNames):
             )
             return current.with_item(replace(now, columns=columns))
 
-        self.engine.catalog_store.change(comment_on)
-        self.engine.refresh_catalog()
+        self.engine.change_catalog(comment_on)
         return "COMMENT"
 
     def refresh(self, statement: st.RefreshView) -> str:

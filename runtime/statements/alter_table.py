@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, capitalised, error, not_supported, sentence_of
 from ctsql.catalog.items import Catalog, Item, KafkaSource, ObjectKind, was_dropped
 from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.schemas import Schema, changes_between, names
@@ -64,7 +64,7 @@ class TableAlteration(OnNames):
         after = altered(columns, statement.change)
         table = self.engine.relations.table(item)
         needed = features(statement.change, _has(table))
-        told = " ".join(f"{f.notice[:1].upper()}{f.notice[1:]}" for f in needed)
+        told = " ".join(capitalised(f.notice) for f in needed)
         shape = f"Its columns are then {', '.join(c.ddl() for c in after)}."
         is_same = after == columns and not isinstance(statement.change, st.SetDefault)
         own = Effect(
@@ -125,8 +125,7 @@ class TableAlteration(OnNames):
             alterations = (*now.alterations, *changes_between(now.columns, before), text)
             return current.with_item(replace(now, columns=columns, alterations=alterations))
 
-        self.engine.catalog_store.change(noted)
-        self.engine.refresh_catalog()
+        self.engine.change_catalog(noted)
 
     def _table(self, statement: st.AlterTable) -> Item:
         return target_table(self.engine, statement.target, self.names.search_schema)
@@ -229,7 +228,7 @@ class TableAlteration(OnNames):
                 return Effect(name, kind, CHANGES, f"{told} Then it does no longer.")
             return Effect(name, kind, GOES_ON, told)
         if then.problem is not None:
-            return Effect(name, kind, BREAKS, _sentence(then.problem), _replace_text(reader))
+            return Effect(name, kind, BREAKS, sentence_of(then.problem), _replace_text(reader))
         if isinstance(change, st.AddColumns):
             detail = "It does not see the new column, SELECT * included."
             return Effect(name, kind, GOES_ON, detail)
@@ -256,13 +255,10 @@ def _set_not_null(table: DeltaTable, change: st.SetNotNull) -> None:
     txn = table.begin()
     rows = table.frame(txn.version_read)
     if not rows.where(rows[backtick(column.name)].isNull()).isEmpty():
-        raise error(
-            "NOT_SUPPORTED",
-            span=column.span,
-            what="NOT NULL for a column that holds NULL",
-            why="Rows that are there would not be allowed.",
-            hint=f"Type first: UPDATE ... SET {column.name} = ... WHERE {column.name} IS NULL",
-        )
+        what = "NOT NULL for a column that holds NULL"
+        why = "Rows that are there would not be allowed."
+        hint = f"Type first: UPDATE ... SET {column.name} = ... WHERE {column.name} IS NULL"
+        raise not_supported(column.span, what, why=why, hint=hint)
     txn.depend_on_all()
     stored = table.metadata_at(txn.version_read).schema_text
     txn.set_columns(not_null_schema(stored, column.name))
@@ -303,7 +299,3 @@ def _replace_text(reader: Item) -> str:
     else:
         made = f"CREATE OR REPLACE {reader.kind.keyword} {reader.name} ..."
     return f"Type first: {made} without the column, or drop it."
-
-
-def _sentence(problem: CtsqlError) -> str:
-    return f"{problem.message[:1].upper()}{problem.message[1:]}."

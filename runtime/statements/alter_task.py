@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from pyspark.sql import types as T
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import error, not_supported
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import did_you_mean, fold, quote
 from ctsql.catalog.schemas import Column, Schema, same_columns
@@ -22,7 +22,6 @@ from ctsql.runtime.statements.redefinition import (
     Definition,
     Redefinition,
     bind_task_state,
-    cannot_replace,
     column_list,
     shape_of,
 )
@@ -100,12 +99,11 @@ class TaskAlteration(Redefinition):
         """ADD a constraint or DROP CONSTRAINT: for what is written from the next T on."""
         item, old = self.definition(statement.target)
         if old.outputs:
-            raise cannot_replace(
-                statement.target.span,
-                "another constraint for a task with OUTPUTS (...)",
-                "It says nothing of which output.",
-                "Type CREATE OR REPLACE CONTINUAL TASK with the constraint in that output's list.",
-            )
+            what = "another constraint for a task with OUTPUTS (...)"
+            why = "It says nothing of which output."
+            hint = "Type CREATE OR REPLACE CONTINUAL TASK with the constraint in that output's "
+            hint += "list."
+            raise not_supported(statement.target.span, what, why=why, hint=hint)
         edits = _columns_edit(item, old, statement)
         if edits is not None:
             self.redefine(item, Definition(text=splice(old.span, edits).text))
@@ -115,12 +113,10 @@ class TaskAlteration(Redefinition):
 def _check_no_flows(item: Item, span: Span) -> None:
     """Each statement of a streaming table is a flow's, which has a name."""
     if item.flows:
-        raise cannot_replace(
-            span,
-            "another body for a streaming table",
-            f"It has the flows {', '.join(f.name for f in item.flows)}.",
-            "Type: CREATE OR REPLACE FLOW ..., CREATE FLOW ... or DROP FLOW ...",
-        )
+        what = "another body for a streaming table"
+        why = f"It has the flows {', '.join(f.name for f in item.flows)}."
+        hint = "Type: CREATE OR REPLACE FLOW ..., CREATE FLOW ... or DROP FLOW ..."
+        raise not_supported(span, what, why=why, hint=hint)
 
 
 def check_same_shape(
@@ -131,19 +127,15 @@ def check_same_shape(
     Raises NOT_SUPPORTED where a task has other inputs, columns or outputs by it.
     """
     if fold(names.search_schema) != fold(item.search_schema):
-        raise cannot_replace(
-            new.target.span,
-            "replacing a task from another schema than the one it was made in",
-            f'Names of continual task "{item.name}" are looked up in "{item.search_schema}".',
-            f"Type first: USE {quote(item.search_schema)}",
-        )
+        what = "replacing a task from another schema than the one it was made in"
+        why = f'Names of continual task "{item.name}" are looked up in "{item.search_schema}".'
+        hint = f"Type first: USE {quote(item.search_schema)}"
+        raise not_supported(new.target.span, what, why=why, hint=hint)
     if storage_options(new.options) != storage_options(old.options):
-        raise cannot_replace(
-            new.target.span,
-            f"another {' or '.join(STORAGE_OPTIONS)} for a continual task that is there",
-            "They hold from its creation on.",
-            "Leave them as they are, or make a task under another name.",
-        )
+        what = f"another {' or '.join(STORAGE_OPTIONS)} for a continual task that is there"
+        why = "They hold from its creation on."
+        hint = "Leave them as they are, or make a task under another name."
+        raise not_supported(new.target.span, what, why=why, hint=hint)
     catalog, schema = names.catalog(), item.search_schema
 
     def ids(statement: st.CreateContinualTask) -> list[str]:
@@ -151,20 +143,15 @@ def check_same_shape(
         return sorted(found.id for n in inputs if (found := catalog.find(n)) is not None)
 
     if ids(new) != ids(old):
-        raise cannot_replace(
-            new.inputs[0].ref.span,
-            "another input for a continual task that is there",
-            f'What "{item.name}" holds came from {", ".join(i.ref.span.text for i in old.inputs)}.',
-            _ELSEWHERE,
-        )
+        what = "another input for a continual task that is there"
+        inputs = ", ".join(i.ref.span.text for i in old.inputs)
+        why = f'What "{item.name}" holds came from {inputs}.'
+        raise not_supported(new.inputs[0].ref.span, what, why=why, hint=_ELSEWHERE)
     stored = catalog.outputs_of(item) or [item]
     if [qualify(o.target, schema) for o in new.outputs] != [o.name for o in stored if item.outputs]:
-        raise cannot_replace(
-            new.target.span,
-            "other outputs for a continual task that is there",
-            f"It writes {', '.join(shape_of(o) for o in stored)}.",
-            _ELSEWHERE,
-        )
+        what = "other outputs for a continual task that is there"
+        why = f"It writes {', '.join(shape_of(o) for o in stored)}."
+        raise not_supported(new.target.span, what, why=why, hint=_ELSEWHERE)
     return _check_columns(names, item, stored, new)
 
 
@@ -182,20 +169,15 @@ def _check_columns(
             written.columns[len(output.columns) :],
         )
         if not same_columns(_spelled(output.columns), _spelled(kept)):
-            raise cannot_replace(
-                new.target.span,
-                "other columns for a continual task that is there",
-                f"It writes {shape_of(output)}. Columns may be added at the end.",
-                _ELSEWHERE,
-            )
+            what = "other columns for a continual task that is there"
+            why = f"It writes {shape_of(output)}. Columns may be added at the end."
+            raise not_supported(new.target.span, what, why=why, hint=_ELSEWHERE)
         refused = next((c for c in added if not c.nullable), None)
         if refused is not None:
-            raise cannot_replace(
-                new.target.span,
-                f'a NOT NULL column "{refused.name}" for a continual task that is there',
-                f'Rows that "{output.name}" holds have NULL in it.',
-                "Leave out NOT NULL, or make a task under another name.",
-            )
+            what = f'a NOT NULL column "{refused.name}" for a continual task that is there'
+            why = f'Rows that "{output.name}" holds have NULL in it.'
+            hint = "Leave out NOT NULL, or make a task under another name."
+            raise not_supported(new.target.span, what, why=why, hint=hint)
         columns = (*output.columns, *added)
         found.append(columns)
     return tuple(found)
@@ -238,8 +220,7 @@ def options_edit(old: st.CreateContinualTask, options: list[st.Option]) -> st.Ed
     text = f"WITH ({', '.join(o.span.text for o in options)})" if options else ""
     if old.options_span is not None:
         return st.Edit(span=old.options_span, text=text)
-    start = old.as_span.start
-    return st.Edit(span=Span(old.span.source, start, start), text=f"{text} " if text else "")
+    return st.Edit(span=old.as_span.front, text=f"{text} " if text else "")
 
 
 def changed_constraints(
@@ -287,5 +268,4 @@ def _columns_edit(
     text = ", ".join([*listed, *map(constraint_text, kept)])
     if old.columns_span is not None:
         return [st.Edit(span=old.columns_span, text=f"({text})")]
-    stop = old.target.span.stop
-    return [st.Edit(span=Span(old.span.source, stop, stop), text=f" ({text})")]
+    return [st.Edit(span=old.target.span.behind, text=f" ({text})")]

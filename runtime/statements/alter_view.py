@@ -6,12 +6,11 @@ It is CREATE OR REPLACE with the definition that is there, so what holds for tha
 from dataclasses import replace
 
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.catalog.spans import Source
-from ctsql.planner.syntax import ast as st, parse
+from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.runtime.statements.alter_task import changed_constraints
 from ctsql.runtime.statements.create import Creation
 from ctsql.runtime.statements.name_resolution import Namespace
-from ctsql.runtime.statements.show import current_definition
+from ctsql.runtime.statements.show import view_definition
 from ctsql.runtime.statements.view_texts import view_text
 
 _DONE = "ALTER MATERIALIZED VIEW"
@@ -40,16 +39,10 @@ def change_view_constraints(names: Namespace, statement: st.ChangeConstraints) -
 
 def _definition(names: Namespace, target: st.RelationRef) -> tuple[Item, st.CreateMaterializedView]:
     item = names.of_kind(target, ObjectKind.MATERIALIZED_VIEW)
-    text = current_definition(names.engine, item)
-    return item, _parse(text, item)
+    return item, view_definition(names.engine, item)
 
 
 def _redefine(names: Namespace, item: Item, text: str) -> None:
     there = Namespace(names.engine, item.search_schema)
-    Creation(there).create_materialized_view(_parse(text, item))
-
-
-def _parse(text: str, item: Item) -> st.CreateMaterializedView:
-    made = parse(Source(text, f"definition of {item.name}").whole())
-    assert isinstance(made, st.CreateMaterializedView)  # the definition of such a view
-    return made
+    made = parse_as(st.CreateMaterializedView, text, f"definition of {item.name}")
+    Creation(there).create_materialized_view(made)

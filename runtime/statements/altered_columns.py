@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.catalog import schemas
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, error, not_supported
 from ctsql.catalog.names import backtick, fold, quote
 from ctsql.catalog.schemas import Column, Schema
 from ctsql.catalog.spans import Span
@@ -201,13 +201,10 @@ def _dropped(columns: Schema, change: st.DropColumns) -> Schema:
             gone.add(_find(columns, named).name)
     left = tuple(c for c in columns if c.name not in gone)
     if not left:
-        raise error(
-            "NOT_SUPPORTED",
-            span=change.columns[0].span,
-            what="dropping all columns of a table",
-            why="A row has a column at least.",
-            hint="Drop the table, or add another column first.",
-        )
+        what = "dropping all columns of a table"
+        why = "A row has a column at least."
+        hint = "Drop the table, or add another column first."
+        raise not_supported(change.columns[0].span, what, why=why, hint=hint)
     return left
 
 
@@ -237,22 +234,16 @@ def _widens(old: str, new: str) -> bool:
 
 
 def _only_case(column: Column, change: st.RenameColumn) -> CtsqlError:
-    return error(
-        "NOT_SUPPORTED",
-        span=change.new.span,
-        what="renaming a column to its own name in another case",
-        why="Delta takes both for the same name.",
-        hint=f"Rename {quote(column.name)} to another name first, and that to "
-        f"{quote(change.new.name)}.",
-    )
+    what = "renaming a column to its own name in another case"
+    why = "Delta takes both for the same name."
+    hint = f"Rename {quote(column.name)} to another name first, and that to "
+    hint += f"{quote(change.new.name)}."
+    return not_supported(change.new.span, what, why=why, hint=hint)
 
 
 def _not_wider(column: Column, change: st.RetypeColumn) -> CtsqlError:
-    return error(
-        "NOT_SUPPORTED",
-        span=change.type_span,
-        what=f"{column.type.upper()} AS {change.type.upper()} for a column that is there",
-        why=f'"{column.name}" may get a wider type, in which all of its values are what they were:'
-        " an integer a longer one, a decimal more digits, FLOAT DOUBLE.",
-        hint="Add another column, UPDATE it by CAST, and drop this one.",
-    )
+    what = f"{column.type.upper()} AS {change.type.upper()} for a column that is there"
+    why = f'"{column.name}" may get a wider type, in which all of its values are what they were:'
+    why += " an integer a longer one, a decimal more digits, FLOAT DOUBLE."
+    hint = "Add another column, UPDATE it by CAST, and drop this one."
+    return not_supported(change.type_span, what, why=why, hint=hint)

@@ -56,8 +56,7 @@ def bring_into_force(
                 raise
             continue
         faults.point("definitions_in_force")
-        engine.catalog_store.change(lambda catalog: catalog)  # which writes what is in force
-        engine.refresh_catalog()
+        engine.change_catalog(lambda catalog: catalog)  # which writes what is in force
         return
     raise error("DEFINITIONS_CHANGED")
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pyspark.sql import types as T
 
 from ctsql.catalog import times
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import bad_option, error, not_supported
 from ctsql.catalog.items import (
     Catalog,
     FileSource,
@@ -23,6 +23,7 @@ from ctsql.catalog.items import (
     ObjectKind,
     Reading,
     Revision,
+    check_no_cycle,
     was_dropped,
 )
 from ctsql.catalog.names import Name, fold
@@ -34,14 +35,13 @@ from ctsql.planner.binding import Bound, bind_task, qualify, refresh_parts
 from ctsql.planner.binding.checks import check_not_void, check_storable, check_updatable
 from ctsql.planner.binding.task import declare
 from ctsql.planner.nodes import descend
-from ctsql.planner.syntax import ast as st, parse
+from ctsql.planner.syntax import ast as st, parse, parse_as
 from ctsql.planner.syntax.statements.options import (
     LOCATION,
     STORAGE_OPTIONS,
     VECTORS,
     storage_options,
 )
-from ctsql.planner.syntax.tokens.token_reader import bad_option
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.spark.errors import translate_spark_errors
@@ -121,17 +121,13 @@ class Creation(OnNames):
                 if statement.if_not_exists:
                     return current
                 raise error(
-                    "OBJECT_EXISTS",
-                    span=statement.name_span,
-                    kind="schema",
-                    name=statement.name,
+                    "OBJECT_EXISTS", span=statement.name_span, kind="schema", name=statement.name
                 )
             if is_system(statement.name):
                 raise error("SYSTEM_SCHEMA", span=statement.name_span)
             return current.with_schema(statement.name)
 
-        self.engine.catalog_store.change(add_schema)
-        self.engine.refresh_catalog()
+        self.engine.change_catalog(add_schema)
         return "CREATE SCHEMA"
 
     def create_table(self, statement: st.CreateTable) -> str:
@@ -234,8 +230,8 @@ class Creation(OnNames):
             item = replace(item, id=old.id)
             self.check_replacement(self.engine.catalog, old, item, statement.target.span)
             self.check_no_input(old, statement.target.span)
-            self.engine.catalog_store.change(lambda c: c.with_item(item))
-            self.engine.refresh_catalog()  # stored readers of it follow at their next T
+            # Stored readers of it follow at their next T.
+            self.engine.change_catalog(lambda c: c.with_item(item))
         else:
             self.register(item)
         return "CREATE VIEW"
@@ -252,13 +248,7 @@ class Creation(OnNames):
 
     def check_replacement(self, catalog: Catalog, old: Item, new: Item, span: Span) -> None:
         """Raise RECURSIVE_DEFINITION or COLUMNS_IN_USE where a view cannot be replaced."""
-        if any(i.id == old.id for i in catalog.closure([r.object_id for r in new.reads])):
-            raise error(
-                "RECURSIVE_DEFINITION",
-                span=span,
-                name=str(old.name),
-                detail="The new query reads it, directly or through other views.",
-            )
+        check_no_cycle(catalog, old, new.reads, span)
         if same_columns(old.columns, new.columns):
             return
         if old.kind is ObjectKind.VIEW:
@@ -285,13 +275,10 @@ class Creation(OnNames):
                 continue
             seen = self.engine.relations.bound(reader).task.seen
             if any(getattr(n, "object_id", None) == old.id for s in seen for n in descend(s)):
-                raise error(
-                    "NOT_SUPPORTED",
-                    span=span,
-                    what="replacing a view that is the input of a continual task",
-                    why=f'"{reader.name}" holds what it made of the changes that this query shows.',
-                    hint="Make a view under another name, and a task on that.",
-                )
+                what = "replacing a view that is the input of a continual task"
+                why = f'"{reader.name}" holds what it made of the changes that this query shows.'
+                hint = "Make a view under another name, and a task on that."
+                raise not_supported(span, what, why=why, hint=hint)
 
     def create_materialized_view(self, statement: st.CreateMaterializedView) -> str:
         """CREATE [OR REPLACE] MATERIALIZED VIEW; its first contents are written at once."""
@@ -353,13 +340,10 @@ class Creation(OnNames):
         """Refuse other columns than those that CREATE STREAMING TABLE has listed."""
         listed = () if self.fills is None else self.fills.columns
         if listed and [_shape(c) for c in listed] != [_shape(c) for c in columns]:
-            raise error(
-                "NOT_SUPPORTED",
-                span=span,
-                what="a flow into a streaming table of other columns",
-                why=f"The flow gives ({', '.join(c.ddl() for c in columns)}).",
-                hint=f"Type first: DROP STREAMING TABLE {span.text}",
-            )
+            what = "a flow into a streaming table of other columns"
+            why = f"The flow gives ({', '.join(c.ddl() for c in columns)})."
+            hint = f"Type first: DROP STREAMING TABLE {span.text}"
+            raise not_supported(span, what, why=why, hint=hint)
 
     def _replace_materialized_view(self, old: Item, statement: st.CreateMaterializedView) -> str:
         """Keep the table under another query: the next T writes the difference.
@@ -487,16 +471,12 @@ class Creation(OnNames):
 
     def check_same_storage(self, old: Item, statement: st.CreateMaterializedView) -> None:
         """Raise NOT_SUPPORTED where a view's table would have to be stored otherwise."""
-        made = parse(Source(old.definition, str(old.name)).whole())
-        assert isinstance(made, st.CreateMaterializedView)  # its definition
+        made = parse_as(st.CreateMaterializedView, old.definition, str(old.name))
         if storage_options(made.options) != storage_options(statement.options):
-            raise error(
-                "NOT_SUPPORTED",
-                span=statement.target.span,
-                what=f"another {' or '.join(STORAGE_OPTIONS)} for a view that is there",
-                why="They hold from its creation on.",
-                hint=f"Drop it first: {drop_text(self.engine.catalog, old)}",
-            )
+            what = f"another {' or '.join(STORAGE_OPTIONS)} for a view that is there"
+            why = "They hold from its creation on."
+            hint = f"Drop it first: {drop_text(self.engine.catalog, old)}"
+            raise not_supported(statement.target.span, what, why=why, hint=hint)
 
     def location_of(self, statement: _Output) -> str | None:
         """The folder of LOCATION, which must be empty; None for one that ctsql names."""
@@ -644,8 +624,7 @@ class Creation(OnNames):
                     raise was_dropped(gone[0].name, "while this object was being created")
             return made
 
-        self.engine.catalog_store.change(add_items)
-        self.engine.refresh_catalog()
+        self.engine.change_catalog(add_items)
 
 
 @contextmanager

@@ -9,13 +9,13 @@ killed between the two leaves a flow that says the old text, and OR REPLACE then
 
 from dataclasses import replace
 
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, not_supported
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.catalog.spans import Source
 from ctsql.planner.binding import qualify
 from ctsql.planner.desugar.auto_cdc import FlowTexts, compile_flow
-from ctsql.planner.syntax import ast as st, parse
+from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.planner.syntax.tokens.tokenizer import words_of
 from ctsql.runtime.statements.alter import Alteration
 from ctsql.runtime.statements.create import Creation
@@ -84,14 +84,11 @@ def _replace(names: Namespace, statement: st.CreateFlow, task: Item) -> str:
 
 def other_target(statement: st.CreateFlow, target: Name) -> CtsqlError:
     """NOT_SUPPORTED for a flow that writes another target; the caller raises it."""
-    return error(
-        "NOT_SUPPORTED",
-        span=statement.target.span,
-        what="another target for a flow that is there",
-        why=f'It writes "{target}".',
-        hint=f"Type: ALTER MATERIALIZED VIEW {target} RENAME TO ..., or make a flow under another "
-        "name.",
-    )
+    what = "another target for a flow that is there"
+    why = f'It writes "{target}".'
+    hint = f"Type: ALTER MATERIALIZED VIEW {target} RENAME TO ..., or make a flow under another "
+    hint += "name."
+    return not_supported(statement.target.span, what, why=why, hint=hint)
 
 
 def clauses_of(statement: st.CreateFlow) -> str:
@@ -115,8 +112,7 @@ def compile_texts(names: Namespace, statement: st.CreateFlow) -> FlowTexts:
     # Spark analyses it as a query, to find the type for the task's column list.
     told = [g.sequence.text for g in statement.groups] or [statement.sequence.text]
     text = f"SELECT {', '.join(told)} FROM {statement.source.span.text}"
-    query = parse(Source(text, "SEQUENCE BY").whole())
-    assert isinstance(query, st.Select)  # it begins with SELECT
+    query = parse_as(st.Select, text, "SEQUENCE BY")
     sequences = [c.type for c in binder.query(query.query).columns or ()]
     columns = names.columns_now(source)
     name = qualify(statement.name, names.search_schema)
@@ -125,8 +121,5 @@ def compile_texts(names: Namespace, statement: st.CreateFlow) -> FlowTexts:
 
 def read_flow_texts(texts: FlowTexts) -> tuple[st.CreateContinualTask, st.CreateMaterializedView]:
     """The statements of a flow's task and of its view."""
-    task = parse(Source(texts.task, "the task of the flow").whole())
-    view = parse(Source(texts.view, "the target of the flow").whole())
-    assert isinstance(task, st.CreateContinualTask)  # that is what is compiled
-    assert isinstance(view, st.CreateMaterializedView)
-    return task, view
+    task = parse_as(st.CreateContinualTask, texts.task, "the task of the flow")
+    return task, parse_as(st.CreateMaterializedView, texts.view, "the target of the flow")

@@ -8,7 +8,7 @@ goes on where its log says that it stopped. MAINTAIN removes the entry, then the
 import uuid
 from collections.abc import Iterable, Sequence
 
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, capitalised, error
 from ctsql.catalog.items import Catalog, Dropped, Item, ObjectKind, replacement_of
 from ctsql.catalog.names import Name, fold
 from ctsql.catalog.times import to_iso
@@ -92,8 +92,7 @@ class Undropping(OnNames):
             back[:] = [drop]
             return restored
 
-        self.engine.catalog_store.change(restore)
-        self.engine.refresh_catalog()
+        self.engine.change_catalog(restore)
         others = [f"{i.kind.value} {i.name}" for i in back[0].items if i != item]
         others += [f"subscription '{s.name}'" for s in back[0].subscriptions]
         return f"UNDROP {statement.keyword}" + (f" (with {', '.join(others)})" if others else "")
@@ -181,7 +180,7 @@ class Undropping(OnNames):
             raise _blocked(statement, detail, "Create both again.")
         other = replacement_of(current, of.id)
         if other is not None:
-            kind = _sentence(of.kind.value)
+            kind = capitalised(of.kind.value)
             detail = f"{kind} {of.name} has another replacement now: {other.name}."
             hint = f"Apply or drop that one first: DROP {other.kind.keyword} {other.name}"
             raise _blocked(statement, detail, hint)
@@ -198,9 +197,9 @@ class Undropping(OnNames):
                     detail = f"{item.kind.value} {item.name} reads {other.kind.value} "
                     detail += f"{other.name}, which was dropped at {to_iso(earlier.at_ms)}."
                     hint = f"First: {earlier.undrop_text(other)}"
-                    raise _blocked(statement, _sentence(detail), hint)
+                    raise _blocked(statement, capitalised(detail), hint)
             detail = f"{item.kind.value} {item.name} reads {readings[0].name}, which is gone."
-            raise _blocked(statement, _sentence(detail), "Create both again.")
+            raise _blocked(statement, capitalised(detail), "Create both again.")
         if read.kind is ObjectKind.TABLE or read.problem:
             return  # its columns are those of its log now; what is missing is told by what reads
         known = {fold(c.name) for c in read.columns}
@@ -209,11 +208,7 @@ class Undropping(OnNames):
             detail = f"{item.kind.value} {item.name} reads {read.name}, which was replaced and has "
             detail += f"no column {lost[0]} now."
             hint = "Give that one its column back, or create this one again."
-            raise _blocked(statement, _sentence(detail), hint)
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
+            raise _blocked(statement, capitalised(detail), hint)
 
 
 def _blocked(

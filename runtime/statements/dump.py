@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from ctsql.catalog.items import Item, ObjectKind, beside, is_quarantine
 from ctsql.catalog.names import DEFAULT_SCHEMA, fold, quote
 from ctsql.catalog.refreshes import Every
-from ctsql.catalog.spans import Source
 from ctsql.literals import literal
-from ctsql.planner.syntax import ast as st, parse, splice
+from ctsql.planner.syntax import ast as st, parse_as, splice
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.statements.show import column_changes, current_definition
 
@@ -55,8 +54,7 @@ def _text(engine: Engine, item: Item) -> str:
 
 def streaming_text(definition: str, item: Item) -> str:
     """A streaming table as CREATE STREAMING TABLE and CREATE FLOW make it, from its task's text."""
-    task = parse(Source(definition, str(item.name)).whole())
-    assert isinstance(task, st.CreateContinualTask)  # the definition of a task
+    task = parse_as(st.CreateContinualTask, definition, str(item.name))
     columns = ", ".join(column.ddl() for column in item.columns)
     table = f"CREATE STREAMING TABLE {task.target.span.text} ({columns})"
     if item.comment is not None:

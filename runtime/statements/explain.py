@@ -1,6 +1,6 @@
 """EXPLAIN: the plan of a statement or of a stored object."""
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import not_supported
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.spans import Source
 from ctsql.planner.binding import bind_task, qualify
@@ -49,13 +49,10 @@ class Explanation(OnNames):
                 return bind_task(self.names.binder(), inner, item, outputs).plan
             item = self.names.new(name, ObjectKind.MATERIALIZED_VIEW, inner.span, None)
             return self.names.binder().bind_materialized_view(inner, item).plan
-        raise error(
-            "NOT_SUPPORTED",
-            span=statement.span,
-            what="EXPLAIN of this statement",
-            why="Only queries, views, materialized views and continual tasks have a plan.",
-            hint="Type: EXPLAIN SELECT ..., or EXPLAIN CONTINUAL TASK name",
-        )
+        what = "EXPLAIN of this statement"
+        why = "Only queries, views, materialized views and continual tasks have a plan."
+        hint = "Type: EXPLAIN SELECT ..., or EXPLAIN CONTINUAL TASK name"
+        raise not_supported(statement.span, what, why=why, hint=hint)
 
     def explain_beginning(self, statement: st.Explain) -> list[str]:
         """What a task that is to be made begins with, where that is no snapshot of its inputs."""

@@ -8,15 +8,13 @@ table has such a definition at its creation, one whose replacement is applied at
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import bad_option, error, not_supported
 from ctsql.catalog.items import Item, ObjectKind, Reading, Revision
 from ctsql.catalog.names import fold, quote
 from ctsql.catalog.schemas import Schema, plain_type, shown_columns
-from ctsql.catalog.spans import Source
 from ctsql.planner.binding import Bound, bind_task, qualify
-from ctsql.planner.syntax import ast as st, parse
+from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.planner.syntax.statements.constraints import constraint_text
-from ctsql.planner.syntax.tokens.token_reader import bad_option
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.warehouse.timeline import TaskState
@@ -42,10 +40,8 @@ def copy_of(
     if clears:
         body = f"DELETE FROM {own}; {body}"
     inside = ", ".join([*(c.ddl() for c in columns), *map(constraint_text, constraints)])
-    text = (
-        f"CREATE CONTINUAL TASK {own} ({inside}) ON INPUT {follows.name.qualified()} "
-        f"WITH (SNAPSHOT = false) AS ({body})"
-    )
+    text = f"CREATE CONTINUAL TASK {own} ({inside}) ON INPUT {follows.name.qualified()} "
+    text += f"WITH (SNAPSHOT = false) AS ({body})"
     read = {
         i.id: Reading(name=i.name, object_id=i.id, columns=tuple(c.name for c in i.columns))
         for i in (follows, source)
@@ -79,11 +75,9 @@ def idle_of(task: Item, columns: Schema, follows: Item) -> Revision:
     """A definition that writes nothing; the Ts at which it is in force are passed in few jobs."""
     own, listed = task.name.qualified(), ", ".join(quote(c.name) for c in columns)
     nothing = ", ".join(f"CAST(NULL AS {plain_type(c.type)})" for c in columns)
-    text = (
-        f"CREATE CONTINUAL TASK {own} ({', '.join(c.ddl() for c in columns)}) "
-        f"ON INPUT {follows.name.qualified()} WITH (SNAPSHOT = false) AS (INSERT INTO {own} "
-        f"({listed}) SELECT {nothing} FROM {follows.name.qualified()} WHERE false)"
-    )
+    text = f"CREATE CONTINUAL TASK {own} ({', '.join(c.ddl() for c in columns)}) "
+    text += f"ON INPUT {follows.name.qualified()} WITH (SNAPSHOT = false) AS (INSERT INTO {own} "
+    text += f"({listed}) SELECT {nothing} FROM {follows.name.qualified()} WHERE false)"
     names = tuple(c.name for c in follows.columns)
     read = Reading(name=follows.name, object_id=follows.id, columns=names)
     return Revision(number=0, definition=text, reads=(read,))
@@ -103,13 +97,10 @@ def backfill_of(names: Namespace, statement: st.CreateContinualTask, item: Item)
         return None
     place = statement.backfill.span
     if statement.outputs:
-        raise error(
-            "NOT_SUPPORTED",
-            span=place,
-            what="BACKFILL FROM with OUTPUTS (...)",
-            why="It does not say which output the rows are for.",
-            hint="Leave it out; what the inputs hold goes through the body.",
-        )
+        what = "BACKFILL FROM with OUTPUTS (...)"
+        why = "It does not say which output the rows are for."
+        hint = "Leave it out; what the inputs hold goes through the body."
+        raise not_supported(place, what, why=why, hint=hint)
     option = next((o for o in statement.options if o.name == "SNAPSHOT"), None)
     if option is not None:
         detail = "The task begins with the rows of BACKFILL FROM, and not with its inputs' rows."
@@ -148,8 +139,8 @@ _ONLY_TABLES = "A task begins with the rows of a table. Make one of it: CREATE T
 
 def _bind(names: Namespace, item: Item, made: Revision) -> Bound:
     """Bind the definition for the first time, so that rows which do not fit are refused at once."""
-    statement = parse(Source(made.definition, f"BACKFILL FROM of {item.name}").whole())
-    assert isinstance(statement, st.CreateContinualTask)  # as it was written here
+    called = f"BACKFILL FROM of {item.name}"
+    statement = parse_as(st.CreateContinualTask, made.definition, called)
     return bind_task(names.binder(), statement, item, [])
 
 

@@ -135,10 +135,8 @@ class JobWriter:
         """Refuse what has no value in the column: structs go by place, so names must agree."""
         told = type_name(given)
         if not may_store(told, column.type) or _field_names(given) != _field_names(stored):
-            raise error(
-                "TYPE_MISMATCH",
-                message=f'rows with {told} in "{column.name}" do not go into {column.type}',
-            )
+            message = f'rows with {told} in "{column.name}" do not go into {column.type}'
+            raise error("TYPE_MISMATCH", message=message)
 
 
 def _field_names(kind: T.DataType) -> Sequence[Any]:

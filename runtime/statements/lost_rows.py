@@ -15,6 +15,7 @@ from ctsql.catalog.spans import Span
 from ctsql.planner import nodes as lp
 from ctsql.planner.ivm import Input, TableUse, Text
 from ctsql.planner.ivm.algebra.reasons import Reason
+from ctsql.planner.ivm.lineage import whole_query
 from ctsql.planner.ivm.lost_rows import Search, Stage, Verdict, named, search
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax import Rewritten, rewrite
@@ -105,7 +106,7 @@ class LostRows:
     def _search(self, asked: _Asked, seen: Mapping[str, lp.ViewReference]) -> None:
         reader = Reader(self.engine, self.at, seen)
         text, relations = reader.read(asked.query)
-        why = reader.refusal(asked.query, text, relations)
+        why = reader.refusal(asked.query, whole_query(text.text, relations))
         found = search(self._predicate.text, ASKED, text.text, asked.columns, relations)
         if why is not None or isinstance(found, Reason):
             if isinstance(found, Reason):
@@ -196,6 +197,5 @@ def _place(span: Span | None, text: Rewritten) -> str | None:
     """Line and column in the definition; None for what is in a plain view below it."""
     if span is None or span.source.text != text.text:
         return None
-    start = text.origin(span.start)
-    found = Span(text.span.source, start, start)
+    found = text.span.source.at(text.origin(span.start))
     return f"line {found.line}, column {found.column}"

@@ -26,7 +26,7 @@ from ctsql.runtime.views.state_table import state_table
 from ctsql.runtime.warehouse.location import SYSTEM_FOLDER
 from ctsql.runtime.warehouse.table_checks import check_tables, missing_table
 
-Rows = tuple[list[str], list[str], list[tuple[object, ...]]]
+Row = tuple[object, ...]
 
 ROUNDS_MAX = 100
 """Rounds of compaction of one table in a statement, each limited by ``Limits.batch_bytes``."""
@@ -68,8 +68,8 @@ class Maintenance(OnNames):
 
     # ---- MAINTAIN
 
-    def maintain(self, statement: Maintain) -> Rows:
-        """MAINTAIN: names, types and one row per table."""
+    def maintain(self, statement: Maintain) -> list[Row]:
+        """MAINTAIN: one row per table, with :data:`MAINTAINED`."""
         dry = statement.dry_run
         retain = statement.retain_ms
         now_ms = clock.now_ms()
@@ -84,7 +84,7 @@ class Maintenance(OnNames):
         compacted = {w.table.location: self._compact(w, dry=dry) for w in works}
         known = needs(self.engine, keep_from=keep_from)
         floors = vacuum.log_floors(self.engine, known, log_from)
-        rows: list[tuple[object, ...]] = []
+        rows: list[Row] = []
         for work in works:
             plan, kept_for = self._plan(work, known, floors.get(work.table.location), unnamed)
             removed, log = list(plan.files), len(plan.log)
@@ -97,8 +97,7 @@ class Maintenance(OnNames):
         if statement.target is None:
             rows += self._dropped(keep_from, dry=dry)
             rows += self._folders(unnamed, dry=dry)
-        names, types = zip(*MAINTAINED, strict=True)
-        return list(names), list(types), rows
+        return rows
 
     def _forget_definitions(self) -> None:
         """Drop definitions of tasks that no later T runs with, and replacements that they read."""
@@ -190,14 +189,14 @@ class Maintenance(OnNames):
         plan = vacuum.plan(work.table, floor=floor, log_floor=log_floor, unnamed_before_ms=unnamed)
         return plan, kept_for
 
-    def _dropped(self, before_ms: int, *, dry: bool) -> list[tuple[object, ...]]:
+    def _dropped(self, before_ms: int, *, dry: bool) -> list[Row]:
         """Remove for good what was dropped longer ago than RETAIN."""
         drops = [d for d in self.engine.catalog.dropped.values() if d.at_ms < before_ms]
         items = [item for drop in drops for item in drop.items]
         sizes = {item.id: self._measure(item) for item in items}
         if not dry:
             items = remove_dropped(self.engine, drops)
-        rows: list[tuple[object, ...]] = []
+        rows: list[Row] = []
         for item in sorted(items, key=lambda i: i.name.key):
             name = (item.name.schema, item.name.name, f"dropped {item.kind.value}")
             rows.append((*name, 0, *sizes[item.id], 0, None, "nobody: it was dropped"))
@@ -211,7 +210,7 @@ class Maintenance(OnNames):
         folder = adapter.measure_folder(gateway, item.location)
         return folder.files_count, folder.size
 
-    def _folders(self, before_ms: int, *, dry: bool) -> list[tuple[object, ...]]:
+    def _folders(self, before_ms: int, *, dry: bool) -> list[Row]:
         """Delete the folders that a killed CREATE or DROP left."""
         engine = self.engine
         gateway = engine.gateway
@@ -224,7 +223,7 @@ class Maintenance(OnNames):
         ]
         catalog = engine.refresh_catalog()  # after the listing, so that it has all listed folders
         catalog.check_outlined()
-        rows: list[tuple[object, ...]] = []
+        rows: list[Row] = []
         for folder in folders:
             if not vacuum.is_left_over(folder, catalog, before_ms=before_ms):
                 continue
@@ -238,8 +237,8 @@ class Maintenance(OnNames):
 
     # ---- SHOW RETENTION
 
-    def retention(self, statement: ShowRetention) -> Rows:
-        """SHOW RETENTION: one row for each consumer of each table."""
+    def retention(self, statement: ShowRetention) -> list[Row]:
+        """SHOW RETENTION: one row for each consumer of each table, with :data:`RETAINED`."""
         engine, now_ms = self.engine, clock.now_ms()
         catalog = engine.refresh_catalog()
         known = needs(engine, keep_from=now_ms)
@@ -247,7 +246,7 @@ class Maintenance(OnNames):
         if statement.target is not None:
             stored = self._stored(statement)
         unnamed = now_ms - retention.UNNAMED_AGE_MS
-        rows: list[tuple[object, ...]] = []
+        rows: list[Row] = []
         for item in sorted(stored, key=lambda i: i.name.key):
             wanted = sorted(known[item.id].rows)
             plan = vacuum.plan(
@@ -261,5 +260,4 @@ class Maintenance(OnNames):
                 by = "reads of now" if need.consumer == READS else need.consumer
                 since = times.to_iso(need.since)
                 rows.append((*name, by, need.version, need.since, since, plan.freed_bytes))
-        names, types = zip(*RETAINED, strict=True)
-        return list(names), list(types), rows
+        return rows

@@ -4,7 +4,7 @@ import re
 import uuid
 from dataclasses import replace
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import error, not_supported
 from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading, owner_of_quarantine
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.schemas import Column
@@ -89,12 +89,8 @@ class Namespace:
         if is_system(schema) and fold(schema) not in self.engine.catalog.schemas:
             raise error("SYSTEM_SCHEMA", span=span)
         if fold(schema) not in self.engine.catalog.schemas:
-            raise error(
-                "UNKNOWN_SCHEMA",
-                span=span,
-                name=schema,
-                hint=f"Type: CREATE SCHEMA {quote(schema)}",
-            )
+            hint = f"Type: CREATE SCHEMA {quote(schema)}"
+            raise error("UNKNOWN_SCHEMA", span=span, name=schema, hint=hint)
 
     def new(self, name: Name, kind: ObjectKind, span: Span, comment: str | None) -> Item:
         """A new item with a new id, part of which is in its folder's name."""
@@ -130,14 +126,11 @@ def check_no_quarantine(catalog: Catalog, item: Item, span: Span) -> None:
     """Raise NOT_SUPPORTED for a change of what the owner of a quarantine decides."""
     owner = owner_of_quarantine(catalog, item)
     if owner is not None:
-        raise error(
-            "NOT_SUPPORTED",
-            span=span,
-            what="changing or dropping a quarantine by itself",
-            why=f'"{item.name}" goes with {owner.kind.value} "{owner.name}".',
-            hint=f"Type: ALTER {owner.kind.keyword} {owner.name} DROP CONSTRAINT ..., or DROP "
-            f"{owner.kind.keyword} {owner.name}",
-        )
+        what = "changing or dropping a quarantine by itself"
+        why = f'"{item.name}" goes with {owner.kind.value} "{owner.name}".'
+        hint = f"Type: ALTER {owner.kind.keyword} {owner.name} DROP CONSTRAINT ..., or DROP "
+        hint += f"{owner.kind.keyword} {owner.name}"
+        raise not_supported(span, what, why=why, hint=hint)
 
 
 def new_quarantine(names: Namespace, task: Item, span: Span) -> Item:

@@ -15,31 +15,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from ctsql.catalog.errors import CtsqlError, DataError, error
+from ctsql.catalog.errors import DataError, error, not_supported
 from ctsql.catalog.items import (
     Catalog,
     Flow,
     Item,
     ObjectKind,
     Revision,
+    check_no_cycle,
     items_as_of,
     replacement_of,
 )
 from ctsql.catalog.schemas import Schema
-from ctsql.catalog.spans import Source, Span
+from ctsql.catalog.spans import Span
 from ctsql.catalog.times import TIME_MAX
 from ctsql.planner.binding import Bound, bind_task, definition_span
-from ctsql.planner.syntax import ast as st, parse
+from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.write_handle import disturbance_error
 from ctsql.runtime.statements.dropped import dropped
 from ctsql.runtime.statements.failed_task import retry_failed
-from ctsql.runtime.statements.name_resolution import (
-    Namespace,
-    OnNames,
-    check_free,
-    new_quarantine,
-)
+from ctsql.runtime.statements.name_resolution import Namespace, OnNames, check_free, new_quarantine
 from ctsql.runtime.statements.output_tables import make_table
 from ctsql.runtime.statements.show import current_definition
 from ctsql.runtime.tasks.progress import complete_through, failure_of
@@ -115,7 +111,8 @@ class Redefinition(OnNames):
         made: list[Revision] = []
         needs_quarantine = False
         for definition in definitions:
-            statement = _parse(definition.text, item)
+            called = f"definition of {item.name}"
+            statement = parse_as(st.CreateContinualTask, definition.text, called)
             typed = replace(statement, body=body) if body else statement
             bound = self.bind(item, typed, columns)
             self.check_cycle(item, bound, statement.target.span)
@@ -181,11 +178,9 @@ class Redefinition(OnNames):
         then, *outputs = items_as_of(newest, newest.items[item.id], number)
         for output, wanted in zip(outputs or [then], columns, strict=True):
             if wanted[: len(output.columns)] != output.columns:
+                detail = f"It writes {shape_of(output)} now."
                 raise error(
-                    "ALTERED_MEANWHILE",
-                    kind=item.kind.value,
-                    name=str(item.name),
-                    detail=f"It writes {shape_of(output)} now.",
+                    "ALTERED_MEANWHILE", kind=item.kind.value, name=str(item.name), detail=detail
                 )
 
     def _check_filled(self, item: Item, failed_at: int) -> None:
@@ -193,25 +188,17 @@ class Redefinition(OnNames):
         failed, _ = self.engine.relations.in_force(item, failed_at)
         if failed.once and not failed.retry:
             flow = failed.flows[-1].name
-            raise cannot_replace(
-                definition_span(item),
-                "another definition for a streaming table that has failed at a new flow",
-                f'Flow "{flow}" has not taken in what was there.',
-                f"Type: DROP FLOW {flow}, or ALTER STREAMING TABLE {item.name} SKIP, which leaves "
-                "it out.",
-            )
+            what = "another definition for a streaming table that has failed at a new flow"
+            why = f'Flow "{flow}" has not taken in what was there.'
+            hint = f"Type: DROP FLOW {flow}, or ALTER STREAMING TABLE {item.name} SKIP, which "
+            hint += "leaves it out."
+            raise not_supported(definition_span(item), what, why=why, hint=hint)
 
     def check_cycle(self, item: Item, bound: Bound, span: Span) -> None:
         """Raise RECURSIVE_DEFINITION if the new body reads something that reads the task."""
         for reading in bound.reads:
-            below = self.engine.catalog.closure([reading.object_id])
-            if any(i.id == item.id for i in below):
-                raise error(
-                    "RECURSIVE_DEFINITION",
-                    span=span,
-                    name=str(item.name),
-                    detail=f'The new body reads "{reading.name}", which reads the task.',
-                )
+            detail = f'The new body reads "{reading.name}", which reads the task.'
+            check_no_cycle(self.engine.catalog, item, [reading], span, detail)
 
     def bring_up(self, item: Item) -> int | None:
         """Run the old definition up to now; returns the T at which it failed, if any."""
@@ -272,8 +259,7 @@ class Redefinition(OnNames):
             own = grown.items[item.id]
             return grown.with_item(own.with_revisions(newest, (*known, *before)))
 
-        self.engine.catalog_store.change(add_revisions)
-        self.engine.refresh_catalog()
+        self.engine.change_catalog(add_revisions)
         return first
 
     def settle(self, item: Item) -> None:
@@ -331,8 +317,7 @@ class Redefinition(OnNames):
             gone = [i for i in map(current.items.get, ids) if i and i.replaces == item.id]
             return left.with_dropped(dropped(current, gone)) if gone else left
 
-        engine.catalog_store.change(prune)
-        engine.refresh_catalog()
+        engine.change_catalog(prune)
 
 
 def shape_of(output: Item) -> str:
@@ -364,20 +349,10 @@ def unless_overtaken(change: Callable[[], Changed]) -> Changed:
     raise disturbance_error(f"{TRIES_MAX} tries to change the definition of a task")
 
 
-def cannot_replace(span: Span, what: str, why: str, hint: str) -> CtsqlError:
-    """NOT_SUPPORTED, where a definition cannot become another; the caller raises it."""
-    return error("NOT_SUPPORTED", span=span, what=what, why=why, hint=hint)
-
-
-def _parse(text: str, item: Item) -> st.CreateContinualTask:
-    statement = parse(Source(text, f"definition of {item.name}").whole())
-    assert isinstance(statement, st.CreateContinualTask)  # the definition of a task
-    return statement
-
-
 def definition_statement(engine: Engine, item: Item) -> st.CreateContinualTask:
     """The definition of a task that is in force, with current names."""
-    return _parse(current_definition(engine, engine.relations.current(item)), item)
+    text = current_definition(engine, engine.relations.current(item))
+    return parse_as(st.CreateContinualTask, text, f"definition of {item.name}")
 
 
 def column_list(item: Item, old: st.CreateContinualTask) -> Sequence[st.Edit]:
@@ -386,10 +361,9 @@ def column_list(item: Item, old: st.CreateContinualTask) -> Sequence[st.Edit]:
         return ()
     columns = ", ".join(c.ddl() for c in item.columns)
     if old.columns_span is not None:  # a list of constraints alone
-        start = old.columns_span.start + 1
-        return (st.Edit(span=Span(old.span.source, start, start), text=f"{columns}, "),)
-    place = Span(old.span.source, old.target.span.stop, old.target.span.stop)
-    return (st.Edit(span=place, text=f" ({columns})"),)
+        place = old.span.source.at(old.columns_span.start + 1)
+        return (st.Edit(span=place, text=f"{columns}, "),)
+    return (st.Edit(span=old.target.span.behind, text=f" ({columns})"),)
 
 
 def bind_task_state(

@@ -13,28 +13,28 @@ to the rows that the replacement holds, so that who follows the view sees that d
 import uuid
 from dataclasses import replace
 
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, error, not_supported, not_yet
 from ctsql.catalog.items import (
     Catalog,
     Item,
     ObjectKind,
+    check_no_cycle,
     is_quarantine,
     replacement_of,
     was_dropped,
 )
 from ctsql.catalog.proposals import Proposal
 from ctsql.catalog.schemas import Column, same_columns, shown_columns
-from ctsql.catalog.spans import Source, Span
-from ctsql.planner.syntax import ast as st, parse
+from ctsql.catalog.spans import Span
+from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.options import STORAGE_OPTIONS
-from ctsql.planner.syntax.tokens.token_reader import not_yet
 from ctsql.runtime.log import clock
 from ctsql.runtime.statements.coming_into_force import bring_into_force
 from ctsql.runtime.statements.create import Creation, check_refresh_times
 from ctsql.runtime.statements.dropped import dropped
 from ctsql.runtime.statements.name_resolution import OnNames
 from ctsql.runtime.statements.refresh_view import check_not_finished, refresh_view
-from ctsql.runtime.statements.show import current_definition
+from ctsql.runtime.statements.show import view_definition
 from ctsql.runtime.statements.view_texts import view_text
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_clock, check_strict
@@ -61,13 +61,10 @@ class Replacement(OnNames):
         check_refresh_times(statement, clock.now_ms())
         for option in statement.options:
             if option.name in STORAGE_OPTIONS:
-                raise error(
-                    "NOT_SUPPORTED",
-                    span=option.span,
-                    what=f"{option.name} of a replacement",
-                    why="The view keeps its own table, and how that is stored.",
-                    hint="Leave it out.",
-                )
+                what = f"{option.name} of a replacement"
+                why = "The view keeps its own table, and how that is stored."
+                hint = "Leave it out."
+                raise not_supported(option.span, what, why=why, hint=hint)
         for made in statement.constraints:
             if made.action is st.OnViolation.QUARANTINE:
                 hint = "Apply it without, then type: ALTER MATERIALIZED VIEW ... ADD CONSTRAINT"
@@ -99,35 +96,15 @@ class Replacement(OnNames):
         if view.flow:
             detail = "It is the target of a flow, which is replaced by CREATE OR REPLACE FLOW."
         if detail:
-            raise error(
-                "NOT_SUPPORTED",
-                span=span,
-                what=f'a replacement for "{view.name}"',
-                why=detail,
-                hint="",
-            )
+            what = f'a replacement for "{view.name}"'
+            raise not_supported(span, what, why=detail)
         check_not_finished(self.engine, view)
 
     def _check_fits(self, catalog: Catalog, item: Item, view: Item, span: Span) -> None:
         """Raise where a view cannot get the definition of a replacement."""
-        if not same_columns(item.columns, view.columns):
-            raise error(
-                "REPLACEMENT_COLUMNS_DIFFER",
-                span=span,
-                name=str(item.name),
-                kind=view.kind.value,
-                of=str(view.name),
-                before=shown_columns(view.columns),
-                after=shown_columns(item.columns),
-            )
-        below = catalog.closure([r.object_id for r in item.reads])
-        if any(i.id == view.id for i in below):
-            raise error(
-                "RECURSIVE_DEFINITION",
-                span=span,
-                name=str(view.name),
-                detail="The query of its replacement reads it, directly or through other views.",
-            )
+        check_same_columns(item, view, span)
+        detail = "The query of its replacement reads it, directly or through other views."
+        check_no_cycle(catalog, view, item.reads, span, detail)
 
     def apply(self, statement: st.ApplyReplacement) -> str:
         """ALTER MATERIALIZED VIEW name APPLY REPLACEMENT replacement.
@@ -153,16 +130,7 @@ class Replacement(OnNames):
             if now is None or going is None:
                 name = view.name if now is None else beside.name
                 raise was_dropped(name, "while the replacement was being applied", _KIND.value)
-            followers = current.subscribers(going.id)
-            if followers:
-                raise error(
-                    "DEPENDENT_OBJECTS",
-                    span=statement.replacement.span,
-                    kind="replacement",
-                    name=str(going.name),
-                    keyword=_KIND.keyword,
-                    dependants=f"Subscription '{followers[0].name}' follows it.",
-                )
+            check_unfollowed(current, going, statement.replacement.span)
             self._check_fits(current, going, now, statement.replacement.span)
             item = replace(
                 now,
@@ -187,16 +155,39 @@ class Replacement(OnNames):
 
     def _definition(self, view: Item, beside: Item) -> str:
         """The statement that makes the view by its replacement's query, where it is stored now."""
-        made = _read(current_definition(self.engine, beside), beside)
-        before = _read(current_definition(self.engine, view), view)
+        made = view_definition(self.engine, beside)
+        before = view_definition(self.engine, view)
         stored = [o for o in before.options if o.name in STORAGE_OPTIONS]
         return view_text(made, [*made.options, *stored], name=view.name.qualified())
 
 
-def _read(text: str, item: Item) -> st.CreateMaterializedView:
-    made = parse(Source(text, f"definition of {item.name}").whole())
-    assert isinstance(made, st.CreateMaterializedView)  # the definition of such a view
-    return made
+def check_same_columns(item: Item, of: Item, span: Span | None) -> None:
+    """Raise REPLACEMENT_COLUMNS_DIFFER where a replacement has others than what it is for."""
+    if not same_columns(item.columns, of.columns):
+        raise error(
+            "REPLACEMENT_COLUMNS_DIFFER",
+            span=span,
+            name=str(item.name),
+            kind=of.kind.value,
+            of=str(of.name),
+            before=shown_columns(of.columns),
+            after=shown_columns(item.columns),
+        )
+
+
+def check_unfollowed(catalog: Catalog, beside: Item, span: Span | None) -> None:
+    """Raise DEPENDENT_OBJECTS where something follows a replacement, which is to go."""
+    followers = [f"{r.kind.value} {r.name} reads it." for r in catalog.readers(beside.id)]
+    followers += [f"Subscription '{s.name}' follows it." for s in catalog.subscribers(beside.id)]
+    if followers:
+        raise error(
+            "DEPENDENT_OBJECTS",
+            span=span,
+            kind="replacement",
+            name=str(beside.name),
+            keyword=beside.kind.keyword,
+            dependants=followers[0],
+        )
 
 
 def exists_already(of: Item, there: Item, span: Span | None) -> CtsqlError:

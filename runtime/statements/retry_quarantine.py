@@ -11,7 +11,7 @@ error is raised.
 
 from contextlib import ExitStack
 
-from ctsql.catalog.errors import DataError, error
+from ctsql.catalog.errors import DataError, not_supported
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.planner.syntax import ast as st, splice
 from ctsql.runtime.spark.errors import translate_spark_errors
@@ -45,12 +45,9 @@ class QuarantineRetry(Redefinition):
         self.names.of_kind(statement.target, ObjectKind.CONTINUAL_TASK, only=_VIEW)
         item, task = self.definition(statement.target)
         if item.quarantine is None:
-            raise error(
-                "NOT_SUPPORTED",
-                span=statement.target.span,
-                what="RETRY QUARANTINE of a task without a quarantine",
-                why="No constraint says ON VIOLATION QUARANTINE, nor ON ERROR = 'quarantine'.",
-            )
+            what = "RETRY QUARANTINE of a task without a quarantine"
+            why = "No constraint says ON VIOLATION QUARANTINE, nor ON ERROR = 'quarantine'."
+            raise not_supported(statement.target.span, what, why=why)
         is_suspended = engine.relations.is_suspended(item)
         if not is_suspended:
             engine.advance([item], engine.mint())

@@ -23,7 +23,7 @@ from ctsql.catalog.reserved_columns import FILE_COLUMN, NOTE, ROW_COLUMN, TIME, 
 from ctsql.catalog.schemas import Column, plain_type
 from ctsql.catalog.spans import Source
 from ctsql.planner import nodes as lp
-from ctsql.planner.ivm import Input, PlainView, Relation, TableUse
+from ctsql.planner.ivm import Input, PlainView, Relation, TableUse, Text
 from ctsql.planner.ivm.algebra.reasons import Reason
 from ctsql.planner.ivm.lineage import Contribution, trace, wanted_columns, whole_query
 from ctsql.planner.lowering import Context
@@ -113,11 +113,12 @@ class Reader:
         context = Context(self.engine.session, StoredSources(warehouse), self.at, clock_at=self.at)
         return rewrite_text(query.sql, names, context), relations
 
-    def refusal(
-        self, query: lp.Query, text: Rewritten, relations: Mapping[str, Relation]
-    ) -> str | None:
-        """Why nothing can be told of a query; None if Spark reads it as the planner does."""
-        whole = whole_query(text.text, relations)
+    def refusal(self, query: lp.Query, whole: Text | Reason) -> str | None:
+        """Why nothing can be told of a query; None if Spark reads it as the planner does.
+
+        Args:
+            whole: how the planner reads it, of :func:`whole_query`.
+        """
         if isinstance(whole, Reason):
             return whole.sentence
         if self.seen:
@@ -151,7 +152,7 @@ class RowLineage:
         self.engine = engine
         self.warehouse = engine.warehouse
         self.lines: list[Line] = []
-        self._refusals: dict[str, str | None] = {}
+        self._refusals: dict[lp.Query, str | None] = {}
         self._contents: dict[tuple[str, int], Located | None] = {}
 
     def explain(self, found: Rows) -> None:
@@ -256,13 +257,14 @@ class RowLineage:
         """Show and follow what some rows come from through one query."""
         reader = Reader(self.engine, step.at, seen)
         text, relations = reader.read(step.query)
-        why = self._refusals.get(text.text, "")
+        whole = whole_query(text.text, relations)
+        why = self._refusals.get(step.query, "")
         if why == "":
-            why = self._refusals[text.text] = reader.refusal(step.query, text, relations)
-        found = trace(text.text, relations, step.casts)
-        if why is not None or isinstance(found, Reason):
+            why = self._refusals[step.query] = reader.refusal(step.query, whole)
+        if why is not None or isinstance(whole, Reason):
             self._tell(level, step.item, step.at, step.name, None, f"cannot be told: {why}")
             return
+        found = trace(whole, step.casts)
         wanted = _kept(_asked(rows, [step.columns[i] for i in found.compared]))
         note: str | None = None
         if found.inexact:

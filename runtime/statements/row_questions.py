@@ -6,7 +6,7 @@ WHY NOT: where a row was lost.
 from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog import times
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import not_supported
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.reserved_columns import FILE_COLUMN, NOTE, ROW_COLUMN, TIME, VERSION
@@ -68,22 +68,16 @@ class RowQuestions(OnNames):
         """
         item = self._stored(statement.target, "WHY NOT", plain=True)
         if item.kind is ObjectKind.TABLE:
-            raise error(
-                "NOT_SUPPORTED",
-                span=statement.target.span,
-                what="WHY NOT of a table",
-                why="Nothing computes its rows: one that is not there was never written, or is "
-                "gone.",
-                hint="Read it AS OF an earlier T.",
-            )
+            what = "WHY NOT of a table"
+            why = "Nothing computes its rows: one that is not there was never written, or is "
+            why += "gone."
+            hint = "Read it AS OF an earlier T."
+            raise not_supported(statement.target.span, what, why=why, hint=hint)
         if len(statement.select.query.relations) > 1:
-            raise error(
-                "NOT_SUPPORTED",
-                span=statement.span,
-                what="a subquery in WHY NOT",
-                why="It is asked of each operator, which has other columns.",
-                hint="Compare columns with constants: WHY NOT x WHERE k = 7",
-            )
+            what = "a subquery in WHY NOT"
+            why = "It is asked of each operator, which has other columns."
+            hint = "Compare columns with constants: WHY NOT x WHERE k = 7"
+            raise not_supported(statement.span, what, why=why, hint=hint)
         at = self._time(item, statement.select)
         with translate_spark_errors():
             self._chosen(statement.select, None, at)  # raises what a SELECT would
@@ -114,13 +108,10 @@ class RowQuestions(OnNames):
         sources = StoredSources(self.engine.warehouse, span=select.as_of_span, as_now=True)
         sources.contents(item.id, at)  # raises what a SELECT would
         if item.kind is ObjectKind.MATERIALIZED_VIEW and not sources.is_exact(item, at):
-            raise error(
-                "NOT_SUPPORTED",
-                span=select.as_of_span,
-                what=f"this question about {item.name} as of T = {at}",
-                why="The view was not written at that T, so no commit wrote these rows.",
-                hint="Leave AS OF out, or ask for a T of system.refreshes.",
-            )
+            what = f"this question about {item.name} as of T = {at}"
+            why = "The view was not written at that T, so no commit wrote these rows."
+            hint = "Leave AS OF out, or ask for a T of system.refreshes."
+            raise not_supported(select.as_of_span, what, why=why, hint=hint)
         return located_contents(self.engine.warehouse, item, at)
 
     def _chosen(self, select: Select, located: Located | None, at: int) -> DataFrame:

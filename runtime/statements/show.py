@@ -22,7 +22,7 @@ from ctsql.catalog.system_tables import (
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.binding import check_holds_rows, definition_span, qualify
 from ctsql.planner.nodes import ViewWrite
-from ctsql.planner.syntax import ast as st, parse, splice
+from ctsql.planner.syntax import ast as st, parse, parse_as, splice
 from ctsql.planner.syntax.tokens.tokenizer import tokenise
 from ctsql.runtime.log import clock
 from ctsql.runtime.log_reader import LogReader
@@ -349,6 +349,12 @@ def current_definition(engine: LogReader, item: Item) -> str:
     return splice(span, edits).text
 
 
+def view_definition(engine: LogReader, item: Item) -> st.CreateMaterializedView:
+    """The definition of a materialized view with current names."""
+    text = current_definition(engine, item)
+    return parse_as(st.CreateMaterializedView, text, f"definition of {item.name}")
+
+
 def _without(clause: Span) -> st.Edit:
     """The edit that takes a clause away, with the blank in front of it."""
     source, start = clause.source, clause.start
@@ -372,8 +378,7 @@ def rename_edits(
     text = quote(now.name.name) if same_schema else now.name.qualified()
     yield st.Edit(span=ref.name_span, text=text)
     if not ref.aliased and _has_columns_of(ref.parts[-1], definition):
-        behind = Span(ref.span.source, ref.span.stop, ref.span.stop)
-        yield st.Edit(span=behind, text=f" AS {quote(ref.parts[-1])}")
+        yield st.Edit(span=ref.span.behind, text=f" AS {quote(ref.parts[-1])}")
         yield from (st.Edit(span=prefix, text="") for prefix in ref.column_prefixes)
 
 

@@ -9,20 +9,14 @@ Source: the Delta protocol, "CHECK constraints".
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from ctsql.catalog.names import backtick, fold
+from ctsql.catalog.names import fold
 from ctsql.catalog.spans import Source
-from ctsql.planner.syntax import ast as st, splice
+from ctsql.planner.binding.constraints import check_text
+from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.tokens.tokenizer import tokenise, words_of
 
 _PROPERTY = "delta.constraints."
 _OURS = re.compile(r"\((.*)\) IS NOT FALSE", re.DOTALL)
-
-
-def check_text(made: st.ConstraintDef) -> str:
-    """What Delta has to check for each row that is written. Pure."""
-    if made.predicate is None:
-        return " AND ".join(f"{backtick(name)} IS NOT NULL" for name in made.columns)
-    return f"({splice(made.predicate.span, made.predicate.edits).text}) IS NOT FALSE"
 
 
 def stored_constraints(configuration: Mapping[str, str]) -> Iterator[tuple[str, str]]:

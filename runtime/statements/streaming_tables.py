@@ -9,7 +9,7 @@ killed meanwhile. With ONCE the second definition is the one from before.
 
 from collections.abc import Iterator, Sequence
 
-from ctsql.catalog.errors import CtsqlError, DataError, error
+from ctsql.catalog.errors import DataError, error, not_supported
 from ctsql.catalog.items import Catalog, Flow, Item, ObjectKind
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.schemas import quote_text
@@ -17,7 +17,7 @@ from ctsql.catalog.spans import Source, Span
 from ctsql.planner.binding import qualify
 from ctsql.planner.binding.streams import check_appends
 from ctsql.planner.desugar.task_forms import comment_above
-from ctsql.planner.syntax import ast as st, parse, splice
+from ctsql.planner.syntax import ast as st, parse_as, splice
 from ctsql.planner.syntax.tokens.tokenizer import words_of
 from ctsql.runtime.statements.create import Creation
 from ctsql.runtime.statements.redefinition import (
@@ -52,9 +52,7 @@ def compile_task(typed: _Filling, listed: str, comment: str | None) -> st.Create
     body = comment_above(typed.span.text, typed.appending.inserts)
     head = f"{typed.target.span.text} {listed}".rstrip()
     text = f"CREATE CONTINUAL TASK {head}{said} ON INPUT {inputs}{options} AS (\n{body}\n)"
-    task = parse(Source(text, f"{typed.span.source.name} (compiled)").whole())
-    assert isinstance(task, st.CreateContinualTask)  # that is what is compiled
-    return task
+    return parse_as(st.CreateContinualTask, text, f"{typed.span.source.name} (compiled)")
 
 
 class StreamingTables(Redefinition):
@@ -97,7 +95,8 @@ class StreamingTables(Redefinition):
             return self._create_filled(statement, old)
         if is_target:
             hint = f"It shows what flow {self._writer(old)} applies."
-            raise _refusal(statement.target.span, "a query for the target of AUTO CDC", "", hint)
+            what = "a query for the target of AUTO CDC"
+            raise not_supported(statement.target.span, what, hint=hint)
         item, task = self.definition(statement.target)
         _check_same_columns(statement, item)
         flows = self._flows(item)
@@ -151,7 +150,7 @@ class StreamingTables(Redefinition):
         if fold(name.schema) != fold(table.name.schema):
             hint = f"Call it {table.name.schema}.{quote(name.name)}."
             what = "a flow in another schema than its table"
-            raise _refusal(statement.name.span, what, "", hint)
+            raise not_supported(statement.name.span, what, hint=hint)
         old, holder = self._existing(name)
         if old is not None and holder is not None:
             if statement.if_not_exists:
@@ -163,7 +162,8 @@ class StreamingTables(Redefinition):
             if statement.once:
                 what = "ONCE in the first flow of a streaming table"
                 hint = "Create the flow that follows a STREAM first."
-                raise _refusal(statement.span, what, "Nothing says when it is to run.", hint)
+                why = "Nothing says when it is to run."
+                raise not_supported(statement.span, what, why=why, hint=hint)
             self._create_task(statement, flow, _listed(table), table.comment, table)
             return _FLOW
         item, task = self.definition(statement.target)
@@ -214,13 +214,14 @@ class StreamingTables(Redefinition):
             self._check_free(statement.name)
         if holder.id != table.id:
             what = "another target for a flow that is there"
-            raise _refusal(statement.target.span, what, f'It writes "{holder.name}".', "")
+            raise not_supported(statement.target.span, what, why=f'It writes "{holder.name}".')
         text = _clauses(statement)
         if _words(old.text) == _words(text):
             return f"{_FLOW} (unchanged)"
         if old.once or statement.once:
             what = "replacing a flow that runs once"
-            raise _refusal(statement.span, what, "It has run.", "Create a flow of another name.")
+            hint = "Create a flow of another name."
+            raise not_supported(statement.span, what, why="It has run.", hint=hint)
         item, task = self.definition(statement.target)
         self._replace_flow(item, task, old, text, statement.appending, statement.span)
         return f"{_FLOW} (replaced)"
@@ -247,14 +248,15 @@ class StreamingTables(Redefinition):
         if any(o.name == "COALESCE" for o in task.options):
             what = "a second flow for a streaming table with a SCHEDULE"
             hint = "Make the table without SCHEDULE."
-            raise _refusal(typed.span, what, "Its flows do not begin together.", hint)
+            why = "Its flows do not begin together."
+            raise not_supported(typed.span, what, why=why, hint=hint)
         flows = (*self._flows(item), flow)
         known = set(self._ids(i.ref for i in task.inputs))
         new = [s for s in appending.sources if self._ids([s])[0] not in known]
-        behind = Span(task.span.source, task.inputs[-1].span.stop, task.inputs[-1].span.stop)
-        inputs = st.Edit(span=behind, text="".join(f", {s.span.text}" for s in new))
-        end = task.body_span.stop - 1
-        place = Span(task.span.source, end, end)
+        inputs = st.Edit(
+            span=task.inputs[-1].span.behind, text="".join(f", {s.span.text}" for s in new)
+        )
+        place = task.span.source.at(task.body_span.stop - 1)
         edits = [*column_list(item, task), inputs] if new else list(column_list(item, task))
 
         def with_insert(insert: str) -> str:
@@ -307,7 +309,8 @@ class StreamingTables(Redefinition):
         if {*self._ids(_streams_of(part))} - {item.id} != {*self._ids(appending.sources)}:
             what = "another STREAM for a flow that is there"
             why = f"It reads {', '.join(r.span.text for r in _streams_of(part))}."
-            raise _refusal(place, what, why, "DROP FLOW, then CREATE FLOW takes in what is there.")
+            hint = "DROP FLOW, then CREATE FLOW takes in what is there."
+            raise not_supported(place, what, why=why, hint=hint)
         body = comment_above(place.text, appending.inserts)
         made = st.Edit(span=_whole(task, index), text=f"{';' if index else ''}\n{body}")
         edits = [*column_list(item, task), made]
@@ -335,7 +338,8 @@ class StreamingTables(Redefinition):
         if not old.once and all(f.once for f in left):
             what = "dropping the last flow of a streaming table"
             hint = f"Type: DROP STREAMING TABLE {item.name}, or CREATE OR REPLACE FLOW"
-            raise _refusal(statement.target.span, what, "Nothing would say when it runs.", hint)
+            why = "Nothing would say when it runs."
+            raise not_supported(statement.target.span, what, why=why, hint=hint)
         edits = list(column_list(item, task))
         if not old.once:
             edits += self._without(task, _place_of(old, flows))
@@ -361,7 +365,8 @@ class StreamingTables(Redefinition):
         if fold(self.names.search_schema) != fold(item.search_schema):
             what = "changing a streaming table from another schema than the one it was made in"
             why = f'Names of "{item.name}" are looked up in "{item.search_schema}".'
-            raise _refusal(place, what, why, f"Type first: USE {quote(item.search_schema)}")
+            hint = f"Type first: USE {quote(item.search_schema)}"
+            raise not_supported(place, what, why=why, hint=hint)
 
     def _ids(self, refs: Iterator[st.RelationRef] | Sequence[st.RelationRef]) -> list[str]:
         """The ids of relations, by their names of now."""
@@ -429,8 +434,4 @@ def _check_same_columns(statement: st.CreateStreamingTable, old: Item) -> None:
         what = "other columns for a streaming table that is there"
         why = f"It has {', '.join(c.ddl() for c in old.columns) or 'none yet'}."
         hint = f"DROP STREAMING TABLE {old.name} gives up its rows."
-        raise _refusal(statement.target.span, what, why, hint)
-
-
-def _refusal(place: Span, what: str, why: str, hint: str) -> CtsqlError:
-    return error("NOT_SUPPORTED", span=place, what=what, why=why, hint=hint)
+        raise not_supported(statement.target.span, what, why=why, hint=hint)

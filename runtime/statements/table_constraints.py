@@ -12,6 +12,7 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item, was_dropped
 from ctsql.catalog.names import backtick, did_you_mean, fold, quote
 from ctsql.catalog.spans import Span
+from ctsql.planner.binding.constraints import check_text
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.constraints import with_names
 from ctsql.runtime.engine import Engine
@@ -19,7 +20,7 @@ from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.dml import target_table
 from ctsql.runtime.statements.name_resolution import OnNames
-from ctsql.runtime.statements.stored_constraints import check_text, stored_constraints
+from ctsql.runtime.statements.stored_constraints import stored_constraints
 from ctsql.runtime.warehouse.multi_table_commit import alone
 
 _DONE = "ALTER TABLE"
@@ -77,8 +78,7 @@ class TableConstraints(OnNames):
                 raise was_dropped(item.name, "meanwhile", item.kind.value)
             return current.with_item(replace(now, alterations=(*now.alterations, text)))
 
-        self.engine.catalog_store.change(noted)
-        self.engine.refresh_catalog()
+        self.engine.change_catalog(noted)
 
 
 def _named(made: st.ConstraintDef, there: Mapping[str, str]) -> st.ConstraintDef:
@@ -102,9 +102,5 @@ def _unknown(item: Item, statement: st.ChangeConstraints, there: Mapping[str, st
     span: Span | None = statement.dropped_span
     hint = did_you_mean(statement.dropped, [*there], otherwise="SHOW CONSTRAINTS lists them.")
     return error(
-        "UNKNOWN_CONSTRAINT",
-        span=span,
-        name=statement.dropped,
-        relation=str(item.name),
-        hint=hint,
+        "UNKNOWN_CONSTRAINT", span=span, name=statement.dropped, relation=str(item.name), hint=hint
     )

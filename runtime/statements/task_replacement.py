@@ -19,26 +19,19 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from ctsql.catalog import times
-from ctsql.catalog.errors import DataError, error
-from ctsql.catalog.items import Item, ObjectKind, Revision, replacement_of
+from ctsql.catalog.errors import DataError, bad_option, error, not_supported
+from ctsql.catalog.items import Item, ObjectKind, Revision, replacement_of, stored_reads
 from ctsql.catalog.names import Name, fold, quote
-from ctsql.catalog.spans import Source, Span
+from ctsql.catalog.spans import Span
 from ctsql.planner.binding import Bound, bind_task, qualify
 from ctsql.planner.due_times import snapshot_inputs
-from ctsql.planner.syntax import ast as st, parse, splice
+from ctsql.planner.syntax import ast as st, parse_as, splice
 from ctsql.planner.syntax.statements.options import STORAGE_OPTIONS
-from ctsql.planner.syntax.tokens.token_reader import bad_option
-from ctsql.runtime.maintenance.consumers import stored_reads
 from ctsql.runtime.maintenance.history import check_history
 from ctsql.runtime.statements.alter_task import merged_options, options_edit
 from ctsql.runtime.statements.create import Creation, keeps_vectors
 from ctsql.runtime.statements.first_rows import copy_of, followed_by
-from ctsql.runtime.statements.redefinition import (
-    Redefinition,
-    cannot_replace,
-    column_list,
-    definition_statement,
-)
+from ctsql.runtime.statements.redefinition import Redefinition, column_list, definition_statement
 from ctsql.runtime.statements.replacement import exists_already, of_another
 from ctsql.runtime.statements.show import rename_edits
 from ctsql.runtime.statements.task_swap import Swap, bring_beside_up, check_alone, check_fits
@@ -157,7 +150,8 @@ class TaskReplacement(Redefinition):
             hint = "Make a task under another name, and let its readers read that one."
             if "looked up" in why:
                 hint = f"Type first: USE {quote(task.search_schema)}"
-            raise cannot_replace(span, f'a replacement for "{task.name}"', why, hint)
+            what = f'a replacement for "{task.name}"'
+            raise not_supported(span, what, why=why, hint=hint)
         check_not_suspended(self.engine.warehouse, task)
         return task, old
 
@@ -213,12 +207,14 @@ class TaskReplacement(Redefinition):
             why = "It takes in changes at times that count from its creation."
             hint = "Make a task under another name, and let its readers read that one."
             place = statement.target.span
-            raise cannot_replace(place, "a replacement of a task with COALESCE", why, hint)
+            what = "a replacement of a task with COALESCE"
+            raise not_supported(place, what, why=why, hint=hint)
         if bound.task.has_quarantine:
             why = "Their rows would go into a quarantine of the replacement's own."
             place = statement.target.span
             hint = "Take another ON ERROR, or ON VIOLATION."
-            raise cannot_replace(place, "a replacement with a quarantine", why, hint)
+            what = "a replacement with a quarantine"
+            raise not_supported(place, what, why=why, hint=hint)
         return item, bound
 
     def _applied_text(self, task: Item, old: st.CreateContinualTask, beside: Item) -> str:
@@ -255,7 +251,7 @@ class TaskReplacement(Redefinition):
             snapshot_inputs(engine.relations.bound(task).task)
         )
         is_whole = start <= task.created and takes_in
-        reads = stored_reads(engine, item)
+        reads = stored_reads(engine.catalog, item)
         check_history(engine, reads if is_whole else [task, *reads], since)
         if is_whole:
             return _Beginning(since=since)
@@ -270,7 +266,9 @@ class TaskReplacement(Redefinition):
                 is_input = read in self.engine.relations.followed(item)
                 if is_input and not self.engine.relations.is_followed(read):
                     why = f'Not every T of "{read.name}" is stored, as nothing has followed it.'
-                    raise cannot_replace(span, "FROM with this input", why, "Type: SNAPSHOT")
+                    raise not_supported(
+                        span, "FROM with this input", why=why, hint="Type: SNAPSHOT"
+                    )
 
     @contextmanager
     def _built(
@@ -320,9 +318,7 @@ class TaskReplacement(Redefinition):
 
 
 def _parsed(text: str, name: Name) -> st.CreateContinualTask:
-    made = parse(Source(text, f"definition of {name}").whole())
-    assert isinstance(made, st.CreateContinualTask)  # made from the definition of one
-    return made
+    return parse_as(st.CreateContinualTask, text, f"definition of {name}")
 
 
 def _current(statements: Redefinition, beside: Item) -> st.CreateContinualTask:

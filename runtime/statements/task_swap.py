@@ -20,17 +20,21 @@ from ctsql.catalog.items import (
     ObjectKind,
     Reading,
     Revision,
+    check_no_cycle,
     replacement_of,
     was_dropped,
 )
 from ctsql.catalog.proposals import Proposal
-from ctsql.catalog.schemas import same_columns, shown_columns
 from ctsql.catalog.spans import Span
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.statements.coming_into_force import TaskChanges, bring_into_force
 from ctsql.runtime.statements.first_rows import copy_of, idle_of
 from ctsql.runtime.statements.name_resolution import check_free
-from ctsql.runtime.statements.replacement import exists_already
+from ctsql.runtime.statements.replacement import (
+    check_same_columns,
+    check_unfollowed,
+    exists_already,
+)
 from ctsql.runtime.warehouse.timeline import TaskState
 
 _KIND = ObjectKind.CONTINUAL_TASK
@@ -87,12 +91,8 @@ class Swap:
         if there is None:
             raise was_dropped(task.name, "while it was being replaced", _KIND.value)
         if there.revision != task.revision:
-            raise error(
-                "ALTERED_MEANWHILE",
-                kind=_KIND.value,
-                name=str(there.name),
-                detail="It has another definition now, which the replacement does not know.",
-            )
+            detail = "It has another definition now, which the replacement does not know."
+            raise error("ALTERED_MEANWHILE", kind=_KIND.value, name=str(there.name), detail=detail)
         gone = [r for r in self.reads if r.object_id not in current.items]
         if gone:
             raise was_dropped(gone[0].name, "while the task was being replaced")
@@ -104,17 +104,7 @@ class Swap:
         there = current.items.get(beside.id)
         if there is None or there.replaces != task.id:
             raise was_dropped(beside.name, "while it was being applied", _KIND.value)
-        followers = [f"{r.kind.value} {r.name} reads it." for r in current.readers(there.id)]
-        followers += [f"Subscription '{s.name}' follows it." for s in current.subscribers(there.id)]
-        if followers:
-            raise error(
-                "DEPENDENT_OBJECTS",
-                span=self.span,
-                kind="replacement",
-                name=str(there.name),
-                keyword=_KIND.keyword,
-                dependants=followers[0],
-            )
+        check_unfollowed(current, there, self.span)
         return there
 
 
@@ -152,24 +142,10 @@ def check_alone(current: Catalog, item: Item) -> None:
 
 def check_fits(catalog: Catalog, item: Item, task: Item, span: Span | None) -> None:
     """Raise where a task cannot get the definition of a replacement."""
-    if not same_columns(item.columns, task.columns):
-        raise error(
-            "REPLACEMENT_COLUMNS_DIFFER",
-            span=span,
-            name=str(item.name),
-            kind=_KIND.value,
-            of=str(task.name),
-            before=shown_columns(task.columns),
-            after=shown_columns(item.columns),
-        )
-    below = catalog.closure([r.object_id for r in item.reads if r.object_id != item.id])
-    if any(i.id == task.id for i in below):
-        raise error(
-            "RECURSIVE_DEFINITION",
-            span=span,
-            name=str(task.name),
-            detail="The body of its replacement reads what reads it.",
-        )
+    check_same_columns(item, task, span)
+    others = [r for r in item.reads if r.object_id != item.id]
+    detail = "The body of its replacement reads what reads it."
+    check_no_cycle(catalog, task, others, span, detail)
 
 
 def _put_in_force(state: TaskState, now: int, *, newest: int) -> TaskState:

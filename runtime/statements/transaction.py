@@ -82,6 +82,15 @@ class OpenTransaction:
         self._items[item.id] = item
         return version
 
+    def __enter__(self) -> "OpenTransaction":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.commit()
+        else:
+            self.rollback()
+
     def rollback(self) -> None:
         """Drop all copies."""
         for copy in self._copies.values():

@@ -2,21 +2,19 @@
 
 from pyspark.sql import DataFrame, functions as F
 
-from ctsql.catalog.errors import DataError, StatementError
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick_all, fold
 from ctsql.catalog.reserved_columns import COPY, DIFF
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.syntax.ast import VerifyView
-from ctsql.runtime.log.failures import view_failed
 from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import net
 from ctsql.runtime.spark.checkpoint import computed
-from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.name_resolution import OnNames
 from ctsql.runtime.statements.refresh_view import check_not_finished
 from ctsql.runtime.tasks.progress import check_not_suspended
+from ctsql.runtime.views.outcomes import translated_failure
 from ctsql.runtime.views.sink import ViewSink
 from ctsql.runtime.warehouse.replaced_views import check_written
 from ctsql.runtime.warehouse.sources import StoredSources
@@ -65,15 +63,12 @@ class Verification(OnNames):
         check_written(warehouse, item)
         columns = [c.name for c in plan.columns]
         names = backtick_all(columns)
-        try:
-            with translate_spark_errors():
-                both = table.frame(version).select(*names, F.lit(-1).alias(DIFF))
-                if at is not None and entries:
-                    desired = warehouse.queries.view_rows(plan, StoredSources(warehouse), at)
-                    both = both.unionAll(desired.select(*names, F.lit(1).alias(DIFF)))
-                return self._compute(net(both, columns), columns)
-        except (DataError, StatementError) as problem:
-            raise view_failed(item, time, problem) from problem
+        with translated_failure(item, time):
+            both = table.frame(version).select(*names, F.lit(-1).alias(DIFF))
+            if at is not None and entries:
+                desired = warehouse.queries.view_rows(plan, StoredSources(warehouse), at)
+                both = both.unionAll(desired.select(*names, F.lit(1).alias(DIFF)))
+            return self._compute(net(both, columns), columns)
 
     def _compute(self, change: DataFrame, columns: list[str]) -> DataFrame:
         """Compute the rows with their sign, repeated by multiplicity."""

@@ -55,12 +55,9 @@ class StoredCursor:
             [], expected=self._upper, new=position.next, metadata=metadata
         )
         if isinstance(outcome, UpperMismatch):
-            raise error(
-                "SUBSCRIPTION_MOVED",
-                name=self.subscription.name,
-                detail=f"This reader was at T = {self._upper}, the other is at "
-                f"T = {outcome.current}.",
-            )
+            detail = f"This reader was at T = {self._upper}, the other is at "
+            detail += f"T = {outcome.current}."
+            raise error("SUBSCRIPTION_MOVED", name=self.subscription.name, detail=detail)
         self._upper = position.next
 
 
@@ -110,8 +107,7 @@ class Readers:
             known = current.subscriptions.get(fold(name))
             return current if known is not None else current.with_subscription(made)
 
-        self.engine.catalog_store.change(add_reader)
-        self.engine.refresh_catalog()
+        self.engine.change_catalog(add_reader)
         found = self.engine.catalog.subscriptions[fold(name)].check()
         self.check(found, item, None)
         return found
@@ -125,13 +121,10 @@ class Readers:
         """
         if subscription.object_id != item.id:
             other = self.engine.catalog.items[subscription.object_id]
+            hint = f"It follows {other.name}. Choose another name, or type: "
+            hint += f"DROP SUBSCRIPTION '{subscription.name}'"
             raise error(
-                "OBJECT_EXISTS",
-                span=span,
-                kind="subscription",
-                name=subscription.name,
-                hint=f"It follows {other.name}. Choose another name, or type: "
-                f"DROP SUBSCRIPTION '{subscription.name}'",
+                "OBJECT_EXISTS", span=span, kind="subscription", name=subscription.name, hint=hint
             )
         if not is_defined_as(self.engine, item, subscription.definition):
             raise outdated_error(
@@ -160,8 +153,7 @@ class Readers:
             return current.without_subscription(name)
 
         before = self.engine.catalog_store.load()
-        self.engine.catalog_store.change(remove)
-        self.engine.refresh_catalog()
+        self.engine.change_catalog(remove)
         existed = fold(name) in before.subscriptions
         return "DROP SUBSCRIPTION" if existed else "DROP SUBSCRIPTION (did not exist)"
 

@@ -26,11 +26,10 @@ from ctsql.catalog.items import Item
 from ctsql.catalog.names import backtick, backtick_all, quote
 from ctsql.catalog.reserved_columns import RETRIED
 from ctsql.catalog.schemas import Column, quote_text
-from ctsql.catalog.spans import Source
 from ctsql.planner import nodes as lp
 from ctsql.planner.lowering import AS_JSON, Context, OutputState, View, mark_broken, union_all
 from ctsql.planner.lowering.store_assignment import as_stored
-from ctsql.planner.syntax import ast as st, parse
+from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.runtime.delta.change_feed import InputChange
 from ctsql.runtime.rows.row_set import persisted, row_set
 from ctsql.runtime.spark.analyzer import EmptySources
@@ -221,9 +220,7 @@ def _mended(
 
 def retry_statement(text: str) -> st.RetryQuarantine:
     """The statement that a definition keeps."""
-    made = parse(Source(text, "RETRY QUARANTINE").whole())
-    assert isinstance(made, st.RetryQuarantine)  # as it was written
-    return made
+    return parse_as(st.RetryQuarantine, text, "RETRY QUARANTINE")
 
 
 def count_rows(found: Retried | None) -> int:

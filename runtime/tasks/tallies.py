@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import not_readable
 from ctsql.planner.nodes import Constraint
 
 TALLIES = "ctsql.constraints"
@@ -55,13 +55,8 @@ def tallies_of(domains: Mapping[str, str]) -> dict[str, Tally]:
             for name, told in raw.items()
         }
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
-        raise error(
-            "STORED_DATA_INVALID",
-            what="the counts of an output's constraints",
-            detail=f"{type(problem).__name__}: {problem}.",
-            hint="Drop the object and create it again.",
-            cause=problem,
-        ) from problem
+        what, hint = "the counts of an output's constraints", "Drop the object and create it again."
+        raise not_readable(what, problem, hint) from problem
 
 
 def add_tallies(

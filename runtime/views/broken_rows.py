@@ -5,7 +5,6 @@ from dataclasses import replace
 from pyspark.sql import functions as F
 
 from ctsql.catalog.items import Item
-from ctsql.catalog.spans import Span
 from ctsql.planner.binding import Binder
 from ctsql.planner.binding.constraints import kept_texts, source_texts
 from ctsql.planner.binding.definitions import definition_of
@@ -32,13 +31,11 @@ def count_broken(warehouse: Warehouse, item: Item) -> tuple[dict[str, int], int]
     view = warehouse.relations.bound(item).view
     names = [c.name for c in view.columns]
     before, after = source_texts(made, names)
-    span = made.query.span
     kept = ", ".join(f"{text} AS n{i}" for i, text in enumerate(kept_texts(made)))
-    head, end = Span(span.source, span.start, span.start), Span(span.source, span.stop, span.stop)
     edits = (
-        st.Edit(span=head, text=f"SELECT {kept} FROM {before}"),
+        st.Edit(span=made.query.span.front, text=f"SELECT {kept} FROM {before}"),
         *made.query.edits,
-        st.Edit(span=end, text=after),
+        st.Edit(span=made.query.span.behind, text=after),
     )
     binder = Binder(warehouse.catalog, item.search_schema, None, reads=item.reads)
     query = transform(binder.query(replace(made.query, edits=edits)))

@@ -30,13 +30,7 @@ from ctsql.runtime.views.refresh_policy import (
     Strategy,
     recompute_why,
 )
-from ctsql.runtime.views.state_table import (
-    DAMAGED,
-    STATE,
-    Named,
-    groups_max,
-    is_to_build,
-)
+from ctsql.runtime.views.state_table import DAMAGED, STATE, Named, groups_max, is_to_build
 from ctsql.runtime.views.strategies import STRATEGIES
 from ctsql.runtime.views.table_deltas import Moved, find_move, opened, stored_as_of
 from ctsql.runtime.warehouse.versions import DEFINITION

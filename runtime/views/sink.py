@@ -62,11 +62,7 @@ from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.state_table import ViewState
 from ctsql.runtime.warehouse.advance_context import UNATTENDED, AdvanceContext
-from ctsql.runtime.warehouse.replaced_views import (
-    awaits_columns,
-    is_outdated,
-    is_redefined,
-)
+from ctsql.runtime.warehouse.replaced_views import awaits_columns, is_outdated, is_redefined
 from ctsql.runtime.warehouse.schedules import DUE
 from ctsql.runtime.warehouse.sink_decisions import Advance, Wait, Write
 from ctsql.runtime.warehouse.versions import revision_of

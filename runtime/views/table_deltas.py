@@ -21,12 +21,7 @@ from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.ivm import TableUse, Window
 from ctsql.planner.ivm.algebra.nodes import Version
 from ctsql.runtime.delta.change_feed import added_rows
-from ctsql.runtime.delta.keyed_scan import (
-    Keys,
-    Lookups,
-    change_of,
-    rows_of,
-)
+from ctsql.runtime.delta.keyed_scan import Keys, Lookups, change_of, rows_of
 from ctsql.runtime.log.actions import Change, rows_changed
 from ctsql.runtime.log.table_changes import Movement, Stored, merge, rows_inserted
 from ctsql.runtime.rows.declined import Declined

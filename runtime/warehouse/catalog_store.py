@@ -87,12 +87,9 @@ class DeltaCatalog:
     def _check_format(self, warehouse: str) -> None:
         found = self.table.configuration().get(FORMAT_PROPERTY, "")
         if not found.isdigit():
-            raise error(
-                "WAREHOUSE_NOT_FOUND",
-                location=warehouse,
-                detail="There is a table where the catalog should be, but it is none of ctsql's.",
-                hint="Check the path given with --warehouse.",
-            )
+            detail = "There is a table where the catalog should be, but it is none of ctsql's."
+            hint = "Check the path given with --warehouse."
+            raise error("WAREHOUSE_NOT_FOUND", location=warehouse, detail=detail, hint=hint)
         if int(found) > FORMAT:
             raise error("WAREHOUSE_TOO_NEW", location=warehouse, found=found, known=FORMAT)
 

@@ -77,12 +77,9 @@ def _fill(
     """Which column of the files fills which of the table: by name, where the files have names."""
     if file.format == "csv" and dict(file.options).get("header") == "false":
         if len(found) != len(wanted):
-            raise error(
-                "COLUMN_COUNT_MISMATCH",
-                span=file.span,
-                message=f"the file has {len(found)} column(s), {len(wanted)} are to be filled",
-                detail=f"To be filled: {', '.join(c.name for c in wanted)}.",
-            )
+            message = f"the file has {len(found)} column(s), {len(wanted)} are to be filled"
+            detail = f"To be filled: {', '.join(c.name for c in wanted)}."
+            raise error("COLUMN_COUNT_MISMATCH", span=file.span, message=message, detail=detail)
         return dict(zip(found, wanted, strict=True))
     by_name = {fold(name): name for name in found}
     names = {fold(c.name) for c in wanted}

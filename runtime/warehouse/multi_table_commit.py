@@ -152,11 +152,8 @@ def alone(timeline: Timeline, item: Item, complete: Callable[[], object]) -> Ite
                 yield item.location
                 return
         complete()
-    raise error(
-        "INTERNAL_ERROR",
-        invariant="a decided transaction comes to an end",
-        detail=f"{item.name}: {INTENT_TRIES_MAX} looks found one.",
-    )
+    detail = f"{item.name}: {INTENT_TRIES_MAX} looks found one."
+    raise error("INTERNAL_ERROR", invariant="a decided transaction comes to an end", detail=detail)
 
 
 def mint_resolved(timeline: Timeline, tables: Callable[[], Tables], *, tick_ms: int) -> int:
@@ -270,14 +267,8 @@ class _Participant:
             except Conflict:
                 continue
             except RowsGone as gone:
-                raise error(
-                    "TRANSACTION_STUCK",
-                    table=self.table.location,
-                    detail=f"Its version {version} holds rows of the transaction {self.group}, "
-                    f"which is to be undone, and another writer rewrote them: {gone}.",
-                ) from gone
-        raise error(
-            "TRANSACTION_STUCK",
-            table=self.table.location,
-            detail=f"{UNDO_TRIES_MAX} tries to undo the transaction {self.group} were disturbed.",
-        )
+                detail = f"Its version {version} holds rows of the transaction {self.group}, "
+                detail += f"which is to be undone, and another writer rewrote them: {gone}."
+                raise error("TRANSACTION_STUCK", table=self.table.location, detail=detail) from gone
+        detail = f"{UNDO_TRIES_MAX} tries to undo the transaction {self.group} were disturbed."
+        raise error("TRANSACTION_STUCK", table=self.table.location, detail=detail)

@@ -169,11 +169,9 @@ def check_topic_columns(source: KafkaSource, columns: Sequence[Column]) -> None:
     values = [c for c in columns if fold(c.name) not in given]
     if source.format != "json" and len(values) > 1:
         names = ", ".join(c.name for c in values)
-        raise error(
-            "COLUMN_COUNT_MISMATCH",
-            message=f"a message has one value, {len(values)} columns are to be filled",
-            detail=f"They are {names}. FORMAT json has several columns.",
-        )
+        message = f"a message has one value, {len(values)} columns are to be filled"
+        detail = f"They are {names}. FORMAT json has several columns."
+        raise error("COLUMN_COUNT_MISMATCH", message=message, detail=detail)
     for column in columns:
         part = given.get(fold(column.name), "")
         kind = _TYPES.get(part, "string")

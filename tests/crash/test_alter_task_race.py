@@ -7,7 +7,7 @@ import pytest
 
 from ctsql.api import Connection
 from tests.helpers.processes import race
-from tests.helpers.table_folder import folder, log, orphans, transaction
+from tests.helpers.table_folder import check_written_once, folder, orphans
 from tests.scenarios.runner import assert_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -44,6 +44,5 @@ def test_each_time_is_run_by_the_body_in_force(
         wanted += [(k, state.revision_at(binding.time)) for k in new]
     assert len(wanted) == 3 * TURNS
     assert_rows(found, wanted, "t")
-    uppers = [u for c in log(folder(con, "t")) if (u := transaction(c)) is not None]
-    assert uppers == sorted(set(uppers))
+    check_written_once(folder(con, "t"))
     assert not orphans(folder(con, "t"))

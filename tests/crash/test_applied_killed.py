@@ -8,7 +8,7 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.pipelines import exit_code
-from tests.helpers.processes import SECONDS_MAX, Process, start_program
+from tests.helpers.processes import SECONDS_MAX, run_killed, start_program
 from tests.helpers.sql_folder import applied, planned
 from tests.scenarios.runner import assert_rows
 
@@ -143,11 +143,7 @@ def test_replacement_killed_at(
     applied(first, OLD)
     first.execute(TASK_ON_VIEW)
     first.close()
-    process = Process(warehouse, REPLACED, fault=point)
-    process.wait_ready()
-    process.go()
-    status, problems = process.finish()
-    assert status == -signal.SIGKILL, problems
+    run_killed(warehouse, REPLACED, point)
     con = connect()
     is_new = point != "definitions_proposed"
     names = {str(row[1]) for row in con.execute("SHOW OBJECTS").fetchall()}

@@ -1,6 +1,5 @@
 """A process killed at each named point: afterwards all is right, and each T was written once."""
 
-import signal
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -9,9 +8,9 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.runtime.log.fault_points import POINTS
-from tests.helpers.processes import Process
+from tests.helpers.processes import run_killed
 from tests.helpers.sample_warehouse import vacuum
-from tests.helpers.table_folder import folder, log, transaction
+from tests.helpers.table_folder import check_written_once, folder
 from tests.scenarios.runner import assert_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.core]
@@ -70,11 +69,7 @@ def test_killed_at(point: str, warehouse: Path, connect: Callable[[], Connection
     for statement in SET_UP:
         first.execute(statement)
     first.close()
-    process = Process(warehouse, SCRIPT, fault=point)
-    process.wait_ready()
-    process.go()
-    status, problems = process.finish()
-    assert status == -signal.SIGKILL, problems
+    run_killed(warehouse, SCRIPT, point)
     con = connect()
     for statement in AGAIN:
         con.execute(statement)
@@ -98,6 +93,5 @@ def test_killed_at(point: str, warehouse: Path, connect: Callable[[], Connection
     con.execute("INSERT INTO feed VALUES (9, 9)")
     assert_rows(con.execute("SELECT v FROM latest WHERE k = 9").fetchall(), [(9,)], point)
     for name in ("latest", "counts"):
-        uppers = [u for c in log(folder(con, name)) if (u := transaction(c)) is not None]
-        assert uppers == sorted(set(uppers)), f"{name}: each T once, in order"
+        check_written_once(folder(con, name))
         vacuum(con, folder(con, name))

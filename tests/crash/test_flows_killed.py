@@ -1,13 +1,12 @@
 """CREATE FLOW and DROP FLOW while processes are killed: each row is appended once."""
 
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ctsql.api import Connection
-from tests.helpers.processes import Process, race
+from tests.helpers.processes import race, run_killed
 from tests.scenarios.runner import assert_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -30,11 +29,7 @@ def test_killed_at(point: str, warehouse: Path, connect: Callable[[], Connection
     con = connect()
     con.execute(SET_UP)
     con.close()
-    process = Process(warehouse, [FLOW.format("f", 0)], fault=point)
-    process.wait_ready()
-    process.go()
-    status, problems = process.finish()
-    assert status == -signal.SIGKILL, problems
+    run_killed(warehouse, [FLOW.format("f", 0)], point)
     con = connect()
     con.execute("INSERT INTO b VALUES (12); INSERT INTO a VALUES (2)")
     con.execute(FLOW.format("f", 0))

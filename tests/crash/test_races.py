@@ -9,7 +9,7 @@ import pytest
 from ctsql.api import Connection, connect as open_connection
 from ctsql.runtime.delta.locks import folder_lock
 from tests.helpers.processes import race
-from tests.helpers.table_folder import folder, log, orphans, transaction
+from tests.helpers.table_folder import check_written_once, folder, orphans
 from tests.scenarios.runner import assert_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.core]
@@ -55,8 +55,7 @@ def test_two_processes(warehouse: Path, connect: Callable[[], Connection]) -> No
     assert {"own_a", "own_b"} <= names
     for name in ("copy", "latest", "summed"):
         table = folder(con, name)
-        uppers = [u for c in log(table) if (u := transaction(c)) is not None]
-        assert uppers == sorted(set(uppers)), f"{name}: each T once, in order"
+        check_written_once(table)
         assert not orphans(table)
 
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ctsql.api import Connection
-from tests.helpers.processes import Process, finish_program, race, start_program
+from tests.helpers.processes import finish_program, race, run_killed, start_program
 from tests.helpers.table_folder import folder, log, orphans, transaction
 from tests.scenarios.runner import assert_rows
 
@@ -75,11 +75,7 @@ def test_killed_at(point: str, warehouse: Path, connect: Callable[[], Connection
     first.execute(TABLE + f"CREATE MATERIALIZED VIEW m AS {OLD}")
     table = folder(first, "m")
     first.close()
-    process = Process(warehouse, [REPLACE + NEW], fault=point)
-    process.wait_ready()
-    process.go()
-    status, problems = process.finish()
-    assert status == -signal.SIGKILL, problems
+    run_killed(warehouse, [REPLACE + NEW], point)
     con = connect()
     held = [tuple(row) for row in con.spark.read.format("delta").load(str(table)).collect()]
     replaced = [("1", 2, 1), ("2", 1, 2)]

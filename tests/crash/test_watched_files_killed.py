@@ -1,13 +1,12 @@
 """Files come into a table once, wherever the process that takes them in is killed."""
 
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ctsql.api import Connection
-from tests.helpers.processes import Process, race
+from tests.helpers.processes import Process, race, run_killed
 from tests.helpers.table_folder import folder, log, transaction
 
 pytestmark = pytest.mark.spark
@@ -38,11 +37,7 @@ def test_killed_at(
     point: str, inbox: Path, warehouse: Path, connect: Callable[[], Connection]
 ) -> None:
     """What it had begun is done by the next, with what came since; nothing is doubled or lost."""
-    process = Process(warehouse, ["SELECT * FROM t"], fault=point)
-    process.wait_ready()
-    process.go()
-    status, problems = process.finish()
-    assert status == -signal.SIGKILL, problems
+    run_killed(warehouse, ["SELECT * FROM t"], point)
     (inbox / "3.csv").write_text("k\n3\n")
     if point == "files_planned":
         (inbox / "2.csv").unlink()  # it was not in, and is gone: it does not come in

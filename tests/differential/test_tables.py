@@ -7,12 +7,7 @@ from tests.differential.cells import Cell, chosen, together
 from tests.differential.expected import KEYED
 from tests.differential.kinds import BY_NAME as KIND, KINDS
 from tests.differential.tasks import BY_NAME as TASK, TASK_WAYS
-from tests.differential.test_differential import (
-    FIXED,
-    FIXED_ROUNDS,
-    FIXED_TASKS,
-    MULTIPLYING,
-)
+from tests.differential.test_differential import FIXED, FIXED_ROUNDS, FIXED_TASKS, MULTIPLYING
 from tests.differential.ways import BY_NAME as WAY, WAYS
 
 

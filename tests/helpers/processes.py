@@ -1,6 +1,7 @@
 """Other processes on a test's warehouse: they start Spark anew, race, and are killed."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -54,6 +55,15 @@ class Process:
         """Wait for its end; gives exit status and what it wrote to stderr."""
         _, problems = self._process.communicate(timeout=SECONDS_MAX)
         return self._process.returncode, problems
+
+
+def run_killed(warehouse: Path, statements: list[str], fault: str) -> None:
+    """Run statements in a process of its own, which must die at a fault point."""
+    process = Process(warehouse, statements, fault=fault)
+    process.wait_ready()
+    process.go()
+    status, problems = process.finish()
+    assert status == -signal.SIGKILL, problems
 
 
 def race(warehouse: Path, scripts: Sequence[list[str]]) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
-from tests.helpers.table_folder import folder, log, orphans, transaction
+from tests.helpers.table_folder import check_written_once, folder, orphans
 from tests.scenarios.runner import assert_rows
 
 SET_UP = """
@@ -66,8 +66,7 @@ def check(con: Connection, at: str, *, latest: Mapping[int, int] | None = None) 
     assert_rows(con.execute("SELECT * FROM copy").fetchall(), feed, f"copy {at}")
     assert_rows(con.execute("SELECT * FROM summed").fetchall(), sums.items(), f"summed {at}")
     for name in OUTPUTS:
-        uppers = [u for c in log(folder(con, name)) if (u := transaction(c)) is not None]
-        assert uppers == sorted(set(uppers)), f"{name} {at}: each T once, in order"
+        check_written_once(folder(con, name), at)
 
 
 def check_clean(con: Connection) -> None:

@@ -35,6 +35,13 @@ def transaction(commit: list[dict[str, Any]]) -> int | None:
     return next((a["txn"]["version"] for a in commit if "txn" in a), None)
 
 
+def check_written_once(table: Path, at: str = "") -> list[int]:
+    """Each T is in a table's log once, and they are in order; gives the uppers."""
+    uppers = [u for commit in log(table) if (u := transaction(commit)) is not None]
+    assert uppers == sorted(set(uppers)), f"{table.name} {at}: each T once, in order"
+    return uppers
+
+
 def rows_at(con: Connection, table: Path, version: int) -> list[tuple[Any, ...]]:
     """What any Delta reader sees at a version."""
     read = con.spark.read.format("delta").option("versionAsOf", version)

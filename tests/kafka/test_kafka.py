@@ -2,7 +2,6 @@
 
 import os
 import random
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +14,7 @@ from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from tests.crash.killed_processes import seed
 from tests.helpers.kafka_broker import BROKER, CONNECTOR, broker, jars_of
-from tests.helpers.processes import Process, race, start_program
+from tests.helpers.processes import race, run_killed, start_program
 from tests.helpers.table_folder import folder, log, transaction, tree, versions
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.kafka, pytest.mark.timeout(1800)]
@@ -274,11 +273,7 @@ def test_killed_at(point: str, con: Connection, topics: Topics, warehouse: Path)
     name = f"killed_{point}"
     _made(con, topics, name)
     topics.send(name, "a", "b")
-    process = Process(warehouse, [f"SELECT * FROM {name}"], fault=point)
-    process.wait_ready()
-    process.go()
-    status, problems = process.finish()
-    assert status == -signal.SIGKILL, problems
+    run_killed(warehouse, [f"SELECT * FROM {name}"], point)
     topics.send(name, "c", partition=1)
     _check(con, name, 3)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ctsql.api import Connection, connect
 from ctsql.runtime.delta.file_stores import FileStore
+from tests.helpers.opened import engine_of
 
 SET_UP = """
 CREATE TABLE feed (w BIGINT, n BIGINT, i BIGINT);
@@ -90,8 +91,7 @@ def jobs(warehouse: str) -> None:
         for n in range(100, 104):
             insert(con, 9, n)
             con.execute("REFRESH MATERIALIZED VIEW per_writer")
-        assert con._engine is not None
-        gateway = con._engine.gateway
+        gateway = engine_of(con).gateway
         say("store", isinstance(gateway.file_store(f"{warehouse}/x"), FileStore))
         said = con.commits("per_writer")[-1].said
         say("jobs", said["work"]["jobs"])

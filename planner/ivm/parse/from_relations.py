@@ -1,7 +1,7 @@
 """Turns a FROM clause into nodes and the scope its columns are found in."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.catalog.names import fold
@@ -319,16 +319,23 @@ def filter_rows(node: alg.Node, conditions: Sequence[Condition]) -> alg.Node:
     return node
 
 
+def _operand_of(node: alg.Join, columns: Collection[alg.Col]) -> int | None:
+    """The first operand that has all of some columns."""
+    return next((i for i, c in enumerate(node.children) if set(columns) <= set(c.columns)), None)
+
+
+def _with_operand(node: alg.Join, index: int, operand: alg.Node) -> alg.Join:
+    return replace(node, children=(*node.children[:index], operand, *node.children[index + 1 :]))
+
+
 def _push_clock(node: alg.Node, condition: Condition) -> alg.Node:
     """The node's rows that pass a comparison with the clock, which never becomes a join's own."""
     columns = columns_in(condition.predicate)
     match node:
         case alg.Join():
-            for index, child in enumerate(node.children):
-                if columns <= set(child.columns):
-                    below = _push_clock(child, condition)
-                    children = (*node.children[:index], below, *node.children[index + 1 :])
-                    return replace(node, children=children)
+            index = _operand_of(node, columns)
+            if index is not None:
+                return _with_operand(node, index, _push_clock(node.children[index], condition))
         case alg.OuterOrSemiJoin(
             kind=alg.JoinKind.LEFT | alg.JoinKind.SEMI | alg.JoinKind.ANTI
         ) if columns <= set(node.left.columns):
@@ -349,11 +356,9 @@ def _push(node: alg.Node, predicate: alg.Expr) -> alg.Node:
     columns = columns_in(predicate)
     match node:
         case alg.Join() if columns:
-            for index, child in enumerate(node.children):
-                if columns <= set(child.columns):
-                    below = _push(child, predicate)
-                    children = (*node.children[:index], below, *node.children[index + 1 :])
-                    return replace(node, children=children)
+            index = _operand_of(node, columns)
+            if index is not None:
+                return _with_operand(node, index, _push(node.children[index], predicate))
             return replace(node, conditions=(*node.conditions, predicate))
         case alg.OuterOrSemiJoin(
             kind=alg.JoinKind.LEFT | alg.JoinKind.SEMI | alg.JoinKind.ANTI

@@ -89,16 +89,26 @@ def _join(
     children = []
     done: frozenset[tuple[alg.Col, alg.Col]] = frozenset()
     for child in node.children:
-        found = {}
-        for mine, key in own:
-            same = next((c for c in classes if mine in c), frozenset()) | {mine}
-            here = sorted(same & set(child.columns), key=lambda c: (c != mine, c.number))
-            if here:
-                found[(mine, key)] = (here[0], key)
-        children.append(restrict(child, keys, tuple(found.values()), is_hint=is_hint))
+        found = pairs_of_operand(child, own, classes)
+        children.append(restrict(child, keys, found, is_hint=is_hint))
         if len(found) == len(own):
             done = frozenset(own)
     return replace(node, children=tuple(children)), done
+
+
+def pairs_of_operand(
+    operand: alg.Node,
+    pairs: Sequence[tuple[alg.Col, alg.Col]],
+    classes: Sequence[frozenset[alg.Col]],
+) -> Pairs:
+    """The pairs over an operand's own columns, as far as the join equates some with the first."""
+    found = {}
+    for mine, key in pairs:
+        same = next((c for c in classes if mine in c), frozenset()) | {mine}
+        here = sorted(same & set(operand.columns), key=lambda c: (c != mine, c.number))
+        if here:
+            found[mine, key] = (here[0], key)
+    return tuple(found.values())
 
 
 def _side_join(

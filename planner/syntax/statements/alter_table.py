@@ -1,8 +1,9 @@
 """Reads what ALTER TABLE changes of a table's columns, as Spark and PostgreSQL spell it."""
 
+from ctsql.catalog.errors import not_supported
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.columns import read_columns, read_default, read_type
-from ctsql.planner.syntax.tokens.token_reader import Cursor, not_supported
+from ctsql.planner.syntax.tokens.token_reader import Cursor
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, at_depth_0, cut_at_commas
 
 _KNOWN = ("TYPE", "SET", "DROP")
@@ -31,9 +32,13 @@ def read_column_change(cursor: Cursor) -> st.ColumnChange | None:
     return None
 
 
-def _add(cursor: Cursor) -> st.AddColumns:
+def _expect_column(cursor: Cursor) -> None:
     if not (cursor.accept("COLUMNS") or cursor.accept("COLUMN")):
         cursor.fail("COLUMN", known=["COLUMN", "COLUMNS"])
+
+
+def _add(cursor: Cursor) -> st.AddColumns:
+    _expect_column(cursor)
     quiet = cursor.if_not_exists()
     place = cursor.here
     tokens = cursor.group() if cursor.at("(") else cursor.until(len(cursor.rest), "a column")
@@ -42,20 +47,16 @@ def _add(cursor: Cursor) -> st.AddColumns:
     columns = read_columns(tokens, place, typed=True, defaults=True)
     for column in columns:
         if column.default is not None:
-            raise not_supported(
-                column.default.span,
-                "DEFAULT of a column that is added",
-                why="Rows that are there would not have it: they have NULL.",
-                hint=f"Add it, then: ALTER COLUMN {column.name} SET DEFAULT ...; and UPDATE the "
-                "rows that are there.",
-            )
+            what = "DEFAULT of a column that is added"
+            why = "Rows that are there would not have it: they have NULL."
+            hint = f"Add it, then: ALTER COLUMN {column.name} SET DEFAULT ...; and UPDATE the "
+            hint += "rows that are there."
+            raise not_supported(column.default.span, what, why=why, hint=hint)
         if not column.nullable:
-            raise not_supported(
-                column.span,
-                "NOT NULL of a column that is added",
-                why="Rows that are there have no value for it.",
-                hint=f"Add it, UPDATE the rows, then: ALTER COLUMN {column.name} SET NOT NULL",
-            )
+            what = "NOT NULL of a column that is added"
+            why = "Rows that are there have no value for it."
+            hint = f"Add it, UPDATE the rows, then: ALTER COLUMN {column.name} SET NOT NULL"
+            raise not_supported(column.span, what, why=why, hint=hint)
     return st.AddColumns(columns=columns, if_not_exists=quiet)
 
 
@@ -63,21 +64,14 @@ def _refuse_place(tokens: Tokens) -> None:
     for group in cut_at_commas(tokens, are_columns=True):
         for i, token in at_depth_0(group):
             if i > 1 and token.upper in ("FIRST", "AFTER"):
-                raise not_supported(
-                    token.span,
-                    f"ADD COLUMN ... {token.upper}",
-                    why="A column comes at the end.",
-                    hint="Name the columns in the order that you want where you read them.",
-                )
+                why = "A column comes at the end."
+                hint = "Name the columns in the order that you want where you read them."
+                raise not_supported(token.span, f"ADD COLUMN ... {token.upper}", why=why, hint=hint)
 
 
 def _drop(cursor: Cursor) -> st.DropColumns:
-    if not (cursor.accept("COLUMNS") or cursor.accept("COLUMN")):
-        cursor.fail("COLUMN", known=["COLUMN", "COLUMNS"])
-    quiet = False
-    if cursor.accept("IF"):
-        cursor.expect("EXISTS")
-        quiet = True
+    _expect_column(cursor)
+    quiet = cursor.if_exists()
     if cursor.at("("):
         inside = cursor.group()
         groups = [Cursor(g, of="column") for g in cut_at_commas(inside) if g]

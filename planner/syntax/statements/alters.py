@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from ctsql.catalog.errors import bad_option
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
@@ -17,7 +18,7 @@ from ctsql.planner.syntax.statements.options import (
     view_options,
 )
 from ctsql.planner.syntax.statements.refreshes import POLICY
-from ctsql.planner.syntax.tokens.token_reader import Cursor, bad_option
+from ctsql.planner.syntax.tokens.token_reader import Cursor
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, cut_at_commas, span_of
 
 FIXED_OPTIONS = ("SNAPSHOT", "COALESCE", *STORAGE_OPTIONS)
@@ -25,11 +26,24 @@ FIXED_OPTIONS = ("SNAPSHOT", "COALESCE", *STORAGE_OPTIONS)
 VIEW_OPTIONS = ("REFRESH", POLICY, NOT_NULL, *STORAGE_OPTIONS)
 
 
-def read_alter_task(cursor: Cursor, target: st.RelationRef) -> st.Statement | None:
-    """Read RETRY, SKIP, SUSPEND, RESUME, SET, RESET, ADD, DROP or AS; None when none of them comes.
+def read_alter(cursor: Cursor, target: st.RelationRef, kind: ObjectKind) -> st.Statement | None:
+    """Read what ALTER has for a kind besides RENAME TO; None when that does not come.
 
     Raises SYNTAX_ERROR, INVALID_OPTION and what a body raises.
     """
+    match kind:
+        case ObjectKind.CONTINUAL_TASK:
+            return _read_alter_task(cursor, target)
+        case ObjectKind.MATERIALIZED_VIEW:
+            return _read_alter_view(cursor, target)
+        case ObjectKind.DYNAMIC_TABLE | ObjectKind.STREAMING_TABLE:
+            return _read_alter_table(cursor, target, kind)
+        case _:
+            return None
+
+
+def _read_alter_task(cursor: Cursor, target: st.RelationRef) -> st.Statement | None:
+    """Read RETRY, SKIP, SUSPEND, RESUME, SET, RESET, ADD, DROP or AS."""
     span, kind = cursor.span, ObjectKind.CONTINUAL_TASK
     if cursor.upper() in ("RETRY", "SKIP"):
         skip = cursor.take().upper == "SKIP"
@@ -68,9 +82,7 @@ def read_alter_constraints(
         cursor.end()
         return st.ChangeConstraints(span=cursor.span, kind=kind, target=target, added=added)
     cursor.expect("DROP", "CONSTRAINT")
-    if_exists = cursor.accept("IF")
-    if if_exists:
-        cursor.expect("EXISTS")
+    if_exists = cursor.if_exists()
     dropped = cursor.name("the name of the constraint")
     cursor.end()
     return st.ChangeConstraints(
@@ -83,11 +95,8 @@ def read_alter_constraints(
     )
 
 
-def read_alter_view(cursor: Cursor, target: st.RelationRef) -> st.Statement | None:
-    """Read SET or RESET of a materialized view's options; None when neither comes.
-
-    Raises SYNTAX_ERROR, INVALID_OPTION.
-    """
+def _read_alter_view(cursor: Cursor, target: st.RelationRef) -> st.Statement | None:
+    """Read SET or RESET of a materialized view's options, ADD or DROP of a constraint."""
     span, kind = cursor.span, ObjectKind.MATERIALIZED_VIEW
     if cursor.accept("SET"):
         options = view_options([_inside(cursor, VIEW_OPTIONS)])
@@ -109,16 +118,12 @@ def at_constraint_change(cursor: Cursor) -> bool:
     return cursor.at("ADD") and at_constraint(cursor, 1)
 
 
-def read_alter_table(
+def _read_alter_table(
     cursor: Cursor, target: st.RelationRef, kind: ObjectKind
 ) -> st.Statement | None:
-    """Read what ALTER DYNAMIC TABLE and ALTER STREAMING TABLE have besides RENAME TO.
-
-    Raises SYNTAX_ERROR, INVALID_OPTION.
-    """
     span = cursor.span
     if cursor.upper() in ("RETRY", "SKIP", "SUSPEND", "RESUME"):
-        return read_alter_task(cursor, target)
+        return _read_alter_task(cursor, target)
     if kind is ObjectKind.DYNAMIC_TABLE and cursor.accept("REFRESH"):
         cursor.end()
         return st.RefreshView(span=span, target=target)

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import error, not_yet
 from ctsql.catalog.names import fold
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import Assignment, SqlText
 from ctsql.planner.syntax.tokens.sqltext import analyse, without
-from ctsql.planner.syntax.tokens.token_reader import Cursor, not_yet, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, cut_at_commas, span_of
 
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.errors import CtsqlError, invalid, not_supported, not_yet
 from ctsql.catalog.names import fold
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
@@ -12,13 +12,7 @@ from ctsql.planner.syntax.statements.merges import read_merge
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.split import split_tokens
 from ctsql.planner.syntax.tokens.sqltext import analyse, mark_target, without
-from ctsql.planner.syntax.tokens.token_reader import (
-    Cursor,
-    invalid,
-    not_supported,
-    not_yet,
-    syntax_error,
-)
+from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of
 
 QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "MAP", "REDUCE")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import error, not_supported, not_yet
 from ctsql.catalog.names import did_you_mean, fold, quote
 from ctsql.catalog.schemas import quote_text
 from ctsql.catalog.spans import Span
@@ -12,7 +12,7 @@ from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.replaceable_calls import POSTGRES_TYPES, spark_types
 from ctsql.planner.syntax.tokens.rewrite import splice
 from ctsql.planner.syntax.tokens.sqltext import analyse
-from ctsql.planner.syntax.tokens.token_reader import Cursor, not_supported, not_yet, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, span_of, word_set
 
 TYPES = word_set("""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, bad_option, error, not_supported, not_yet
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.refreshes import parse_interval
 from ctsql.catalog.spans import Span
@@ -12,10 +12,8 @@ from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.alter_table import read_column_change
 from ctsql.planner.syntax.statements.alters import (
     at_constraint_change,
+    read_alter,
     read_alter_constraints,
-    read_alter_table,
-    read_alter_task,
-    read_alter_view,
 )
 from ctsql.planner.syntax.statements.body import read_body, read_retry
 from ctsql.planner.syntax.statements.constraints import refuse_for_table
@@ -24,14 +22,7 @@ from ctsql.planner.syntax.statements.queries import TIME_HINT, read_instant
 from ctsql.planner.syntax.statements.row_questions import read_blame, read_why
 from ctsql.planner.syntax.statements.subscriptions import read_drop_subscription, read_subscribe
 from ctsql.planner.syntax.statements.tests import read_test
-from ctsql.planner.syntax.tokens.token_reader import (
-    Cursor,
-    bad_option,
-    not_supported,
-    not_yet,
-    relation_ref,
-    syntax_error,
-)
+from ctsql.planner.syntax.tokens.token_reader import Cursor, relation_ref, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, span_of
 
 _KIND_WORDS = (
@@ -120,18 +111,9 @@ def _alter(cursor: Cursor) -> st.Statement:
             return st.AlterTable(span=cursor.span, target=target, change=change)
     elif _is_about_columns(cursor, kind):
         raise _columns_of_output(cursor, kind, target)
-    if kind is ObjectKind.CONTINUAL_TASK:
-        changed = read_alter_task(cursor, target)
-        if changed is not None:
-            return changed
-    if kind in (ObjectKind.DYNAMIC_TABLE, ObjectKind.STREAMING_TABLE):
-        changed = read_alter_table(cursor, target, kind)
-        if changed is not None:
-            return changed
-    if kind is ObjectKind.MATERIALIZED_VIEW:
-        changed = read_alter_view(cursor, target)
-        if changed is not None:
-            return changed
+    changed = read_alter(cursor, target, kind)
+    if changed is not None:
+        return changed
     if cursor.current is not None and cursor.current.kind is Kind.WORD and not cursor.at("RENAME"):
         hint = f"Known is: ALTER {kind.keyword} {target.span.text} RENAME TO <name>"
         raise not_yet(cursor.here, f"ALTER {kind.keyword} ... {cursor.upper()}", hint)
@@ -169,12 +151,10 @@ def _is_about_columns(cursor: Cursor, kind: ObjectKind) -> bool:
 
 def _columns_of_output(cursor: Cursor, kind: ObjectKind, target: st.RelationRef) -> CtsqlError:
     """NOT_SUPPORTED; the caller raises it."""
-    return not_supported(
-        cursor.here,
-        f"ALTER {kind.keyword} ... {cursor.upper()} COLUMN",
-        why="Its definition says which columns it has.",
-        hint=f"Give it another one: CREATE OR REPLACE {kind.keyword} {target.span.text} ...",
-    )
+    what = f"ALTER {kind.keyword} ... {cursor.upper()} COLUMN"
+    why = "Its definition says which columns it has."
+    hint = f"Give it another one: CREATE OR REPLACE {kind.keyword} {target.span.text} ..."
+    return not_supported(cursor.here, what, why=why, hint=hint)
 
 
 def _plan(cursor: Cursor) -> st.Statement:
@@ -215,17 +195,17 @@ def _comment(cursor: Cursor) -> st.Statement:
 def _show(cursor: Cursor) -> st.Statement:
     span = cursor.span
     if cursor.accept("CREATE"):
-        kind = cursor.kind() if len(cursor.rest) > 1 and cursor.upper(1) != "." else None
+        kind = _kind_before_name(cursor)
         target = cursor.relation("the name of what to show")
         cursor.end()
         return st.ShowCreate(span=span, kind=kind, target=target)
     if cursor.accept("COLUMNS"):
-        return _show_columns(cursor, span)
+        return _show_columns(cursor)
     if cursor.accept("SUBSCRIPTIONS"):
         cursor.end()
         return st.ShowSubscriptions(span=span)
     if cursor.accept("CONSTRAINTS"):
-        return _show_constraints(cursor, span)
+        return _show_constraints(cursor)
     for words, what in _LISTS.items():
         if cursor.accept(*words):
             return _show_list(cursor, span, what)
@@ -241,7 +221,7 @@ def _show(cursor: Cursor) -> st.Statement:
         hint = "Type: SHOW MATERIALIZED VIEWS, SHOW CONTINUAL TASKS, or SHOW OBJECTS"
         raise not_supported(cursor.here, what, why="Here they are views and tasks.", hint=hint)
     if cursor.accept("SAVINGS"):
-        return _show_savings(cursor, span)
+        return _show_savings(cursor)
     if cursor.upper() in _SHOW_REFUSED:
         raise not_supported(cursor.here, f"SHOW {cursor.upper()}")
     if cursor.at("ALL") and len(cursor.rest) == 1:
@@ -255,22 +235,27 @@ def _show(cursor: Cursor) -> st.Statement:
     return st.ShowSetting(span=span, name=name, name_span=name_span)
 
 
-def _show_savings(cursor: Cursor, span: Span) -> st.Statement:
+def _kind_before_name(cursor: Cursor) -> ObjectKind | None:
+    """The words of a kind, which may be left out: ``view`` alone is a name."""
+    return cursor.kind() if len(cursor.rest) > 1 and cursor.upper(1) != "." else None
+
+
+def _show_savings(cursor: Cursor) -> st.Statement:
     target = cursor.relation("a task or view") if cursor.accept("FOR") else None
     since = read_instant(cursor, TIME_HINT) if cursor.accept("SINCE") else None
     if cursor.current is not None:
         cursor.fail("FOR, SINCE or the end", known=("FOR", "SINCE"))
-    return st.ShowSavings(span=span, target=target, since=since)
+    return st.ShowSavings(span=cursor.span, target=target, since=since)
 
 
-def _show_constraints(cursor: Cursor, span: Span) -> st.Statement:
+def _show_constraints(cursor: Cursor) -> st.Statement:
     of = cursor.accept("FOR") or cursor.accept("FROM") or cursor.accept("IN")
     target = cursor.relation("the name of a task, a view or a table") if of else None
     cursor.end(hint="Type: SHOW CONSTRAINTS [FOR name]")
-    return st.ShowConstraints(span=span, target=target)
+    return st.ShowConstraints(span=cursor.span, target=target)
 
 
-def _show_columns(cursor: Cursor, span: Span) -> st.Statement:
+def _show_columns(cursor: Cursor) -> st.Statement:
     if not cursor.accept("IN") and not cursor.accept("FROM"):
         cursor.fail("IN")
     relation = cursor.relation("a relation")
@@ -278,7 +263,7 @@ def _show_columns(cursor: Cursor, span: Span) -> st.Statement:
         raise not_supported(cursor.here, "a second IN", hint="Type: SHOW COLUMNS IN schema.name")
     like = _like(cursor)
     cursor.end()
-    return st.ShowObjects(span=span, what="columns", relation=relation, like=like)
+    return st.ShowObjects(span=cursor.span, what="columns", relation=relation, like=like)
 
 
 def _show_list(cursor: Cursor, span: Span, what: str) -> st.Statement:
@@ -300,17 +285,16 @@ def _like(cursor: Cursor) -> str | None:
 
 
 def _describe(cursor: Cursor) -> st.Statement:
-    span = cursor.span
     if cursor.upper() in ("HISTORY", "DETAIL", "FUNCTION") and len(cursor.rest) > 1:
         raise not_supported(cursor.here, f"DESCRIBE {cursor.upper()}")
     if cursor.upper() in ("SELECT", "WITH", "VALUES", "QUERY") and len(cursor.rest) > 1:
         raise not_yet(cursor.here, "DESCRIBE of a query")
     extended = _accept_extended(cursor)
-    kind = cursor.kind() if len(cursor.rest) > 1 and cursor.upper(1) != "." else None
+    kind = _kind_before_name(cursor)
     extended = extended or _accept_extended(cursor)
     target = cursor.relation("the name of what to describe")
     cursor.end()
-    return st.Describe(span=span, target=target, kind=kind, extended=extended)
+    return st.Describe(span=cursor.span, target=target, kind=kind, extended=extended)
 
 
 def _accept_extended(cursor: Cursor) -> bool:

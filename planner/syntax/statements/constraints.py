@@ -12,11 +12,11 @@ One without a name gets one of its column and kind, so that it can be dropped an
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ctsql.catalog.errors import invalid, not_supported, not_yet
 from ctsql.catalog.names import fold, quote
-from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import ConstraintDef, OnViolation, RelationRef
 from ctsql.planner.syntax.tokens.sqltext import analyse
-from ctsql.planner.syntax.tokens.token_reader import Cursor, invalid, not_supported, not_yet
+from ctsql.planner.syntax.tokens.token_reader import Cursor
 from ctsql.planner.syntax.tokens.tokenizer import span_of
 
 CONSTRAINTS_MAX = 60
@@ -89,11 +89,9 @@ def read_constraint(cursor: Cursor, column: str | None = None) -> ConstraintDef:
         if cursor.upper() not in _ACTIONS:
             cursor.fail(" or ".join(_ACTIONS), known=_ACTIONS)
         action = OnViolation(cursor.take().upper)
-    stop = cursor.tokens[cursor.position - 1].stop
-    span = Span(start.source, start.start, stop)
     return ConstraintDef(
         name=name,
-        span=span,
+        span=cursor.since(start.start),
         columns=columns,
         predicate=predicate,
         action=action,

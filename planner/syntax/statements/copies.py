@@ -1,20 +1,11 @@
 """Reads COPY ... FROM and COPY ... TO."""
 
+from ctsql.catalog.errors import bad_option, invalid
 from ctsql.catalog.names import did_you_mean
-from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.ast import (
-    ColumnDef,
-    CopyFrom,
-    CopyTo,
-    Edit,
-    FileRef,
-    RelationRef,
-    Select,
-    SqlText,
-)
+from ctsql.planner.syntax.ast import ColumnDef, CopyFrom, CopyTo, FileRef, Select, rows_of
 from ctsql.planner.syntax.statements.queries import read_query
 from ctsql.planner.syntax.tokens.file_refs import FORMATS, file_ref, option_value
-from ctsql.planner.syntax.tokens.token_reader import Cursor, bad_option, invalid, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import cut_at_commas
 
 _SPELLINGS = {"null": "nullvalue"}
@@ -42,7 +33,7 @@ def read_copy(cursor: Cursor) -> CopyFrom | CopyTo:
         return CopyFrom(span=cursor.span, target=target, columns=columns, file=file)
     if not cursor.at("TO"):
         cursor.fail("FROM or TO", known=("FROM", "TO"))
-    return _copy_to(cursor, _all_of(target))
+    return _copy_to(cursor, Select(span=target.span, query=rows_of(target)))
 
 
 def _columns(cursor: Cursor) -> tuple[ColumnDef, ...]:
@@ -52,15 +43,6 @@ def _columns(cursor: Cursor) -> tuple[ColumnDef, ...]:
             cursor.fail("a list of columns, and FROM behind it")
         found.append(ColumnDef(name=group[0].text, span=group[0].span))
     return tuple(found)
-
-
-def _all_of(target: RelationRef) -> Select:
-    """SELECT * FROM a relation."""
-    begin = Span(target.span.source, target.span.start, target.span.start)
-    edit = Edit(span=begin, text="SELECT * FROM ")
-    return Select(
-        span=target.span, query=SqlText(span=target.span, relations=(target,), edits=(edit,))
-    )
 
 
 def _copy_to(cursor: Cursor, select: Select) -> CopyTo:

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from ctsql.catalog.errors import not_supported, not_yet
 from ctsql.catalog.items import KafkaSource
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
@@ -23,7 +24,7 @@ from ctsql.planner.syntax.statements.queries import TIME_HINT, read_instant
 from ctsql.planner.syntax.statements.short_forms import compile_to_tokens, read_flow, read_task_form
 from ctsql.planner.syntax.statements.streams import read_streaming_table, refuse_expectations
 from ctsql.planner.syntax.tokens.sqltext import analyse
-from ctsql.planner.syntax.tokens.token_reader import Cursor, not_supported, not_yet, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import (
     Token,
     Tokens,
@@ -140,8 +141,7 @@ class _TableClauses:
         if cursor.at("(") and cursor.upper(1) not in QUERY_WORDS:
             self.columns_span = cursor.here
             self.columns = cursor.group()
-            stop = cursor.tokens[cursor.position - 1].stop
-            self.columns_list = Span(cursor.span.source, self.columns_span.start, stop)
+            self.columns_list = cursor.since(self.columns_span.start)
         while cursor.current is not None and not cursor.at("AS"):
             if cursor.upper() in QUERY_WORDS and not self._is_source():
                 return
@@ -163,8 +163,7 @@ class _TableClauses:
         else:
             cursor.expect("FILES")
             self.feed, _ = read_file(cursor, writes=False)
-        stop = cursor.tokens[cursor.position - 1].stop
-        self.feed_clause = Span(cursor.span.source, start, stop)
+        self.feed_clause = cursor.since(start)
 
     def _clause(self) -> None:
         cursor = self.cursor
@@ -289,10 +288,7 @@ def _materialized_view(tokens: Tokens, *, or_replace: bool) -> st.CreateMaterial
     tokens = split.tokens
     header = read_header(tokens, task=False)
     cursor = Cursor(tokens, start=header.stop)
-    columns: tuple[st.ColumnDef, ...] = ()
-    constraints: tuple[st.ConstraintDef, ...] = ()
-    if header.columns is not None:
-        columns, constraints = _list_of_view(header.columns, header.target.span)
+    columns, constraints = _list_of_view(header.columns, header.target.span)
     return st.CreateMaterializedView(
         span=span,
         target=header.target,
@@ -378,15 +374,12 @@ def _dynamic_table(
     if_not_exists = cursor.if_not_exists()
     target = cursor.relation("the name of the dynamic table")
     listed = cursor.group() if cursor.at("(") else None
-    head = Span(cursor.source, begin, cursor.tokens[cursor.position - 1].stop)
+    head = cursor.since(begin)
     clauses = read_dynamic_clauses(cursor)
     if cursor.at("REFRESH", "USING"):
         made = _task(read_refresh(cursor, head, target, clauses))
         return dataclasses.replace(made, or_replace=or_replace, unheeded=clauses.unheeded)
-    columns: tuple[st.ColumnDef, ...] = ()
-    constraints: tuple[st.ConstraintDef, ...] = ()
-    if listed is not None:
-        columns, constraints = _list_of_view(listed, target.span)
+    columns, constraints = _list_of_view(listed, target.span)
     cursor.expect("AS")
     return st.CreateMaterializedView(
         span=cursor.span,
@@ -404,10 +397,7 @@ def _dynamic_table(
 
 def _task(tokens: Tokens) -> st.CreateContinualTask:
     header = read_header(tokens, task=True)
-    columns: tuple[st.ColumnDef, ...] = ()
-    constraints: tuple[st.ConstraintDef, ...] = ()
-    if header.columns is not None:
-        columns, constraints = _list_of_task(header.columns, header.target.span)
+    columns, constraints = _list_of_task(header.columns, header.target.span)
     outputs = tuple(_output(name, inside) for name, inside in header.outputs)
     written = (outputs[0].target if outputs else header.target).span.text
     options = task_options(header.options)
@@ -434,19 +424,22 @@ def _output(name: st.RelationRef, inside: Tokens) -> st.OutputDef:
     return st.OutputDef(target=name, columns=columns, constraints=constraints)
 
 
-def _list_of_task(
-    inside: Tokens, place: Span
-) -> tuple[tuple[st.ColumnDef, ...], tuple[st.ConstraintDef, ...]]:
-    """The columns of a task's list, and its constraints."""
+_Listed = tuple[tuple[st.ColumnDef, ...], tuple[st.ConstraintDef, ...]]
+
+
+def _list_of_task(inside: Tokens | None, place: Span) -> _Listed:
+    """The columns of a task's list, and its constraints; none without a list."""
+    if inside is None:
+        return (), ()
     found: list[st.ConstraintDef] = []
     columns = read_columns(inside, place, typed=True, defaults=True, constraints=found)
     return columns, with_names(found)
 
 
-def _list_of_view(
-    inside: Tokens, place: Span
-) -> tuple[tuple[st.ColumnDef, ...], tuple[st.ConstraintDef, ...]]:
-    """The names of a view's list, and its constraints."""
+def _list_of_view(inside: Tokens | None, place: Span) -> _Listed:
+    """The names of a view's list, and its constraints; none without a list."""
+    if inside is None:
+        return (), ()
     refuse_expectations(inside)
     found: list[st.ConstraintDef] = []
     columns = read_columns(inside, place, typed=False, constraints=found)

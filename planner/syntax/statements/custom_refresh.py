@@ -16,6 +16,7 @@ Source: Snowflake's pages "Custom incrementalization" and "CHANGES".
 
 from dataclasses import dataclass
 
+from ctsql.catalog.errors import invalid, not_supported
 from ctsql.catalog.names import backtick, fold, quote
 from ctsql.catalog.schemas import quote_text
 from ctsql.catalog.spans import Source, Span
@@ -26,7 +27,7 @@ from ctsql.planner.syntax.statements.dialects import DynamicClauses
 from ctsql.planner.syntax.statements.static_reads import read_whole
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.rewrite import splice
-from ctsql.planner.syntax.tokens.token_reader import Cursor, invalid, not_supported, relation_ref
+from ctsql.planner.syntax.tokens.token_reader import Cursor, relation_ref
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, closing, span_of, tokenise
 
 _METADATA = "METADATA"

@@ -13,17 +13,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ctsql.catalog.errors import bad_option, invalid, not_supported
 from ctsql.catalog.refreshes import At, Cron, Every, interval_text, parse_every
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.refreshes import POLICY
 from ctsql.planner.syntax.tokens import tokenizer as tk
-from ctsql.planner.syntax.tokens.token_reader import (
-    Cursor,
-    bad_option,
-    invalid,
-    not_supported,
-)
+from ctsql.planner.syntax.tokens.token_reader import Cursor
 from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, span_of
 
 _UTC = ("UTC", "ETC/UTC", "GMT", "Z", "+00:00")
@@ -293,7 +289,7 @@ def _read_cron(cursor: Cursor) -> tuple[Span, Cron]:
         hint = "It has six fields, as '0 0 3 * * ?' for each day at 3:00."
         told = found if isinstance(found, str) else "It is no cron text."
         raise bad_option(text.span, "SCHEDULE CRON", told, hint=hint)
-    return Span(cursor.source, begin, cursor.tokens[cursor.position - 1].stop), found
+    return cursor.since(begin), found
 
 
 def from_quartz(text: str) -> str | None:

@@ -12,17 +12,12 @@ from typing import NoReturn
 from lark import Lark, Token as LarkToken, Tree
 from lark.exceptions import UnexpectedToken
 
+from ctsql.catalog.errors import invalid, not_yet
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import Edit, RelationRef, SqlText, TaskInput
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.sqltext import analyse, mark_target
-from ctsql.planner.syntax.tokens.token_reader import (
-    found_text,
-    invalid,
-    not_yet,
-    relation_ref,
-    syntax_error,
-)
+from ctsql.planner.syntax.tokens.token_reader import found_text, relation_ref, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, span_of, word_set
 
 _KEYWORDS = word_set("""
@@ -188,7 +183,7 @@ def _rows_where(ref: RelationRef, condition: Tokens) -> SqlText:
         hint = "Put such a condition into the statements of the body."
         raise invalid(other[0], message, detail, hint)
     start = ref.span.start
-    select = Edit(span=Span(ref.span.source, start, start), text="SELECT * FROM ")
+    select = Edit(span=ref.span.front, text="SELECT * FROM ")
     return SqlText(
         span=Span(ref.span.source, start, text.span.stop),
         relations=(ref,),

@@ -4,10 +4,11 @@ import json
 import re
 from typing import Any
 
+from ctsql.catalog.errors import bad_option, invalid
 from ctsql.catalog.items import KafkaSource
 from ctsql.catalog.names import did_you_mean
 from ctsql.planner.syntax.tokens.file_refs import option_value
-from ctsql.planner.syntax.tokens.token_reader import Cursor, bad_option, invalid, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, cut_at_commas, span_of
 
 FORMATS = ("json", "text", "bytes")

@@ -3,7 +3,7 @@
 import dataclasses
 from itertools import pairwise
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import error, invalid, not_yet
 from ctsql.catalog.names import quote
 from ctsql.catalog.reserved_columns import SOURCE
 from ctsql.catalog.spans import Span
@@ -15,7 +15,7 @@ from ctsql.planner.syntax.statements.assignments import (
     read_value,
 )
 from ctsql.planner.syntax.tokens.sqltext import analyse, mark_target, with_prefixes, without
-from ctsql.planner.syntax.tokens.token_reader import Cursor, invalid, not_yet, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, at_depth_0, cut_at_commas, end_of, span_of
 
 _CLAUSES = "WHEN MATCHED, WHEN NOT MATCHED or WHEN NOT MATCHED BY SOURCE"
@@ -82,9 +82,7 @@ def _source(cursor: Cursor, verb: int) -> tuple[st.SqlText, str, tuple[Span, ...
         ref = _relation(cursor)
         ref = with_prefixes([ref], cursor.tokens)[0]
         prefixes = ref.column_prefixes
-        before = st.Edit(span=Span(ref.span.source, ref.span.start, ref.span.start), text=_ALL_OF)
-        bare = dataclasses.replace(ref, column_prefixes=())
-        text = st.SqlText(span=ref.span, relations=(bare,), edits=(before,))
+        text = st.rows_of(dataclasses.replace(ref, column_prefixes=()))
         alias = quote(ref.parts[-1])
     if verb:
         between = span_of(cursor.tokens[verb:start])
@@ -199,12 +197,9 @@ def _check_reachable(clauses: tuple[st.WhenClause, ...]) -> None:
     for clause in clauses:
         if clause.when in closed:
             kind = clause.when.name.replace("_", " ")
-            raise invalid(
-                clause.span,
-                f"this WHEN {kind} clause never applies",
-                "One before it has no condition and takes every row.",
-                f"Only the last WHEN {kind} clause may be without AND <condition>.",
-            )
+            detail = "One before it has no condition and takes every row."
+            hint = f"Only the last WHEN {kind} clause may be without AND <condition>."
+            raise invalid(clause.span, f"this WHEN {kind} clause never applies", detail, hint)
         if clause.condition is None:
             closed.add(clause.when)
 

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterable
 from itertools import takewhile
 
-from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.errors import CtsqlError, bad_option
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.refreshes import Every, parse_every
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import Option
 from ctsql.planner.syntax.statements.refreshes import POLICY, refresh_option
-from ctsql.planner.syntax.tokens.token_reader import Cursor, bad_option, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, cut_at_commas, span_of
 
 VECTORS, LOCATION = "DELETION VECTORS", "LOCATION"

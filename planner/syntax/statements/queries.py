@@ -1,10 +1,11 @@
 """Reads queries with their AS OF, and DML."""
 
+from ctsql.catalog.errors import not_supported, not_yet
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import Dml, Instant, RelationRef, Select
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.sqltext import TIME_TRAVEL, analyse, mark_target
-from ctsql.planner.syntax.tokens.token_reader import Cursor, not_supported, not_yet, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, span_of, tokenise
 
 DML_VERBS = ("INSERT", "UPDATE", "DELETE", "MERGE")

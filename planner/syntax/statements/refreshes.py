@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
+from ctsql.catalog.errors import bad_option
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.refreshes import At, Cron, Every, RefreshPart, parse_every
 from ctsql.catalog.times import HOW_TO_WRITE, Time, parse_time
 from ctsql.planner.syntax.ast import Option
-from ctsql.planner.syntax.tokens.token_reader import Cursor, bad_option
+from ctsql.planner.syntax.tokens.token_reader import Cursor
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, span_of
 
 POLICY = "REFRESH POLICY"

@@ -15,6 +15,7 @@ name: APPLY AS TRUNCATE WHEN, ONCE, SYSTEM SEQUENCE BY, SCD TYPE BITEMPORAL.
 
 from dataclasses import replace
 
+from ctsql.catalog.errors import invalid, not_supported, not_yet
 from ctsql.catalog.names import quote
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.desugar.task_forms import TaskForm, compile_form
@@ -26,13 +27,7 @@ from ctsql.planner.syntax.ast import (
     SequenceGroup,
 )
 from ctsql.planner.syntax.statements.streams import read_append_flow
-from ctsql.planner.syntax.tokens.token_reader import (
-    Cursor,
-    invalid,
-    not_supported,
-    not_yet,
-    syntax_error,
-)
+from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import (
     Token,
     Tokens,
@@ -71,7 +66,7 @@ def read_task_form(tokens: Tokens) -> TaskForm | None:
     target = cursor.relation("the task's name")
     if cursor.at("("):
         cursor.position = closing(tokens, cursor.position) + 1
-    head = Span(cursor.source, begin, tokens[cursor.position - 1].stop)
+    head = cursor.since(begin)
     options = _options(cursor) if cursor.at("WITH", "(") else ""
     if not cursor.at("FROM") or cursor.upper(1) not in ("TRANSFORM", "RETAIN"):
         return None
@@ -105,7 +100,7 @@ def _options(cursor: Cursor) -> str:
         return ""
     begin = cursor.take().start
     cursor.group()
-    return " " + Span(cursor.source, begin, cursor.tokens[cursor.position - 1].stop).text
+    return " " + cursor.since(begin).text
 
 
 def _group(cursor: Cursor, what: str) -> Tokens:
@@ -233,11 +228,9 @@ class _FlowClauses:
                 place, "SEQUENCE BY ... FOR with SCD type 2", why="A version has one place in time."
             )
         if self.delete_when is not None:
-            raise not_supported(
-                self.delete_when,
-                "APPLY AS DELETE WHEN with several sequences",
-                why="Nothing says which of them tells whether the row or the delete is later.",
-            )
+            what = "APPLY AS DELETE WHEN with several sequences"
+            why = "Nothing says which of them tells whether the row or the delete is later."
+            raise not_supported(self.delete_when, what, why=why)
 
     def _read_type(self) -> None:
         cursor = self.cursor
@@ -257,10 +250,8 @@ class _FlowClauses:
         without = cursor.accept("*", "EXCEPT")
         if not without and cursor.accept("*"):
             return ColumnList(span=Span(cursor.source, begin, begin + 1), names=(), without=True)
-        tokens = _names(cursor)
-        stop = cursor.tokens[cursor.position - 1].stop
-        names = tuple(t.text for t in tokens)
-        return ColumnList(span=Span(cursor.source, begin, stop), names=names, without=without)
+        names = tuple(t.text for t in _names(cursor))
+        return ColumnList(span=cursor.since(begin), names=names, without=without)
 
     def _expression(self, what: str) -> Span:
         """Everything up to the next clause."""

@@ -13,6 +13,7 @@ Source: Databricks' references of CREATE STREAMING TABLE, CREATE FLOW and STREAM
 import dataclasses
 from collections.abc import Iterator
 
+from ctsql.catalog.errors import invalid, not_supported
 from ctsql.catalog.names import fold
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.syntax import ast as st
@@ -22,12 +23,7 @@ from ctsql.planner.syntax.statements.dialects import read_every, read_unheeded, 
 from ctsql.planner.syntax.statements.static_reads import read_whole
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.rewrite import splice
-from ctsql.planner.syntax.tokens.token_reader import (
-    Cursor,
-    invalid,
-    not_supported,
-    syntax_error,
-)
+from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, closing, span_of, tokenise, word_set
 
 _BEFORE = ("FROM", "JOIN", ",", "(")
@@ -62,7 +58,7 @@ def read_streaming_table(cursor: Cursor, *, or_refresh: bool) -> st.CreateStream
         inside = cursor.group()
         refuse_expectations(inside)
         columns = read_columns(inside, target.span, typed=True, defaults=True)
-        listed = Span(cursor.source, begin, cursor.tokens[cursor.position - 1].stop).text
+        listed = cursor.since(begin).text
     made = st.CreateStreamingTable(
         span=cursor.span,
         target=target,

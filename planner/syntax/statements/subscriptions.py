@@ -6,16 +6,10 @@
 The clauses behind it may stand in any order, each once.
 """
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import bad_option, error, invalid, not_supported
 from ctsql.planner.syntax.ast import DropSubscription, Instant, Select, SqlText, Subscribe
 from ctsql.planner.syntax.statements.queries import TIME_HINT, read_instant, read_query
-from ctsql.planner.syntax.tokens.token_reader import (
-    Cursor,
-    bad_option,
-    invalid,
-    not_supported,
-    syntax_error,
-)
+from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, span_of
 
 _CLAUSES = ("AS", "FROM", "UP", "WITH")

@@ -16,7 +16,7 @@ A change is SQL of the user's, so its end is found by the word that begins the n
 parentheses: THEN that belongs to no WHEN, EXPECT, GIVEN, and AND in front of another change.
 """
 
-from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.errors import CtsqlError, bad_option
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
@@ -25,7 +25,7 @@ from ctsql.planner.syntax.statements.columns import read_columns
 from ctsql.planner.syntax.statements.queries import DML_VERBS, read_dml, read_instant
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.sqltext import analyse
-from ctsql.planner.syntax.tokens.token_reader import Cursor, bad_option, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, span_of
 
 _AT_HINT = "Type: AT TIMESTAMP '2026-01-31 12:00:00', in UTC, or AT milliseconds since 1970."
@@ -91,9 +91,8 @@ def _step(cursor: Cursor) -> st.TestStep:
         columns.append(listed)
         if not cursor.accept("AND"):
             break
-    stop = cursor.tokens[cursor.position - 1].stop
     return st.TestStep(
-        span=Span(cursor.source, begin, stop), at=at, changes=tuple(changes), columns=tuple(columns)
+        span=cursor.since(begin), at=at, changes=tuple(changes), columns=tuple(columns)
     )
 
 
@@ -108,7 +107,7 @@ def _change(cursor: Cursor) -> tuple[st.Dml, tuple[st.ColumnDef, ...]]:
         return read_dml(cursor.until(_end_of_part(cursor), "a change")), ()
     begin = cursor.here
     target = cursor.relation("a table, or INSERT, UPDATE, DELETE or MERGE", aliased=False)
-    edits = [st.Edit(span=Span(begin.source, begin.start, begin.start), text="INSERT INTO ")]
+    edits = [st.Edit(span=begin.front, text="INSERT INTO ")]
     typed: tuple[st.ColumnDef, ...] = ()
     if cursor.at("(") and cursor.upper(1) not in QUERY_WORDS:
         place = cursor.here
@@ -227,7 +226,7 @@ def _expectation(cursor: Cursor, steps: list[st.TestStep]) -> st.Expectation:
         if not cursor.is_at_name or cursor.upper() in _NOT_NAMES:
             cursor.fail("what is to be looked at", hint=_EXPECT_HINT)
         named = cursor.relation("what is to be looked at", aliased=False)
-        query = _all_of(named, _columns(cursor))
+        query = st.rows_of(named, ", ".join(c.span.text for c in _columns(cursor)) or "*")
     after, after_span = _after(cursor, steps)
     begins_rows = cursor.position
     rows = _rows(cursor, [])
@@ -266,30 +265,19 @@ def _columns(cursor: Cursor) -> tuple[st.ColumnDef, ...]:
     return read_columns(cursor.group(), place, typed=False)
 
 
-def _all_of(named: st.RelationRef, columns: tuple[st.ColumnDef, ...]) -> st.SqlText:
-    """The query of a relation's rows, made of its name: ``SELECT a, b FROM x``."""
-    listed = ", ".join(c.span.text for c in columns) or "*"
-    start = Span(named.span.source, named.span.start, named.span.start)
-    return st.SqlText(
-        span=named.span,
-        relations=(named,),
-        edits=(st.Edit(span=start, text=f"SELECT {listed} FROM "),),
-    )
-
-
 def _nothing(cursor: Cursor, begin: int, steps: list[st.TestStep]) -> st.Expectation:
     cursor.expect("NO")
     is_rows = cursor.take().upper.startswith("ROW")
     cursor.expect("IN", hint=f"Type: EXPECT NO {'ROWS' if is_rows else 'CHANGE'} IN x")
     subject = cursor.relation("what is to be looked at", aliased=False)
     after, after_span = _after(cursor, steps, least=0 if is_rows else 1)
-    span = Span(cursor.source, begin, cursor.tokens[cursor.position - 1].stop)
+    span = cursor.since(begin)
     if is_rows:
         return st.ExpectRows(
             span=span,
             after=after,
             after_span=after_span,
-            query=_all_of(subject, ()),
+            query=st.rows_of(subject),
             named=subject,
         )
     if not steps:
@@ -308,7 +296,7 @@ def _error(cursor: Cursor, begin: int, steps: list[st.TestStep]) -> st.ExpectErr
     if subject is None and not steps:
         raise syntax_error(condition.span, "there is no step that could be refused")
     return st.ExpectError(
-        span=Span(cursor.source, begin, cursor.tokens[cursor.position - 1].stop),
+        span=cursor.since(begin),
         after=after,
         after_span=after_span,
         condition=condition.text.upper(),

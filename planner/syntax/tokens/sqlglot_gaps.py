@@ -34,8 +34,7 @@ def table_operands(tokens: Tokens) -> list[Edit]:
         elif following.upper == "(" and index + 2 < len(tokens):
             stop = tk.closing(tokens, index + 1)
             if tokens[index + 2].is_name and _is_name_only(tokens[index + 2 : stop]):
-                place = Span(token.source, following.stop, following.stop)
-                edits.append(Edit(span=place, text="SELECT * FROM "))
+                edits.append(Edit(span=following.span.behind, text="SELECT * FROM "))
             edits.extend(_argument_clauses(tokens, stop + 1))
     return edits
 

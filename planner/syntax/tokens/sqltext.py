@@ -13,7 +13,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError
 
-from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.errors import CtsqlError, not_supported
 from ctsql.catalog.names import backtick
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import ChangeKind, Edit, RelationRef, SqlText
@@ -21,12 +21,7 @@ from ctsql.planner.syntax.tokens import replaceable_calls, tokenizer as tk
 from ctsql.planner.syntax.tokens.file_refs import read_file
 from ctsql.planner.syntax.tokens.rewrite import Rewritten, splice
 from ctsql.planner.syntax.tokens.sqlglot_gaps import gaps, table_operands
-from ctsql.planner.syntax.tokens.token_reader import (
-    MAX_NAME_PARTS,
-    not_supported,
-    relation_ref,
-    syntax_error,
-)
+from ctsql.planner.syntax.tokens.token_reader import MAX_NAME_PARTS, relation_ref, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, plain_comments, tokenise
 from ctsql.planner.syntax.tokens.usual_mistakes import usual_mistake
 
@@ -159,8 +154,8 @@ def _tree(
         form, ("", "")
     )
     frame = [
-        Edit(span=Span(span.source, span.start, span.start), text=before),
-        Edit(span=Span(span.source, span.stop, span.stop), text=after),
+        Edit(span=span.front, text=before),
+        Edit(span=span.behind, text=after),
     ]
     always = [*table_operands(tokens), *outside]
     given = splice(span, [frame[0], *always, frame[1]])
@@ -195,7 +190,7 @@ def _parse_error(cause: ParseError, given: Rewritten, span: Span, tokens: Tokens
         stop = sum(len(text) + 1 for text in lines[: line - 1]) + column
         start = given.origin(stop - len(highlight))
         hit = next((t for t in tokens if t.start <= start < t.stop), None)
-        place = hit.span if hit else Span(span.source, span.stop, span.stop)
+        place = hit.span if hit else span.behind
     known = usual_mistake(tokens, place.start, cause)
     if known is not None:
         return known
@@ -301,9 +296,8 @@ def _reference(
         stop = tk.closing(tokens, behind) + 1
         if stop < len(tokens) and tokens[stop].upper == "REPEATABLE":
             stop = tk.closing(tokens, stop) + 1
-        place = tokens[stop - 1].stop
         alias = backtick(ref.parts[-1])
-        edits.append(Edit(span=Span(ref.span.source, place, place), text=f" AS {alias}"))
+        edits.append(Edit(span=tokens[stop - 1].span.behind, text=f" AS {alias}"))
         aliased = True
     return dataclasses.replace(ref, aliased=aliased), edits
 

@@ -33,29 +33,6 @@ def syntax_error(
     return error("SYNTAX_ERROR", span=span, cause=cause, message=message, hint=hint)
 
 
-def bad_option(
-    span: Span, option: str, detail: str, *, value: str = "", hint: str = ""
-) -> CtsqlError:
-    """An INVALID_OPTION; ``value`` is what was found, or else the text of the place."""
-    told = value or span.text
-    return error("INVALID_OPTION", span=span, option=option, value=told, detail=detail, hint=hint)
-
-
-def invalid(span: Span, message: str, detail: str = "", hint: str = "") -> CtsqlError:
-    """An INVALID_STATEMENT at a place; the caller raises it."""
-    return error("INVALID_STATEMENT", span=span, message=message, detail=detail, hint=hint)
-
-
-def not_yet(span: Span, what: str, hint: str = "") -> CtsqlError:
-    """A NOT_SUPPORTED_YET at a place; the caller raises it."""
-    return error("NOT_SUPPORTED_YET", span=span, what=what, hint=hint)
-
-
-def not_supported(span: Span, what: str, *, why: str = "", hint: str = "") -> CtsqlError:
-    """A NOT_SUPPORTED at a place; the caller raises it."""
-    return error("NOT_SUPPORTED", span=span, what=what, why=why, hint=hint)
-
-
 class Cursor:
     """A place in the tokens of one statement."""
 
@@ -100,6 +77,10 @@ class Cursor:
         if self.current is not None:
             return self.current.span
         return tk.end_of(self.tokens)
+
+    def since(self, start: int) -> Span:
+        """From a place in the text to the end of the token that was read last."""
+        return Span(self.source, start, self.tokens[self.position - 1].stop)
 
     def upper(self, ahead: int = 0) -> str:
         """Return the token so many ahead as keywords are compared; empty at the end."""
@@ -181,6 +162,13 @@ class Cursor:
         """Read IF NOT EXISTS, if it comes next."""
         if self.accept("IF"):
             self.expect("NOT", "EXISTS")
+            return True
+        return False
+
+    def if_exists(self) -> bool:
+        """Read IF EXISTS, if it comes next."""
+        if self.accept("IF"):
+            self.expect("EXISTS")
             return True
         return False
 

@@ -16,6 +16,7 @@ from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import net_change
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows, row_set
+from tests.helpers.opened import engine_of
 
 pytestmark = pytest.mark.spark
 
@@ -59,8 +60,7 @@ SELECT * FROM VALUES
 
 def table_of(con: Connection, name: str) -> DeltaTable:
     """An object's table, and so as Delta knows it."""
-    assert con._engine is not None
-    warehouse = con._engine.warehouse
+    warehouse = engine_of(con).warehouse
     return warehouse.relations.table(next(i for i in warehouse.catalog if i.name.name == name))
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection
-from tests.helpers.table_folder import folder, log, orphans, transaction
+from tests.helpers.table_folder import check_written_once, folder, orphans
 from tests.scenarios.runner import assert_rows
 from tests.spark.engine.cluster import Cluster
 
@@ -127,8 +127,7 @@ def _assert_written_once(con: Connection, *names: str) -> None:
     """In each output every T was written once, and no file is left over."""
     for name in names:
         table = folder(con, name)
-        uppers = [u for c in log(table) if (u := transaction(c)) is not None]
-        assert uppers == sorted(set(uppers)), f"{name}: each T once, in order"
+        check_written_once(table)
         assert not orphans(table)
 
 

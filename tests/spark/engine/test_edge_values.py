@@ -3,6 +3,7 @@
 import pytest
 
 from ctsql.api import Connection
+from tests.helpers.opened import item_of
 from tests.scenarios.runner import assert_rows
 
 COLUMNS = {
@@ -97,7 +98,7 @@ def test_rows_stored_wrongly_are_mended(con: Connection) -> None:
     con.execute("CREATE TABLE g (d DATE, s STRING)")
     con.execute("INSERT INTO g VALUES (DATE '1582-10-10', 'x')")
     con.execute("CREATE MATERIALIZED VIEW v AS SELECT * FROM g")
-    location = next(i.location for i in con._engine.refresh_catalog() if str(i.name) == "v")
+    location = item_of(con, "v").location
     con.spark.sql(f"UPDATE delta.`{location}` SET d = DATE '1582-10-15'")
     shown = con.execute("VERIFY v").fetchall()
     assert sorted((str(r[1]), r[0]) for r in shown) == [("1582-10-10", "+"), ("1582-10-15", "-")]

@@ -7,12 +7,7 @@ from typing import Any
 import pytest
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.runtime.log.write_handle import (
-    Committed,
-    Disturbed,
-    Output,
-    UpperMismatch,
-)
+from ctsql.runtime.log.write_handle import Committed, Disturbed, Output, UpperMismatch
 from tests.helpers.letter_table import Letters, at_upper
 from tests.helpers.processes import run_program
 from tests.helpers.table_folder import data_files, log

@@ -11,12 +11,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.times import CLOSED
 from ctsql.runtime.log import uppers
 from ctsql.runtime.log.batches import BatchText
-from ctsql.runtime.log.write_handle import (
-    Committed,
-    Output,
-    Unwritten,
-    UpperMismatch,
-)
+from ctsql.runtime.log.write_handle import Committed, Output, Unwritten, UpperMismatch
 from tests.conftest import VECTORS
 from tests.helpers.letter_table import Letters, at_upper
 from tests.helpers.processes import finish_program, start_program

@@ -11,6 +11,7 @@ from ctsql.api import Connection, connect as connect_to
 from ctsql.runtime.delta.spark_log import java_of
 from ctsql.runtime.maintenance import retention
 from tests.conftest import TEST_MASTER
+from tests.helpers.opened import engine_of
 from tests.helpers.table_folder import data_files, folder, log, named_files, tree
 from tests.scenarios.runner import assert_rows, expect_error
 
@@ -41,7 +42,9 @@ def _age(*paths: Path) -> None:
 
 
 @pytest.mark.slow
-def test_consumers_that_are_behind_or_failed_catch_up_exactly(con: Connection) -> None:
+def test_consumers_that_are_behind_or_failed_catch_up_exactly(
+    con: Connection, warehouse: Path
+) -> None:
     """MAINTAIN with RETAIN '0 seconds' keeps for each consumer what it has not read."""
     con.execute("CREATE TABLE t (k INT, v INT); INSERT INTO t VALUES (1, 1), (2, 2)")
     con.execute(COPY.format("slow", "t"))
@@ -60,10 +63,9 @@ def test_consumers_that_are_behind_or_failed_catch_up_exactly(con: Connection) -
     con.execute("INSERT INTO t VALUES (2, 5)")
     con.execute("SELECT * FROM latest; INSERT INTO t VALUES (4, 50)")
     con.execute("SELECT * FROM latest; DELETE FROM t WHERE k = 4; INSERT INTO t VALUES (4, 10)")
-    before = tree(Path(con._engine.location.removeprefix("file:"))) if con._engine else {}
+    before = tree(warehouse)
     dry = _report(con, "MAINTAIN ALL RETAIN '0 seconds' DRY RUN")
-    after = tree(Path(con._engine.location.removeprefix("file:"))) if con._engine else {}
-    assert before == after, "DRY RUN changes nothing"
+    assert before == tree(warehouse), "DRY RUN changes nothing"
     done = _report(con, "MAINTAIN ALL RETAIN '0 seconds'")
     assert set(done) == set(dry) == {
         "t", "slow", "latest", "second", "ratios", "total", "catalog", "timeline"
@@ -100,8 +102,7 @@ def test_the_past_stays_readable_for_as_long_as_it_is_said(con: Connection) -> N
     con.execute(UPSERT)
     con.execute("CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM t")
     con.execute("SELECT * FROM latest; SELECT * FROM n")
-    assert con._engine is not None
-    then = con._engine.timeline.now
+    then = con.now()
     con.execute("INSERT INTO t VALUES (1, 2); DELETE FROM t WHERE v = 1; SELECT * FROM latest")
     con.execute("SELECT * FROM n")
     past = {name: f"SELECT * FROM {name} AS OF {then}" for name in ("t", "latest", "n")}
@@ -242,8 +243,7 @@ def test_no_binding_is_lost_with_the_log(
     con.execute(COPY.format("copy", "t"))
     con.execute(COPY.format("slow", "t"))
     bound: list[tuple[int, int | None]] = []
-    engine = con._engine
-    assert engine is not None
+    engine = engine_of(con)
     item = next(i for i in engine.catalog if i.name.name == "t")
     for k in range(4):
         con.execute(f"INSERT INTO t VALUES ({k}, {k}); SELECT * FROM copy")
@@ -269,13 +269,11 @@ def test_no_binding_is_lost_with_the_log(
     assert_rows(fresh.execute("SELECT * FROM slow").fetchall(), rows, "slow")
     for reader in (con, fresh, idle):
         assert_rows(reader.execute("SELECT * FROM copy").fetchall(), rows, "copy")
-        assert reader._engine is not None
-        assert bound == [(t, reader._engine.timeline.version_at(item.id, t)) for t, _ in bound]
+        assert bound == [(t, engine_of(reader).timeline.version_at(item.id, t)) for t, _ in bound]
     con.execute("MAINTAIN ALL; MAINTAIN ALL")
     again = connect()
     again.execute("SELECT * FROM copy")
-    assert again._engine is not None
-    times = [b.time for b in again._engine.timeline.bindings_between(item.id, 0, 2**62)]
+    times = [b.time for b in engine_of(again).timeline.bindings_between(item.id, 0, 2**62)]
     assert times == sorted(set(times)), "no binding is there twice"
 
 
@@ -287,12 +285,11 @@ def test_compaction_is_no_change(con: Connection) -> None:
     for k in range(3):
         con.execute(f"INSERT INTO t VALUES ({k}, 1), (0, {k}); SELECT * FROM second")
     before = con.execute("SELECT * FROM second").fetchall()
-    assert con._engine is not None
-    now = con._engine.timeline.now
+    now = con.now()
     done = _report(con, "MAINTAIN ALL")
     assert int(str(done["latest"]["files_compacted"])) > 1
     assert_rows(con.execute("SELECT * FROM second").fetchall(), before, "second")
-    assert con._engine.mint() == now
+    assert engine_of(con).mint() == now
     last = log(folder(con, "latest"))[-1]
     changes = [a[k]["dataChange"] for a in last for k in ("add", "remove") if k in a]
     assert changes

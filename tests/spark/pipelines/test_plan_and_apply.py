@@ -10,8 +10,8 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.pipelines import apply, exit_code, lines_of
 from ctsql.runtime.pipelines.plan import saved
 from ctsql.runtime.statements.dump import dump
+from tests.helpers.opened import check_rows
 from tests.helpers.sql_folder import applied, change_of, folder_of, planned, statuses
-from tests.scenarios.runner import assert_rows
 
 pytestmark = pytest.mark.spark
 
@@ -36,10 +36,6 @@ COMMENT ON COLUMN ups.k IS 'key';
 """
 
 
-def _rows(con: Connection, query: str, *wanted: tuple[object, ...]) -> None:
-    assert_rows(con.execute(query).fetchall(), wanted, query)
-
-
 def _moments(con: Connection) -> tuple[int, int]:
     """The newest version of the catalog, and the newest T."""
     with con._running("test") as engine:
@@ -58,9 +54,9 @@ def test_a_folder_is_applied_once(connect: Callable[[], Connection]) -> None:
     assert con.execute("SHOW OBJECTS").fetchall() == []
     applied(con, TASKS, VIEWS, TABLES)
     con.execute("INSERT INTO raw VALUES (1, 5), (1, 1), (2, -1); INSERT INTO names VALUES (1, 'a')")
-    _rows(other, "SELECT * FROM named", ("a", 5))
-    _rows(other, "SELECT k FROM ups", (1,), (1,))
-    _rows(other, "SELECT * FROM dim", (1, 5), (2, -1))
+    check_rows(other, "SELECT * FROM named", ("a", 5))
+    check_rows(other, "SELECT k FROM ups", (1,), (1,))
+    check_rows(other, "SELECT * FROM dim", (1, 5), (2, -1))
     with con._running("test") as engine:
         assert len({i.created for i in engine.refresh_catalog() if i.is_run}) == 1
     with con._running("test") as engine:
@@ -84,8 +80,8 @@ def test_changes_come_into_force_together(connect: Callable[[], Connection]) -> 
     con = connect()
     applied(con, TABLES, VIEWS, TASKS)
     con.execute("INSERT INTO raw VALUES (1, 5), (1, 2); INSERT INTO names VALUES (1, 'a')")
-    _rows(con, "SELECT * FROM named", ("a", 7))
-    _rows(con, "SELECT * FROM log", (1, 5), (1, 2))
+    check_rows(con, "SELECT * FROM named", ("a", 7))
+    check_rows(con, "SELECT * FROM log", (1, 5), (1, 2))
     views = VIEWS.replace("v > 1", "v > 2").replace("max(v) AS m", "max(v) AS top, count(*) AS n")
     views += "CREATE MATERIALIZED VIEW more AS SELECT top FROM middle;"
     tasks = TASKS.replace("SELECT k, v FROM", "SELECT k, v + 1000 AS v FROM").replace(
@@ -120,16 +116,16 @@ def test_changes_come_into_force_together(connect: Callable[[], Connection]) -> 
         assert engine.catalog_store.table.version() <= version + 4, (
             "proposed, written, forgotten twice"
         )
-    _rows(con, "SELECT * FROM named", ("a", 5))
-    _rows(con, "SELECT * FROM more", (5,))
+    check_rows(con, "SELECT * FROM named", ("a", 5))
+    check_rows(con, "SELECT * FROM more", (5,))
     con.execute("INSERT INTO raw VALUES (1, 9)")
-    _rows(con, "SELECT * FROM log", (1, 5), (1, 2), (1, 1009))
-    _rows(con, "SELECT * FROM sums", (1, 14))
-    _rows(con, "SELECT * FROM dim")
-    _rows(con, "SELECT * FROM middle", (1, 9, 3))
+    check_rows(con, "SELECT * FROM log", (1, 5), (1, 2), (1, 1009))
+    check_rows(con, "SELECT * FROM sums", (1, 14))
+    check_rows(con, "SELECT * FROM dim")
+    check_rows(con, "SELECT * FROM middle", (1, 9, 3))
     assert exit_code(planned(con, TABLES, views, tasks)) == 0
     con.execute("UNDROP CONTINUAL TASK both")
-    _rows(con, "SELECT * FROM ups", (1,), (1,), (1,))
+    check_rows(con, "SELECT * FROM ups", (1,), (1,), (1,))
 
 
 AS_VIEW = TABLES.replace("TABLE raw (k INT, v INT8 COMMENT 'value')", "VIEW raw AS SELECT 1 AS v")
@@ -205,7 +201,7 @@ def test_refusals_of_views_and_tasks(con: Connection) -> None:
     assert _moments(con) == moments
     applied(con, both)
     con.execute("INSERT INTO t VALUES (1, 2)")
-    _rows(con, "SELECT * FROM q", (2,))
+    check_rows(con, "SELECT * FROM q", (2,))
 
 
 def test_a_saved_plan_is_what_is_done(connect: Callable[[], Connection]) -> None:

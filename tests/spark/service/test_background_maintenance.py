@@ -15,8 +15,9 @@ from ctsql.runtime.service import background_maintenance, connection_maintenance
 from ctsql.runtime.service.background_maintenance import maintenance_lock
 from ctsql.runtime.service.events import Event, EventKind
 from ctsql.runtime.spark.session import active
+from tests.helpers.opened import engine_of
 from tests.helpers.processes import Process
-from tests.helpers.table_folder import folder, log, orphans, transaction
+from tests.helpers.table_folder import check_written_once, folder, log, orphans, transaction
 from tests.scenarios.runner import assert_rows
 
 pytestmark = pytest.mark.spark
@@ -128,8 +129,7 @@ def test_a_connection_compacts_what_its_reads_bring_up(
     assert any("latest compacted 2 files into 1" in line for line in caplog.messages)
     rows = [(0, 2), (1, 1), (2, 1)]
     assert_rows(other.execute("SELECT * FROM latest").fetchall(), rows, "latest")
-    uppers = [u for c in log(folder(other, "latest")) if (u := transaction(c)) is not None]
-    assert uppers == sorted(set(uppers)), "each T once, in order"
+    check_written_once(folder(other, "latest"))
     assert not orphans(folder(other, "latest"))
 
 
@@ -172,8 +172,7 @@ def test_a_compaction_that_loses_leaves_nothing(
     con.execute(UPSERT)
     for k in range(3):
         con.execute(f"INSERT INTO t VALUES ({k}, 1); SELECT * FROM latest")
-    engine = con._engine
-    assert engine is not None
+    engine = engine_of(con)
     table = engine.relations.table(next(i for i in engine.catalog if i.name.name == "latest"))
     commit = delta_transaction.Transaction.commit_rewrites
 
@@ -203,8 +202,7 @@ def test_a_sink_that_loses_to_a_compaction_tries_again(
     con.execute(UPSERT)
     for k in range(3):
         con.execute(f"INSERT INTO t VALUES ({k}, 1); SELECT * FROM latest")
-    engine = con._engine
-    assert engine is not None
+    engine = engine_of(con)
     table = engine.relations.table(next(i for i in engine.catalog if i.name.name == "latest"))
     commit = delta_transaction.Transaction.commit
     compactions = []
@@ -220,8 +218,7 @@ def test_a_sink_that_loses_to_a_compaction_tries_again(
     assert_rows(con.execute("SELECT * FROM latest").fetchall(), rows, "latest")
     assert compactions[0] is not None
     assert compactions[0].before == 3
-    uppers = [u for c in log(folder(con, "latest")) if (u := transaction(c)) is not None]
-    assert uppers == sorted(set(uppers)), "each T once, in order"
+    check_written_once(folder(con, "latest"))
     assert not orphans(folder(con, "latest"))
 
 
@@ -244,8 +241,7 @@ def test_compaction_in_a_race(warehouse: Path, connect: Callable[[], Connection]
         process.wait_ready()
     for process in processes:
         process.go()
-    engine = con._engine
-    assert engine is not None
+    engine = engine_of(con)
     compacted = lost = 0
     with active(engine.session):
         while any(p.is_running() for p in processes):

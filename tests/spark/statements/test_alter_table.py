@@ -1,7 +1,6 @@
 """ALTER TABLE: who reads a column is told before, and who does not goes on without a rebuild."""
 
 import random
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +9,8 @@ import pytest
 from ctsql.api import Connection, connect as open_connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.statements.dump import dump
-from tests.helpers.processes import Process
+from tests.helpers.opened import check_rows
+from tests.helpers.processes import run_killed
 from tests.scenarios.runner import assert_rows, expect_error
 
 pytestmark = pytest.mark.spark
@@ -25,10 +25,6 @@ CREATE CONTINUAL TASK keys ON INPUT t AS (INSERT INTO keys SELECT k FROM t);
 CREATE CONTINUAL TASK below ON INPUT keys AS (INSERT INTO below SELECT k + 1 AS k FROM keys);
 SELECT * FROM below
 """
-
-
-def _rows(con: Connection, query: str, *wanted: tuple[object, ...]) -> None:
-    assert_rows(con.execute(query).fetchall(), wanted, query)
 
 
 def _told(con: Connection, change: str) -> dict[str, str]:
@@ -58,22 +54,22 @@ def test_readers_are_asked(connect: Callable[[], Connection]) -> None:
     made = con.execute("ALTER TABLE t DROP COLUMN v")
     assert made.status == "ALTER TABLE"
     assert "column mapping" in made.notices[0]
-    _rows(other, "SELECT * FROM t", (1, "a"), (2, "b"))
-    _rows(other, "SELECT * FROM counts", (1, 1), (2, 1))
+    check_rows(other, "SELECT * FROM t", (1, "a"), (2, "b"))
+    check_rows(other, "SELECT * FROM counts", (1, 1), (2, 1))
     other.execute("INSERT INTO t VALUES (2, 'c')")
-    _rows(con, "SELECT * FROM counts", (1, 1), (2, 2))
+    check_rows(con, "SELECT * FROM counts", (1, 1), (2, 2))
     shown = "\n".join(line for (line,) in con.execute("EXPLAIN ANALYZE counts").fetchall())
     assert "SCHEMA_CHANGED" not in shown, shown
     assert "inserted 1 and deleted 1" in shown, shown
-    _rows(con, "SELECT * FROM below", (2,), (3,), (3,))
+    check_rows(con, "SELECT * FROM below", (2,), (3,), (3,))
     expect_error(con, f"SELECT v FROM t AS OF {before}", "UNKNOWN_COLUMN")
-    _rows(con, f"SELECT * FROM t AS OF {before}", (1, "a"), (2, "b"))
+    check_rows(con, f"SELECT * FROM t AS OF {before}", (1, "a"), (2, "b"))
     con.execute("ALTER TABLE t ADD COLUMN v STRING; INSERT INTO t VALUES (3, 'd', 'new')")
-    _rows(con, "SELECT * FROM t WHERE v IS NOT NULL", (3, "d", "new"))
-    _rows(con, f"SELECT * FROM t AS OF {before}", (1, "a", 10), (2, "b", 20))  # as it was then
+    check_rows(con, "SELECT * FROM t WHERE v IS NOT NULL", (3, "d", "new"))
+    check_rows(con, f"SELECT * FROM t AS OF {before}", (1, "a", 10), (2, "b", 20))  # as it was then
     told = other.execute("SUBSCRIBE TO plain UP TO NOW AS 'r'").fetchall()
     assert_rows([row[1:] for row in told], [(1, 2, "c"), (1, 3, "d")], "told")
-    _rows(con, "VERIFY MATERIALIZED VIEW counts")
+    check_rows(con, "VERIFY MATERIALIZED VIEW counts")
 
 
 def test_a_name_does_not_come_to_mean_something_else(con: Connection) -> None:
@@ -100,7 +96,7 @@ def test_a_name_does_not_come_to_mean_something_else(con: Connection) -> None:
             "narrow": "breaks", "log": "breaks", "kept": "breaks", "few": "breaks",
         }  # fmt: skip
     expect_error(con, "ALTER TABLE u DROP COLUMN x", "COLUMNS_IN_USE")
-    _rows(con, "SELECT * FROM lateral_x", (1, 10), (7, 3))
+    check_rows(con, "SELECT * FROM lateral_x", (1, 10), (7, 3))
     found = con.execute("PLAN ALTER TABLE u DROP COLUMN y").fetchall()
     assert {row[0] for row in found if row[2] == "breaks"} == {"plain", "narrow"}
     found = con.execute("PLAN ALTER TABLE u ALTER COLUMN x TYPE BIGINT").fetchall()
@@ -119,17 +115,17 @@ def test_values_and_types(con: Connection) -> None:
         con.execute("INSERT INTO t VALUES (NULL, 1, 'n')")
     con.execute("ALTER TABLE t ALTER k DROP NOT NULL; INSERT INTO t VALUES (NULL, 1, 'n')")
     con.execute("ALTER TABLE t ALTER v TYPE BIGINT; INSERT INTO t VALUES (5, 50, 'e')")
-    _rows(con, "SELECT v FROM sums WHERE k = 5", (50,))
+    check_rows(con, "SELECT v FROM sums WHERE k = 5", (50,))
     con.execute("INSERT INTO t VALUES (6, 3000000000, 'f')")
     expect_error(con, "SELECT * FROM sums", "VIEW_FAILED")
     con.execute(
         "CREATE OR REPLACE MATERIALIZED VIEW sums AS SELECT k, max(v) AS v FROM t GROUP BY k"
     )
-    _rows(con, "SELECT v FROM sums WHERE k = 6", (3000000000,))
+    check_rows(con, "SELECT v FROM sums WHERE k = 6", (3000000000,))
     con.execute("ALTER TABLE t ALTER w SET DEFAULT 'dflt'; INSERT INTO t (k, v) VALUES (7, 7)")
-    _rows(con, "SELECT w FROM t WHERE k = 7", ("dflt",))
+    check_rows(con, "SELECT w FROM t WHERE k = 7", ("dflt",))
     con.execute("ALTER TABLE t ALTER w DROP DEFAULT; INSERT INTO t (k, v) VALUES (8, 8)")
-    _rows(con, "SELECT w FROM t WHERE k = 8", (None,))
+    check_rows(con, "SELECT w FROM t WHERE k = 8", (None,))
     expect_error(con, "ALTER TABLE keys ADD COLUMN z INT", "OUTPUT_OWNED")
     con.execute("COMMENT ON COLUMN t.k IS 'key'; ALTER TABLE t ADD COLUMN x INT")
     con.execute("ALTER TABLE t RENAME COLUMN x TO `the x`")
@@ -165,7 +161,7 @@ def test_what_delta_refuses_turns_nothing_on(con: Connection) -> None:
     assert len(made.notices) == 2
     assert con.execute("ALTER TABLE p ADD COLUMN n TIMESTAMP_NTZ").notices == []
     con.execute("INSERT INTO p (b, n) VALUES (3, TIMESTAMP_NTZ '2026-01-01 00:00:00')")
-    _rows(con, "SELECT a, b FROM p", (1, 2), (8, 3))
+    check_rows(con, "SELECT a, b FROM p", (1, 2), (8, 3))
 
 
 def test_a_dump_has_the_columns_that_other_writers_made(con: Connection) -> None:
@@ -211,17 +207,13 @@ def test_killed_in_the_middle(warehouse: Path, connect: Callable[[], Connection]
     con.execute(SET_UP)
     change = "ALTER TABLE t RENAME COLUMN v TO u"
     con.execute("DROP MATERIALIZED VIEW sums PURGE")
-    process = Process(warehouse, [change], fault="table_prepared")
-    process.wait_ready()
-    process.go()
-    status, problems = process.finish()
-    assert status == -signal.SIGKILL, problems
+    run_killed(warehouse, [change], "table_prepared")
     con.execute("INSERT INTO t VALUES (3, 30, 'c')")
-    _rows(con, "SELECT k, v FROM t", (1, 10), (2, 20), (3, 30))
+    check_rows(con, "SELECT k, v FROM t", (1, 10), (2, 20), (3, 30))
     assert con.execute(change).notices == []
-    _rows(connect(), "SELECT k, u FROM t", (1, 10), (2, 20), (3, 30))
-    _rows(con, "SELECT * FROM counts", (1, 1), (2, 1), (3, 1))
-    _rows(con, "SELECT * FROM below", (2,), (3,), (4,))
+    check_rows(connect(), "SELECT k, u FROM t", (1, 10), (2, 20), (3, 30))
+    check_rows(con, "SELECT * FROM counts", (1, 1), (2, 1), (3, 1))
+    check_rows(con, "SELECT * FROM below", (2,), (3,), (4,))
 
 
 @pytest.mark.slow
@@ -265,10 +257,10 @@ def test_histories_equal_a_model(seed: int, connect: Callable[[], Connection]) -
             by.execute(f"INSERT INTO t VALUES ({', '.join(str(v) for v in row.values())})")
         rows = [{c: r.get(c) for c in ("k", *columns)} for r in rows]
         wanted = [tuple(r.values()) for r in rows]
-        _rows(con, "SELECT * FROM t", *wanted)
+        check_rows(con, "SELECT * FROM t", *wanted)
         past.append((con.now(), [dict(r) for r in rows]))
     keys = [r["k"] for r in rows]
-    _rows(other, "SELECT * FROM m", *((k, keys.count(k)) for k in set(keys)))
-    _rows(other, "SELECT * FROM log", *((k,) for k in inserted))
+    check_rows(other, "SELECT * FROM m", *((k, keys.count(k)) for k in set(keys)))
+    check_rows(other, "SELECT * FROM log", *((k,) for k in inserted))
     for t, then in past:
-        _rows(con, f"SELECT k FROM t AS OF {t}", *((r["k"],) for r in then))
+        check_rows(con, f"SELECT k FROM t AS OF {t}", *((r["k"],) for r in then))

@@ -8,8 +8,9 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
+from tests.helpers.opened import check_rows
 from tests.helpers.processes import Process
-from tests.scenarios.runner import assert_rows, expect_error
+from tests.scenarios.runner import expect_error
 
 pytestmark = pytest.mark.spark
 
@@ -21,23 +22,19 @@ CREATE MATERIALIZED VIEW m AS SELECT s, count(*) AS n FROM t GROUP BY s
 """
 
 
-def _rows(con: Connection, query: str, *wanted: tuple[object, ...]) -> None:
-    assert_rows(con.execute(query).fetchall(), wanted, query)
-
-
 def test_another_body_takes_over(connect: Callable[[], Connection]) -> None:
     """What was committed before goes through the old body, the rest through the new; once."""
     con, other = connect(), connect()
     con.execute(SET_UP)
-    _rows(other, "SELECT * FROM t", (1, "old"))
+    check_rows(other, "SELECT * FROM t", (1, "old"))
     con.execute("INSERT INTO f VALUES (2)")
     con.execute(
         "ALTER CONTINUAL TASK t AS (INSERT INTO t SELECT k, 'new' FROM f;"
         " INSERT INTO t SELECT k, 'gone' FROM deletes(f))"
     )
     con.execute("INSERT INTO f VALUES (3); DELETE FROM f WHERE k = 1")
-    _rows(other, "SELECT * FROM t", (1, "old"), (2, "old"), (3, "new"), (1, "gone"))
-    _rows(con, "SELECT * FROM m", ("old", 2), ("new", 1), ("gone", 1))
+    check_rows(other, "SELECT * FROM t", (1, "old"), (2, "old"), (3, "new"), (1, "gone"))
+    check_rows(con, "SELECT * FROM m", ("old", 2), ("new", 1), ("gone", 1))
     con.execute("ALTER TABLE f RENAME TO feed")
     ((_, shown),) = other.execute("SHOW CREATE t").fetchall()
     assert "ON INPUT feed AS (INSERT INTO t SELECT k, 'new' FROM feed" in shown
@@ -74,11 +71,11 @@ def test_killed_in_the_middle(
     con = connect()
     con.execute("INSERT INTO f VALUES (2)")
     second = "next" if taken_over else "old"
-    _rows(con, "SELECT * FROM t", (1, "old"), (2, second))
+    check_rows(con, "SELECT * FROM t", (1, "old"), (2, second))
     assert f"'{second}'" in con.execute("SHOW CREATE t").fetchall()[0][1]
     con.execute("ALTER CONTINUAL TASK t AS (INSERT INTO t SELECT k, 'new' FROM f)")
     con.execute("INSERT INTO f VALUES (3)")
-    _rows(con, "SELECT * FROM t", (1, "old"), (2, second), (3, "new"))
+    check_rows(con, "SELECT * FROM t", (1, "old"), (2, second), (3, "new"))
 
 
 @pytest.mark.slow
@@ -87,10 +84,10 @@ def test_options(con: Connection) -> None:
     con.execute(SET_UP)
     con.execute("ALTER CONTINUAL TASK t SET (ITERATIONS = 2, ON ERROR = 'skip')")
     con.execute("INSERT INTO f VALUES (5)")
-    _rows(con, "SELECT * FROM t WHERE k > 1", (5, "old"), (5, "old"))
+    check_rows(con, "SELECT * FROM t WHERE k > 1", (5, "old"), (5, "old"))
     con.execute("ALTER CONTINUAL TASK t RESET (ITERATIONS)")
     con.execute("INSERT INTO f VALUES (6)")
-    _rows(con, "SELECT * FROM t WHERE k > 5", (6, "old"))
+    check_rows(con, "SELECT * FROM t WHERE k > 5", (6, "old"))
     assert "WITH (ON ERROR = 'skip')" in con.execute("SHOW CREATE t").fetchall()[0][1]
 
 
@@ -101,19 +98,19 @@ def test_suspended(connect: Callable[[], Connection]) -> None:
     con.execute("ALTER CONTINUAL TASK t SUSPEND")
     assert "already" in con.execute("ALTER CONTINUAL TASK t SUSPEND").status
     con.execute("INSERT INTO f VALUES (2)")
-    _rows(con, "SELECT t.k, f.k FROM t, f", (1, 1))
-    _rows(other, "SELECT * FROM m", ("old", 1))
-    _rows(other, "SELECT count(*) FROM f", (2,))
+    check_rows(con, "SELECT t.k, f.k FROM t, f", (1, 1))
+    check_rows(other, "SELECT * FROM m", ("old", 1))
+    check_rows(other, "SELECT count(*) FROM f", (2,))
     other.run(once=True)
-    _rows(other, "SELECT * FROM m", ("old", 1))
+    check_rows(other, "SELECT * FROM m", ("old", 1))
     shown = con.execute("SHOW CONTINUAL TASKS")
     row = dict(zip(shown.columns, shown.fetchall()[0], strict=True))
     assert (row["state"], row["lag_versions"]) == ("suspended", 1)
     expect_error(con, "CREATE MATERIALIZED VIEW x AS SELECT * FROM m", "TASK_SUSPENDED")
     expect_error(con, "REFRESH MATERIALIZED VIEW m FULL", "TASK_SUSPENDED")
     other.execute("ALTER CONTINUAL TASK t RESUME")
-    _rows(con, "SELECT * FROM t", (1, "old"), (2, "old"))
-    _rows(con, "SELECT * FROM m", ("old", 2))
+    check_rows(con, "SELECT * FROM t", (1, "old"), (2, "old"))
+    check_rows(con, "SELECT * FROM m", ("old", 2))
 
 
 def test_a_body_that_failed_is_mended(con: Connection) -> None:
@@ -125,7 +122,7 @@ def test_a_body_that_failed_is_mended(con: Connection) -> None:
     )
     expect_error(con, "SELECT * FROM t", "TASK_FAILED")
     con.execute("ALTER CONTINUAL TASK t AS (INSERT INTO t SELECT k FROM f)")
-    _rows(con, "SELECT * FROM t", (-10,), (9,), (10,))
+    check_rows(con, "SELECT * FROM t", (-10,), (9,), (10,))
 
 
 def test_refused(con: Connection) -> None:
@@ -169,7 +166,7 @@ def test_or_replace_puts_another_definition_in_force(connect: Callable[[], Conne
     )
     assert deploy(new, "(k INT, s STRING)") == "CREATE CONTINUAL TASK (unchanged)"
     con.execute("INSERT INTO f VALUES (3)")
-    _rows(connect(), "SELECT * FROM t", (1, "old"), (2, "old"), (3, "new"))
+    check_rows(connect(), "SELECT * FROM t", (1, "old"), (2, "old"), (3, "new"))
     quiet = "CREATE CONTINUAL TASK IF NOT EXISTS t ON INPUT f AS"
     assert con.execute(f"{quiet} ({new})").status == "CREATE CONTINUAL TASK (exists already)"
     assert con.execute(f"{quiet} ({old})").status == (
@@ -209,7 +206,7 @@ def test_a_failed_task_goes_on_by_or_replace(connect: Callable[[], Connection]) 
     shown = [row[-1] for row in con.execute(asked).fetchall() if row[-1] is not None]
     assert sorted(shown) == ["1", "one"]
     assert con.execute(text.format("try_cast(k AS INT)")).status.endswith("(replaced)")
-    _rows(con, "SELECT * FROM t", (1,), (None,), (2,))
+    check_rows(con, "SELECT * FROM t", (1,), (None,), (2,))
 
 
 def test_use_as_a_connection_s_first_statement(connect: Callable[[], Connection]) -> None:
@@ -217,7 +214,7 @@ def test_use_as_a_connection_s_first_statement(connect: Callable[[], Connection]
     connect().execute("CREATE SCHEMA shop; CREATE TABLE shop.f (k INT)")
     con = connect()
     con.execute("USE shop")
-    _rows(con, "SELECT * FROM f")
+    check_rows(con, "SELECT * FROM f")
 
 
 def test_altered_between_looks_at_catalog_and_timeline(connect: Callable[[], Connection]) -> None:

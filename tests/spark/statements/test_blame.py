@@ -10,6 +10,7 @@ import pytest
 from ctsql.api import Connection, connect
 from ctsql.catalog.errors import CtsqlError
 from tests.conftest import TEST_MASTER
+from tests.scenarios.runner import expect_error
 
 pytestmark = pytest.mark.spark
 
@@ -113,9 +114,7 @@ def test_refusals_and_read_only(con: Connection, warehouse: Path) -> None:
     with pytest.raises(CtsqlError, match="plain") as raised:
         con.execute("BLAME plain")
     assert raised.value.condition == "WRONG_OBJECT_KIND"
-    with pytest.raises(CtsqlError) as raised:
-        con.execute("BLAME feed WHERE nothing = 1")
-    assert raised.value.condition == "UNKNOWN_COLUMN"
+    expect_error(con, "BLAME feed WHERE nothing = 1", "UNKNOWN_COLUMN")
     with connect(str(warehouse), master=TEST_MASTER, read_only=True) as reader:
         assert _blamed(reader, "BLAME mv") == Counter([(first, 1, 1), (second, 2, 1)])
         assert _blamed(reader, f"BLAME mv AS OF {first}") == Counter([(first, 1, 1)])

@@ -14,6 +14,7 @@ from ctsql.runtime.log import clock
 from ctsql.runtime.log_reader import LocalLogReader
 from ctsql.runtime.monitoring.quarantined import NAME as QUARANTINE
 from ctsql.runtime.monitoring.system_tables import as_tuples, system_rows
+from tests.helpers.opened import engine_of
 
 pytestmark = pytest.mark.spark
 
@@ -217,8 +218,7 @@ def _compare_readers(con: Connection, warehouse: Path, monkeypatch: pytest.Monke
         if name == QUARANTINE:
             continue  # of rows, not of logs: tests/scenarios/objects/retry_quarantine.slt
         found = as_tuples(name, system_rows(LocalLogReader(str(warehouse)), name))
-        engine = con._engine
-        assert engine is not None
+        engine = engine_of(con)
         assert found == as_tuples(name, system_rows(engine, name)), name
         result = con.execute(f"SELECT * FROM system.{name}")
         declared = [c.type for c in table.columns]
@@ -230,8 +230,7 @@ def _compare_readers(con: Connection, warehouse: Path, monkeypatch: pytest.Monke
 def test_a_users_schema_of_that_name_goes_on(con: Connection) -> None:
     """In a warehouse that has a schema "system", its objects come before the system tables."""
     con.execute("CREATE TABLE lag (a INT); INSERT INTO lag VALUES (7)")
-    engine = con._engine
-    assert engine is not None
+    engine = engine_of(con)
     engine.catalog_store.change(lambda current: current.with_schema("system"))
     (item,) = engine.refresh_catalog()
     named = replace(item, name=replace(item.name, schema="system"))

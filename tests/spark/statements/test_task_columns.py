@@ -1,6 +1,5 @@
 """CREATE OR REPLACE CONTINUAL TASK with columns added at the end, over processes and kills."""
 
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,8 @@ import pytest
 
 from ctsql.api import Connection, connect as open_connection
 from ctsql.runtime.statements import redefinition
-from tests.helpers.processes import Process
+from tests.helpers.opened import check_rows
+from tests.helpers.processes import run_killed
 from tests.scenarios.runner import assert_rows, expect_error
 
 pytestmark = pytest.mark.spark
@@ -29,32 +29,30 @@ CREATE CONTINUAL TASK log ON INPUT t AS
 """
 
 
-def _rows(con: Connection, query: str, *wanted: tuple[object, ...]) -> None:
-    assert_rows(con.execute(query).fetchall(), wanted, query)
-
-
 def test_columns_come_at_the_end(connect: Callable[[], Connection]) -> None:
     """From one T on rows have them; before it they are NULL, whichever way one looks."""
     con, other = connect(), connect()
     con.execute(SET_UP)
-    _rows(other, "SELECT * FROM t", (1, 10), (2, 20))
+    check_rows(other, "SELECT * FROM t", (1, 10), (2, 20))
     begun = con.now()
     told = other.execute("SUBSCRIBE TO t FROM 0 UP TO NOW AS 'old'").fetchall()
     con.execute("INSERT INTO f VALUES (2, 21); SELECT * FROM f")
     before = con.now()
     assert con.execute(NEW).status == "CREATE CONTINUAL TASK (replaced)"
     assert con.execute(NEW).status == "CREATE CONTINUAL TASK (unchanged)"
-    _rows(con, "SELECT * FROM t", (1, 10, None), (2, 21, None))
+    check_rows(con, "SELECT * FROM t", (1, 10, None), (2, 21, None))
     other.execute("INSERT INTO f VALUES (2, 22), (3, 30)")
     rows = [(1, 10, None), (2, 22, "n22"), (3, 30, "n30")]
-    _rows(other, "SELECT * FROM t", *rows)
-    _rows(con, "SELECT n, v FROM t WHERE k = 2", ("n22", 22))
-    _rows(con, f"SELECT * FROM t AS OF {before}", (1, 10, None), (2, 21, None))
-    _rows(con, f"SELECT n, k, v FROM t WHERE n IS NULL AS OF {begun}", (None, 1, 10), (None, 2, 20))
-    _rows(con, "SELECT * FROM p", *(row[:2] for row in rows))
-    _rows(con, "SELECT * FROM m", (3, 62))
+    check_rows(other, "SELECT * FROM t", *rows)
+    check_rows(con, "SELECT n, v FROM t WHERE k = 2", ("n22", 22))
+    check_rows(con, f"SELECT * FROM t AS OF {before}", (1, 10, None), (2, 21, None))
+    check_rows(
+        con, f"SELECT n, k, v FROM t WHERE n IS NULL AS OF {begun}", (None, 1, 10), (None, 2, 20)
+    )
+    check_rows(con, "SELECT * FROM p", *(row[:2] for row in rows))
+    check_rows(con, "SELECT * FROM m", (3, 62))
     changes = [(1, 10, "+"), (2, 20, "+"), (2, 21, "+"), (2, 20, "-"), (2, 22, "+"), (2, 21, "-")]
-    _rows(con, "SELECT * FROM log", *changes, (3, 30, "+"))
+    check_rows(con, "SELECT * FROM log", *changes, (3, 30, "+"))
     again = other.execute("SUBSCRIBE TO t UP TO NOW AS 'old'").fetchall()
     assert_rows(
         [row[1:4] for row in told + again],
@@ -85,9 +83,9 @@ def test_outputs_get_columns(con: Connection) -> None:
         " (INSERT INTO c SELECT try_cast(v AS INT) AS n, v FROM f)"
     )
     con.execute("INSERT INTO f VALUES (3, '3')")
-    _rows(con, "SELECT * FROM y", ("1", None), ("two", None), ("3", 3))
-    _rows(con, "SELECT * FROM x", (1,), (2,), (3,))
-    _rows(con, "SELECT * FROM c", (1, None), (None, "two"), (3, "3"))
+    check_rows(con, "SELECT * FROM y", ("1", None), ("two", None), ("3", 3))
+    check_rows(con, "SELECT * FROM x", (1,), (2,), (3,))
+    check_rows(con, "SELECT * FROM c", (1, None), (None, "two"), (3, "3"))
     assert "(n int, v string)" in con.execute("SHOW CREATE c").fetchall()[0][1]
 
 
@@ -105,9 +103,9 @@ def test_two_at_once(connect: Callable[[], Connection], monkeypatch: pytest.Monk
     monkeypatch.setattr(redefinition, "ensure_columns", after_the_other)
     refused = expect_error(con, NEW, "ALTERED_MEANWHILE")
     assert "m INT" in (refused.detail or "")
-    _rows(con, "SELECT * FROM t", (1, 10, None), (2, 20, None))
+    check_rows(con, "SELECT * FROM t", (1, 10, None), (2, 20, None))
     con.execute("INSERT INTO f VALUES (2, 21)")
-    _rows(other, "SELECT k, v, m FROM t", (1, 10, None), (2, 21, -21))
+    check_rows(other, "SELECT k, v, m FROM t", (1, 10, None), (2, 21, -21))
     expect_error(con, "SELECT n FROM t", "UNKNOWN_COLUMN")
 
 
@@ -123,23 +121,19 @@ def test_killed_in_the_middle(
     con = connect()
     con.execute(SET_UP)
     con.execute("SELECT * FROM log")
-    process = Process(warehouse, [NEW], fault=point)
-    process.wait_ready()
-    process.go()
-    status, problems = process.finish()
-    assert status == -signal.SIGKILL, problems
+    run_killed(warehouse, [NEW], point)
     con.execute("INSERT INTO f VALUES (2, 21)")
     first = [(1, 10), (2, 21)]
     if taken_over:
         first = [(1, 10, None), (2, 21, "n21")]
     with open_connection(str(warehouse), read_only=True) as reading:
-        _rows(reading, "SELECT * FROM t", *first)
-    _rows(con, "SELECT * FROM t", *first)
+        check_rows(reading, "SELECT * FROM t", *first)
+    check_rows(con, "SELECT * FROM t", *first)
     other_type = NEW.replace("n STRING", "n INT").replace("'n' || v", "-v")
     if taken_over:
         expect_error(con, other_type, "NOT_SUPPORTED")
     else:
         con.execute(other_type)
         con.execute("INSERT INTO f VALUES (3, 30)")
-        _rows(connect(), "SELECT * FROM t", (1, 10, None), (2, 21, None), (3, 30, -30))
-    _rows(con, "SELECT count(*) FROM log", (4 if taken_over else 5,))
+        check_rows(connect(), "SELECT * FROM t", (1, 10, None), (2, 21, None), (3, 30, -30))
+    check_rows(con, "SELECT count(*) FROM log", (4 if taken_over else 5,))

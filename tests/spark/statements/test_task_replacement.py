@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection
-from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.names import Name
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.statements.task_swap import Swap
+from tests.helpers.opened import engine_of
 from tests.scenarios.runner import assert_rows, expect_error
 
 pytestmark = pytest.mark.spark
@@ -24,14 +24,9 @@ FIRST = [
 ]
 
 
-def _engine(con: Connection) -> Engine:
-    assert con._engine is not None  # it has run statements
-    return con._engine
-
-
 def _versions(con: Connection, name: str) -> list[Counter[str]]:
     """The rows of every version of an object's table, as texts."""
-    item = _engine(con).catalog.find(Name("default", name))
+    item = engine_of(con).catalog.find(Name("default", name))
     assert item is not None
     location = str(item.location)
     newest = con.spark.sql(f"DESCRIBE HISTORY delta.`{location}`").agg({"version": "max"}).first()
@@ -69,7 +64,7 @@ def test_replay_is_as_if_the_body_had_been_there(con: Connection, warehouse: Pat
     con.execute("INSERT INTO t VALUES (9, 9, NULL, NULL)")
     assert_rows(con.execute("SELECT k FROM x WHERE k = 9").fetchall(), [(9,)], "it goes on")
     assert con.execute("SHOW OBJECTS").fetchall()
-    assert not [i for i in _engine(con).refresh_catalog() if i.replaces is not None]
+    assert not [i for i in engine_of(con).refresh_catalog() if i.replaces is not None]
 
 
 def test_replay_from_the_middle(con: Connection) -> None:
@@ -81,7 +76,7 @@ def test_replay_from_the_middle(con: Connection) -> None:
         "  INSERT INTO x SELECT k, max(v) FROM t GROUP BY k)"
     )
     con.execute("INSERT INTO t VALUES (1, 5), (2, 2); SELECT * FROM x")
-    middle = _engine(con).timeline.now
+    middle = con.now()
     con.execute("INSERT INTO t VALUES (2, 7); INSERT INTO t VALUES (3, 3); SELECT * FROM x")
     con.execute(
         f"REPLAY CONTINUAL TASK x FROM {middle + 1} AS ("
@@ -151,7 +146,7 @@ def test_history_that_is_gone_is_told_first(con: Connection, warehouse: Path) ->
     )
     for k in range(4):
         con.execute(f"INSERT INTO t VALUES ({k}); DELETE FROM t WHERE k < {k}; SELECT * FROM x")
-    early, late = 0, _engine(con).timeline.now
+    early, late = 0, con.now()
     con.execute("INSERT INTO t VALUES (9); SELECT * FROM x; MAINTAIN ALL RETAIN '0 seconds'")
     before = sorted(str(p.relative_to(warehouse)) for p in warehouse.rglob("*.parquet"))
     for what in (
@@ -163,7 +158,7 @@ def test_history_that_is_gone_is_told_first(con: Connection, warehouse: Path) ->
     assert sorted(str(p.relative_to(warehouse)) for p in warehouse.rglob("*.parquet")) == before
     assert_rows(con.execute("SELECT * FROM x").fetchall(), [(9,)], "as it was")
     con.execute("INSERT INTO t VALUES (10); SELECT * FROM x")
-    con.execute(f"REPLAY CONTINUAL TASK x FROM {_engine(con).timeline.now}")
+    con.execute(f"REPLAY CONTINUAL TASK x FROM {con.now()}")
     assert_rows(con.execute("SELECT * FROM x").fetchall(), [(10,)], "what is kept is enough")
 
 
@@ -240,9 +235,7 @@ def test_two_at_once(connect: Callable[[], Connection], monkeypatch: pytest.Monk
         decide(swap, engine)
 
     monkeypatch.setattr(Swap, "bring_into_force", second_comes_first)
-    with pytest.raises(CtsqlError) as caught:
-        con.execute(f"{REPLAY} AS (INSERT INTO x SELECT k + 7 FROM t)")
-    assert caught.value.condition == "ALTERED_MEANWHILE"
+    expect_error(con, f"{REPLAY} AS (INSERT INTO x SELECT k + 7 FROM t)", "ALTERED_MEANWHILE")
     assert_rows(con.execute("SELECT * FROM x").fetchall(), [(2,)], "the first one's")
-    names = [str(i.name) for i in _engine(con).refresh_catalog()]
+    names = [str(i.name) for i in engine_of(con).refresh_catalog()]
     assert not [n for n in names if "replay" in n]

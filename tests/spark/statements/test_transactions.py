@@ -1,7 +1,6 @@
 """BEGIN ... COMMIT over several tables: one T, all or none."""
 
 import json
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote
@@ -12,7 +11,7 @@ import pytest
 from ctsql.api import Connection
 from ctsql.catalog.errors import CommitLost, CtsqlError
 from ctsql.runtime.spark.job_metrics import Meter
-from tests.helpers.processes import Process
+from tests.helpers.processes import run_killed
 from tests.helpers.table_folder import folder, log
 from tests.scenarios.runner import assert_rows
 
@@ -220,11 +219,7 @@ def test_killed_in_the_middle_and_overtaken(
     first.execute(SET_UP)
     assert rows(first, "SELECT balance FROM total") == [(150,)]
     first.close()
-    process = Process(warehouse, ["BEGIN", *MOVE, "COMMIT"], fault="transaction_table_committed")
-    process.wait_ready()
-    process.go()
-    status, problems = process.finish()
-    assert status == -signal.SIGKILL, problems
+    run_killed(warehouse, ["BEGIN", *MOVE, "COMMIT"], "transaction_table_committed")
     con = connect()
     con.start()
     folders = {name: folder(con, name) for name in ("account", "entry")}

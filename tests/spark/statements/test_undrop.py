@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection
-from tests.scenarios.runner import assert_rows, expect_error
+from tests.helpers.opened import check_rows, item_of
+from tests.scenarios.runner import expect_error
 
 pytestmark = pytest.mark.spark
 
@@ -19,10 +20,6 @@ CREATE VIEW p AS SELECT k FROM c;
 CREATE MATERIALIZED VIEW m AS SELECT k, sum(v) AS s FROM c GROUP BY k;
 SELECT * FROM m
 """
-
-
-def _rows(con: Connection, query: str, *wanted: tuple[object, ...]) -> None:
-    assert_rows(con.execute(query).fetchall(), wanted, query)
 
 
 def _status(con: Connection, text: str) -> str:
@@ -66,11 +63,11 @@ def test_all_of_a_drop_comes_back_and_goes_on(connect: Callable[[], Connection])
     back = "UNDROP VIEW (with continual task c, materialized view m, subscription 'r')"
     assert _status(con, "UNDROP VIEW p") == back
     assert _shown(con) == set()
-    _rows(other, "SELECT * FROM c", (1, 1), (1, 5), (2, 2))
-    _rows(other, "SELECT * FROM m", (1, 6), (2, 2))
-    _rows(con, "SELECT * FROM p", (1,), (1,), (2,))
+    check_rows(other, "SELECT * FROM c", (1, 1), (1, 5), (2, 2))
+    check_rows(other, "SELECT * FROM m", (1, 6), (2, 2))
+    check_rows(con, "SELECT * FROM p", (1,), (1,), (2,))
     con.execute("INSERT INTO t VALUES (2, 3)")
-    _rows(other, "SELECT * FROM m", (1, 6), (2, 5))
+    check_rows(other, "SELECT * FROM m", (1, 6), (2, 5))
     changes = _follow(con)
     assert _net(changes) == {(1, 1): -1, (1, 6): 1, (2, 5): 1}
 
@@ -86,7 +83,7 @@ def test_what_is_in_the_way_is_named_and_nothing_changes(con: Connection, wareho
     con.execute("ALTER TABLE t RENAME TO t2")
     assert _status(con, "UNDROP TABLE t") == "UNDROP TABLE (with continual task c)"
     con.execute("UNDROP MATERIALIZED VIEW m; UNDROP VIEW p")
-    _rows(con, "SELECT * FROM m", (1, 1))
+    check_rows(con, "SELECT * FROM m", (1, 1))
     con.execute("CREATE VIEW q AS SELECT k FROM p; DROP VIEW q")
     con.execute("CREATE OR REPLACE VIEW p AS SELECT v FROM c")
     _refused(con, "UNDROP VIEW q", "UNDROP_BLOCKED", "no column k")
@@ -100,7 +97,7 @@ def test_a_schema_comes_back_with_all_in_it(con: Connection) -> None:
     con.execute("CREATE VIEW v AS SELECT k FROM s.t; DROP SCHEMA s CASCADE")
     expect_error(con, "UNDROP VIEW nope", "UNKNOWN_RELATION")
     assert _status(con, "UNDROP SCHEMA s") == "UNDROP SCHEMA (with table s.t, view v)"
-    _rows(con, "SELECT * FROM v", (7,))
+    check_rows(con, "SELECT * FROM v", (7,))
     _refused(con, "UNDROP SCHEMA s", "UNKNOWN_SCHEMA", "SHOW DROPPED")
 
 
@@ -109,9 +106,9 @@ def test_the_newest_of_a_name_comes_back_first(con: Connection) -> None:
     for value in (1, 2):
         con.execute(f"CREATE TABLE t (k INT); INSERT INTO t VALUES ({value}); DROP TABLE t")
     con.execute("UNDROP TABLE t")
-    _rows(con, "SELECT * FROM t", (2,))
+    check_rows(con, "SELECT * FROM t", (2,))
     con.execute("ALTER TABLE t RENAME TO second; UNDROP TABLE t")
-    _rows(con, "SELECT * FROM t", (1,))
+    check_rows(con, "SELECT * FROM t", (1,))
 
 
 def test_purge_and_maintain_remove_for_good(con: Connection, warehouse: Path) -> None:
@@ -139,19 +136,18 @@ def test_purge_and_maintain_remove_for_good(con: Connection, warehouse: Path) ->
 def test_a_folder_that_others_use_stays(con: Connection, tmp_path: Path) -> None:
     """A table that was attached in the folder of a dropped one keeps its rows at MAINTAIN."""
     con.execute("CREATE TABLE a (k INT); INSERT INTO a VALUES (3)")
-    assert con._engine is not None
-    place = next(i.location for i in con._engine.catalog if i.name.name == "a")
+    place = item_of(con, "a").location
     con.execute(f"DROP TABLE a; CREATE TABLE mine LOCATION '{place}'")
     _refused(con, "UNDROP TABLE a", "UNDROP_BLOCKED", "Another table is in the folder")
     con.execute("MAINTAIN RETAIN '0 seconds'")
-    _rows(con, "SELECT * FROM mine", (3,))
+    check_rows(con, "SELECT * FROM mine", (3,))
     at = tmp_path / "out"
     made = f"CREATE MATERIALIZED VIEW w WITH (LOCATION = '{at}') AS SELECT k FROM mine"
     con.execute(f"{made}; DROP MATERIALIZED VIEW w")
     _refused(con, made, "FILE_EXISTS", "UNDROP MATERIALIZED VIEW w")
     con.execute("UNDROP MATERIALIZED VIEW w; DROP MATERIALIZED VIEW w PURGE")
     con.execute(made)
-    _rows(con, "SELECT * FROM w", (3,))
+    check_rows(con, "SELECT * FROM w", (3,))
 
 
 def test_a_flow_comes_back_whole(con: Connection) -> None:
@@ -162,5 +158,5 @@ def test_a_flow_comes_back_whole(con: Connection) -> None:
     )
     con.execute("INSERT INTO e VALUES (1, 2, 2)")
     assert _status(con, "UNDROP FLOW f") == "UNDROP FLOW (with materialized view x)"
-    _rows(con, "SELECT id, n FROM x", (1, 2))
+    check_rows(con, "SELECT id, n FROM x", (1, 2))
     con.execute("DROP FLOW f")

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from ctsql.api import Connection, connect
-from ctsql.catalog.errors import CtsqlError
 from tests.conftest import TEST_MASTER
+from tests.scenarios.runner import expect_error
 
 pytestmark = pytest.mark.spark
 
@@ -186,6 +186,4 @@ def test_why_not(con: Connection, warehouse: Any) -> None:
         "WHY NOT big WHERE id IN (SELECT id FROM orders)": "NOT_SUPPORTED",
         "WHY NOT big WHERE nothing = 1": "UNKNOWN_COLUMN",
     }.items():
-        with pytest.raises(CtsqlError) as raised:
-            con.execute(text)
-        assert raised.value.condition == condition
+        expect_error(con, text, condition)

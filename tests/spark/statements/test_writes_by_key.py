@@ -17,6 +17,7 @@ from ctsql.runtime.spark.job_metrics import Meter
 from ctsql.runtime.spark.table_writes import TableWrite
 from ctsql.runtime.statements import dml, keyed_writes
 from ctsql.runtime.statements.keyed_writes import write_by_key
+from tests.helpers.opened import engine_of
 from tests.helpers.table_folder import data_files, folder, named_files, versions
 
 pytestmark = pytest.mark.spark
@@ -162,8 +163,7 @@ def test_by_key_as_by_spark(con: Connection) -> None:
     twins.check("by key")
     for text in BY_SPARK:
         assert not isinstance(twins.run(text, names=["ours"]), int), text
-    engine = con._engine
-    assert engine is not None
+    engine = engine_of(con)
     meter = Meter(engine.session)
     con.execute("UPDATE ours SET v = 9 WHERE k = 2; DELETE FROM ours WHERE k = 2")
     assert meter.work().jobs == 0

@@ -1,7 +1,6 @@
 """Constraints of tasks equal a model in plain Python, also where a process is killed halfway."""
 
 import random
-import signal
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +10,8 @@ import pytest
 from ctsql.api import Connection
 from ctsql.runtime.tasks import constraints as under_test
 from tests.crash.test_faults import HALFWAY
-from tests.helpers.processes import Process
-from tests.helpers.table_folder import folder, log, transaction
+from tests.helpers.processes import run_killed
+from tests.helpers.table_folder import check_written_once, folder
 from tests.scenarios.runner import assert_rows
 
 pytestmark = pytest.mark.spark
@@ -131,11 +130,7 @@ def test_killed_between_quarantine_and_output(
     at_fault: list[Row] = [(1, 7), (2, 7)]
     _insert(con, [*rows, *at_fault])
     con.close()
-    process = Process(warehouse, ["SELECT * FROM x"], fault=HALFWAY)
-    process.wait_ready()
-    process.go()
-    status, problems = process.finish()
-    assert status == -signal.SIGKILL, problems
+    run_killed(warehouse, ["SELECT * FROM x"], HALFWAY)
     con = connect()
     con.execute("SET isolation = 'serializable'")
     assert con.execute("SELECT * FROM x_quarantine").fetchall() == [], "not before the T is in"
@@ -145,8 +140,7 @@ def test_killed_between_quarantine_and_output(
     model.away.update([(None, '{"k":1,"v":7}'), (None, '{"k":2,"v":7}')])
     _compare(con, "x", model, "after the kill")
     for name in ("x", "x_quarantine"):
-        uppers = [u for c in log(folder(con, name)) if (u := transaction(c)) is not None]
-        assert uppers == sorted(set(uppers)), f"{name}: each T once, in order"
+        check_written_once(folder(con, name))
 
 
 @pytest.mark.parametrize("fault", ["timeline_committed", HALFWAY, "output_staged"])
@@ -165,11 +159,7 @@ def test_killed_while_rows_are_retried(
     assert con.execute("SELECT count(*) FROM x_quarantine").fetchall() == [(5,)]
     con.close()
     retry = "RETRY QUARANTINE x SET v = if(v = 7, 8, v - 15) WHERE k IN (2, 3, 4)"
-    process = Process(warehouse, [retry], fault=fault)
-    process.wait_ready()
-    process.go()
-    status, problems = process.finish()
-    assert status == -signal.SIGKILL, problems
+    run_killed(warehouse, [retry], fault)
     con = connect()
     rows = con.execute("SELECT * FROM x").fetchall()
     if rows == [(1, 1)]:
@@ -181,5 +171,4 @@ def test_killed_while_rows_are_retried(
     assert_rows(away, left, fault)
     assert con.execute(retry.replace("(2, 3, 4)", "(2, 4)")).status == "RETRY QUARANTINE 0"
     for name in ("x", "x_quarantine"):
-        uppers = [u for c in log(folder(con, name)) if (u := transaction(c)) is not None]
-        assert uppers == sorted(set(uppers)), f"{name}: each T once, in order"
+        check_written_once(folder(con, name))

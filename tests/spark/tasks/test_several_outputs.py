@@ -9,10 +9,11 @@ import pytest
 from ctsql.api import Connection
 from ctsql.runtime.log import fault_points as faults
 from tests.crash.test_faults import HALFWAY
+from tests.helpers.opened import check_rows
 from tests.helpers.processes import Process, race
 from tests.helpers.sample_warehouse import vacuum
 from tests.helpers.table_folder import folder, log, transaction
-from tests.scenarios.runner import assert_rows, expect_error
+from tests.scenarios.runner import expect_error
 
 pytestmark = pytest.mark.spark
 
@@ -32,13 +33,9 @@ class Stopped(BaseException):
     """Stands for the end of a process, in this one."""
 
 
-def _rows(con: Connection, query: str, *wanted: tuple[object, ...]) -> None:
-    assert_rows(con.execute(query).fetchall(), wanted, query)
-
-
 def _stored(con: Connection, query: str, *wanted: tuple[object, ...]) -> None:
     con.execute("SET isolation = 'serializable'")
-    _rows(con, query, *wanted)
+    check_rows(con, query, *wanted)
     con.execute("RESET isolation")
 
 
@@ -54,7 +51,7 @@ def test_all_or_none(connect: Callable[[], Connection], monkeypatch: pytest.Monk
         "CREATE MATERIALIZED VIEW both AS SELECT 'r' AS o, k, v FROM replaced"
         " UNION ALL SELECT 'n', k, v FROM newest"
     )
-    _rows(con, "SELECT * FROM both", ("n", 1, 1), ("n", 2, 1))
+    check_rows(con, "SELECT * FROM both", ("n", 1, 1), ("n", 2, 1))
     con.execute("INSERT INTO feed VALUES (2, 2), (3, 2)")
 
     def stop(name: str) -> None:
@@ -80,9 +77,9 @@ def test_all_or_none(connect: Callable[[], Connection], monkeypatch: pytest.Monk
     other.execute("MAINTAIN ALL RETAIN '0 seconds'")
     shown = other.execute("SHOW RETENTION newest").fetchall()
     assert min(row[4] for row in shown) < max(row[4] for row in shown)
-    _rows(other, "SELECT * FROM replaced", (2, 1))
-    _rows(other, "SELECT * FROM newest", (1, 1), (2, 2), (3, 2))
-    _rows(con, "SELECT * FROM both", ("r", 2, 1), ("n", 1, 1), ("n", 2, 2), ("n", 3, 2))
+    check_rows(other, "SELECT * FROM replaced", (2, 1))
+    check_rows(other, "SELECT * FROM newest", (1, 1), (2, 2), (3, 2))
+    check_rows(con, "SELECT * FROM both", ("r", 2, 1), ("n", 1, 1), ("n", 2, 2), ("n", 3, 2))
     for name in ("replaced", "newest"):
         assert _uppers(con, name) == sorted(set(_uppers(con, name))), "each T once, in order"
         assert _uppers(con, name)[-1] == ahead
@@ -134,10 +131,10 @@ def test_killed_between_the_commits(warehouse: Path, connect: Callable[[], Conne
     assert status == -signal.SIGKILL, problems
     con = connect()
     _stored(con, "SELECT * FROM newest", (1, 1), (2, 1))
-    _rows(con, "SELECT r.v, n.v FROM replaced r JOIN newest n USING (k)", (1, 2))
-    _rows(con, "SELECT * FROM newest", (1, 1), (2, 2), (3, 2))
+    check_rows(con, "SELECT r.v, n.v FROM replaced r JOIN newest n USING (k)", (1, 2))
+    check_rows(con, "SELECT * FROM newest", (1, 1), (2, 2), (3, 2))
     con.execute("INSERT INTO feed VALUES (3, 3)")
-    _rows(con, "SELECT * FROM replaced", (2, 1), (3, 2))
+    check_rows(con, "SELECT * FROM replaced", (2, 1), (3, 2))
     for name in ("replaced", "newest"):
         assert _uppers(con, name) == sorted(set(_uppers(con, name))), "each T once, in order"
         vacuum(con, folder(con, name))
@@ -179,11 +176,11 @@ def test_failures(con: Connection) -> None:
     assert (row["name"], row["state"]) == ("t", "failed")
     expect_error(con, "ALTER CONTINUAL TASK t RETRY", "TASK_FAILED")
     con.execute("ALTER CONTINUAL TASK t SKIP")
-    _rows(con, "SELECT * FROM b", (1,), (10,))
-    _rows(con, "SELECT * FROM a", (-1,), (10,))
+    check_rows(con, "SELECT * FROM b", (1,), (10,))
+    check_rows(con, "SELECT * FROM a", (-1,), (10,))
     con.execute("ALTER CONTINUAL TASK t SET (ON ERROR = 'skip')")
     con.execute("INSERT INTO f VALUES (9); INSERT INTO f VALUES (19)")
-    _rows(con, "SELECT a.k, b.k FROM a JOIN b ON a.k = 20 - b.k", (1, 19), (10, 10))
+    check_rows(con, "SELECT a.k, b.k FROM a JOIN b ON a.k = 20 - b.k", (1, 19), (10, 10))
 
 
 @pytest.mark.slow
@@ -201,16 +198,16 @@ def test_all_of_the_language(connect: Callable[[], Connection]) -> None:
         "CREATE CONTINUAL TASK told ON INPUT sizes, paths AS ("
         "INSERT INTO told SELECT (SELECT max(n) FROM sizes) AS n, count(*) AS c FROM paths)"
     )
-    _rows(con, "SELECT * FROM sizes", (3,))
+    check_rows(con, "SELECT * FROM sizes", (3,))
     con.execute("INSERT INTO edges VALUES (3, 4)")
-    _rows(other, "SELECT n, (SELECT count(*) FROM paths) FROM sizes", (6, 6))
-    _rows(other, "SELECT * FROM told", (3, 3), (6, 3))
+    check_rows(other, "SELECT n, (SELECT count(*) FROM paths) FROM sizes", (6, 6))
+    check_rows(other, "SELECT * FROM told", (3, 3), (6, 3))
     con.execute("ALTER TASK OUTPUT paths RENAME TO pairs; ALTER CONTINUAL TASK walk SUSPEND")
     con.execute("INSERT INTO edges VALUES (4, 5)")
-    _rows(other, "SELECT p.a, n, e.b FROM pairs p, sizes, edges e WHERE p.b = 4 AND e.a > p.a",
+    check_rows(other, "SELECT p.a, n, e.b FROM pairs p, sizes, edges e WHERE p.b = 4 AND e.a > p.a",
           (1, 6, 3), (1, 6, 4), (2, 6, 4))  # fmt: skip
     other.execute("ALTER CONTINUAL TASK walk RESUME")
-    _rows(con, "SELECT * FROM sizes", (10,))
+    check_rows(con, "SELECT * FROM sizes", (10,))
     ((_, made),) = con.execute("SHOW CREATE sizes").fetchall()
     assert "OUTPUTS (pairs (a INT, b INT), sizes (n BIGINT))" in made
     assert "INSERT INTO pairs SELECT a, b FROM edges EXCEPT SELECT a, b FROM pairs" in made

@@ -4,13 +4,10 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
-from tests.scenarios.runner import assert_rows
+from tests.helpers.opened import check_rows
+from tests.scenarios.runner import expect_error
 
 pytestmark = pytest.mark.spark
-
-
-def _rows(con: Connection, query: str, *wanted: tuple[object, ...]) -> None:
-    assert_rows(con.execute(query).fetchall(), wanted, query)
 
 
 def test_change_relations_are_exact(con: Connection) -> None:
@@ -28,14 +25,14 @@ def test_change_relations_are_exact(con: Connection) -> None:
         " AS (INSERT INTO plain SELECT count(*) FROM f)"
     )
     first = [(1, "1.0", 1), (2, "NaN", 2), (None, "-0.0", 1)]
-    _rows(con, "SELECT * FROM log", *first)
+    check_rows(con, "SELECT * FROM log", *first)
     con.execute("DELETE FROM f WHERE k = 2")
     con.execute("UPDATE f SET v = 0 WHERE k IS NULL")
     con.execute("UPDATE f SET v = 0 WHERE k IS NULL")  # changes nothing: nobody runs
     then = [(2, "NaN", -2), (None, "-0.0", -1), (None, "0.0", 1)]
-    _rows(con, "SELECT * FROM log", *first, *then)
-    _rows(con, "SELECT * FROM sizes", (4, 4, 0), (2, 0, 2), (2, 1, 1))
-    _rows(con, "SELECT * FROM plain", (4,), (1,))
+    check_rows(con, "SELECT * FROM log", *first, *then)
+    check_rows(con, "SELECT * FROM sizes", (4, 4, 0), (2, 0, 2), (2, 1, 1))
+    check_rows(con, "SELECT * FROM plain", (4,), (1,))
 
 
 def test_several_inputs(con: Connection) -> None:
@@ -50,12 +47,12 @@ def test_several_inputs(con: Connection) -> None:
         " INSERT INTO two SELECT 'm', k, (SELECT count(*) FROM a) FROM m)"
     )
     first = [("a", 1, 1), ("b", 2, 1), ("m", 101, 1)]
-    _rows(con, "SELECT * FROM two", *first)
+    check_rows(con, "SELECT * FROM two", *first)
     con.execute(
         "INSERT INTO a VALUES (3), (4); INSERT INTO b VALUES (5); DELETE FROM b WHERE k = 2"
     )
     then = [("a", 3, 0), ("a", 4, 0), ("m", 103, 2), ("m", 104, 2), ("b", 5, 0)]
-    _rows(con, "SELECT * FROM two", *first, *then)
+    check_rows(con, "SELECT * FROM two", *first, *then)
 
 
 def test_update_and_defaults(con: Connection) -> None:
@@ -75,14 +72,14 @@ def test_update_and_defaults(con: Connection) -> None:
         "INSERT INTO u VALUES (1), (2), (2)"
     )
     now = "timestamp_millis((SELECT max(unix_millis(at)) FROM seen)) = at"
-    _rows(con, f"SELECT k, n, s, {now} FROM seen", (1, 7, "x", True), (2, 7, "x", True))
+    check_rows(con, f"SELECT k, n, s, {now} FROM seen", (1, 7, "x", True), (2, 7, "x", True))
     con.execute("INSERT INTO u VALUES (2), (2), (3)")
-    _rows(con, "SELECT k, n, s FROM seen", (1, 7, "x"), (2, 9, "big"), (3, 7, "x"))
+    check_rows(con, "SELECT k, n, s FROM seen", (1, 7, "x"), (2, 9, "big"), (3, 7, "x"))
     con.execute(
         "CREATE CONTINUAL TASK v (k INT, n INT DEFAULT 7) ON INPUT u"
         " AS (INSERT INTO v VALUES (1, DEFAULT), (DEFAULT, 3))"
     )
-    _rows(con, "SELECT * FROM v", (1, 7), (None, 3))
+    check_rows(con, "SELECT * FROM v", (1, 7), (None, 3))
 
 
 def test_merge(con: Connection) -> None:
@@ -107,14 +104,14 @@ def test_merge(con: Connection) -> None:
         "  WHEN NOT MATCHED BY SOURCE THEN UPDATE SET v = -1);"
         "INSERT INTO m VALUES (1, 10, 'u'), (2, 20, 'u'), (3, -3, 'u'), (9, 9, 'd')"
     )
-    _rows(con, "SELECT * FROM held", (1, 10, 1), (2, 20, 1), (3, -3, 1))
-    _rows(con, "SELECT * FROM star", (1, 10), (2, 20), (3, -3), (9, 9))
-    _rows(con, "SELECT * FROM twice", (1, 100), (2, 200), (3, -30), (9, 90))
+    check_rows(con, "SELECT * FROM held", (1, 10, 1), (2, 20, 1), (3, -3, 1))
+    check_rows(con, "SELECT * FROM star", (1, 10), (2, 20), (3, -3), (9, 9))
+    check_rows(con, "SELECT * FROM twice", (1, 100), (2, 200), (3, -30), (9, 90))
     con.execute("INSERT INTO m VALUES (1, 11, 'u'), (2, 300, 'd'), (4, 40, 'u')")
-    _rows(con, "SELECT * FROM held", (1, 11, 2), (4, 40, 1))
-    _rows(con, "SELECT * FROM star", (1, 11), (2, 300), (3, -3), (9, 9), (4, 40))
+    check_rows(con, "SELECT * FROM held", (1, 11, 2), (4, 40, 1))
+    check_rows(con, "SELECT * FROM star", (1, 11), (2, 300), (3, -3), (9, 9), (4, 40))
     found = [(1, 110), (1, 110), (2, 3000), (3, -1), (9, -1), (4, 400)]
-    _rows(con, "SELECT * FROM twice", *found)
+    check_rows(con, "SELECT * FROM twice", *found)
 
 
 @pytest.mark.slow
@@ -130,11 +127,9 @@ def test_a_row_matched_twice_is_an_error(con: Connection) -> None:
         "  WHEN MATCHED THEN DELETE);"
         "INSERT INTO m VALUES (1, 1); INSERT INTO m VALUES (1, 2), (1, 3)"
     )
-    _rows(con, "SELECT * FROM gone")
-    with pytest.raises(CtsqlError) as failed:
-        con.execute("SELECT * FROM star")
-    assert failed.value.condition == "TASK_FAILED"
-    assert "matched by several rows" in failed.value.message
+    check_rows(con, "SELECT * FROM gone")
+    failed = expect_error(con, "SELECT * FROM star", "TASK_FAILED")
+    assert "matched by several rows" in failed.message
 
 
 @pytest.mark.slow
@@ -149,10 +144,10 @@ def test_a_transitive_closure(con: Connection) -> None:
         "  EXCEPT SELECT a, b FROM reach)"
     )
     ring = [(a, b) for a in range(1, 5) for b in range(1, 5)]
-    _rows(con, "SELECT * FROM reach", *ring, (5, 6))
+    check_rows(con, "SELECT * FROM reach", *ring, (5, 6))
     con.execute("INSERT INTO e VALUES (4, 5)")
     out = [(a, b) for a in range(1, 5) for b in (5, 6)]
-    _rows(con, "SELECT * FROM reach", *ring, *out, (5, 6))
+    check_rows(con, "SELECT * FROM reach", *ring, *out, (5, 6))
 
 
 @pytest.mark.slow
@@ -165,10 +160,10 @@ def test_iterations_stop(con: Connection) -> None:
         "CREATE CONTINUAL TASK same (n INT) ON INPUT e WITH (ITERATIONS = FIXPOINT)"
         " AS (DELETE FROM same; INSERT INTO same VALUES (1))"
     )
-    _rows(con, "SELECT * FROM three", (1,), (1,), (1,))
-    _rows(con, "SELECT * FROM same", (1,))
+    check_rows(con, "SELECT * FROM three", (1,), (1,), (1,))
+    check_rows(con, "SELECT * FROM same", (1,))
     con.execute("INSERT INTO e VALUES (2)")
-    _rows(con, "SELECT * FROM same", (1,))
+    check_rows(con, "SELECT * FROM same", (1,))
 
 
 @pytest.mark.slow

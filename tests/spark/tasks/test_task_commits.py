@@ -7,13 +7,13 @@ import pytest
 
 from ctsql.api import Connection
 from tests.helpers.table_folder import (
+    check_written_once,
     data_files,
     folder,
     log,
     named_files,
     orphans,
     rows_at,
-    transaction,
     versions,
 )
 from tests.scenarios.runner import assert_rows, multiset
@@ -56,8 +56,7 @@ def test_uppers_strictly_increase_and_stand_at_bound_times(con: Connection) -> N
     for value in range(3):
         con.execute(f"INSERT INTO feed VALUES (1, {value})")
     con.execute("SELECT * FROM latest").fetchall()
-    uppers = [u for c in log(folder(con, "latest")) if (u := transaction(c)) is not None]
-    assert uppers == sorted(set(uppers))
+    uppers = check_written_once(folder(con, "latest"))
     source = [
         next(a["commitInfo"]["inCommitTimestamp"] for a in c if "commitInfo" in a)
         for c in log(folder(con, "feed"))

@@ -13,6 +13,7 @@ from ctsql.runtime.log.failures import FEATURE
 from ctsql.runtime.log.write_handle import FAILURE, Batch
 from ctsql.runtime.spark_engine import SparkEngine
 from ctsql.runtime.tasks import sink as ct
+from tests.helpers.opened import engine_of
 from tests.helpers.table_folder import folder, log, orphans, transaction
 from tests.scenarios.runner import assert_rows, expect_error
 
@@ -174,9 +175,7 @@ def test_replicas_that_fail_together_record_once(connect: Callable[[], Connectio
     table = _set_up(con)
     rival.execute("SELECT * FROM ratios").fetchall()
     con.execute("INSERT INTO feed VALUES (2, 0)")
-    engine, other = con._engine, rival._engine
-    assert engine is not None
-    assert other is not None
+    engine, other = engine_of(con), engine_of(rival)
     item = next(i for i in engine.catalog if i.name.name == "ratios")
     output = other.warehouse.relations.output(item)
     output.fetch_recent_upper()

@@ -1,14 +1,14 @@
 """CREATE OR REPLACE MATERIALIZED VIEW with columns added at the end, while others read the view."""
 
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ctsql.api import Connection, connect as open_connection
-from tests.helpers.processes import Process
-from tests.scenarios.runner import assert_rows, expect_error
+from tests.helpers.opened import check_rows
+from tests.helpers.processes import run_killed
+from tests.scenarios.runner import expect_error
 
 pytestmark = pytest.mark.spark
 
@@ -25,10 +25,6 @@ CREATE CONTINUAL TASK log ON INPUT m AS
 """
 
 
-def _rows(con: Connection, query: str, *wanted: tuple[object, ...]) -> None:
-    assert_rows(con.execute(query).fetchall(), wanted, query)
-
-
 def test_readers_go_on(connect: Callable[[], Connection]) -> None:
     """What the columns that they know hold has not changed, so nothing has for them."""
     con, other = connect(), connect()
@@ -40,18 +36,18 @@ def test_readers_go_on(connect: Callable[[], Connection]) -> None:
     before = con.now()
     con.execute(NEW)
     rows = [(1, 15, 2), (2, 20, 1)]
-    _rows(con, "SELECT * FROM m", *rows)
-    _rows(other, "SELECT * FROM m", *rows)
-    _rows(other, f"SELECT k, s FROM m AS OF {before}", (1, 15), (2, 20))
-    _rows(other, f"SELECT * FROM above AS OF {before}", (15, 1), (20, 1))
+    check_rows(con, "SELECT * FROM m", *rows)
+    check_rows(other, "SELECT * FROM m", *rows)
+    check_rows(other, f"SELECT k, s FROM m AS OF {before}", (1, 15), (2, 20))
+    check_rows(other, f"SELECT * FROM above AS OF {before}", (15, 1), (20, 1))
     for x in "p":
         assert other.execute(f"SUBSCRIBE TO {x} UP TO NOW AS '{x}'").fetchall() == [], x
     other.execute("INSERT INTO t VALUES (2, 1), (3, 3)")
-    _rows(other, "SELECT * FROM m", (1, 15, 2), (2, 21, 2), (3, 3, 1))
-    _rows(con, "SELECT * FROM above", (15, 1), (21, 1), (3, 1))
-    _rows(con, "SELECT * FROM p", (1, 15), (2, 21), (3, 3))
+    check_rows(other, "SELECT * FROM m", (1, 15, 2), (2, 21, 2), (3, 3, 1))
+    check_rows(con, "SELECT * FROM above", (15, 1), (21, 1), (3, 1))
+    check_rows(con, "SELECT * FROM p", (1, 15), (2, 21), (3, 3))
     whole = [(1, 15, "+"), (2, 20, "+"), (2, 20, "-"), (2, 21, "+"), (3, 3, "+")]
-    _rows(con, "SELECT * FROM log", *whole)
+    check_rows(con, "SELECT * FROM log", *whole)
     assert sorted((c.diff, c.row) for c in (next(live) for _ in range(3))) == [
         (-1, (2, 20)),
         (1, (2, 21)),
@@ -60,9 +56,9 @@ def test_readers_go_on(connect: Callable[[], Connection]) -> None:
     again = other.execute("SUBSCRIBE TO p UP TO NOW AS 'p'").fetchall()
     assert sorted(row[1:] for row in again) == [(-1, 2, 20), (1, 2, 21), (1, 3, 3)]
     con.execute("REFRESH MATERIALIZED VIEW daily")
-    _rows(con, "SELECT * FROM daily", (1, 15), (2, 21), (3, 3))
-    _rows(con, "VERIFY MATERIALIZED VIEW m")
-    _rows(con, "VERIFY MATERIALIZED VIEW above")
+    check_rows(con, "SELECT * FROM daily", (1, 15), (2, 21), (3, 3))
+    check_rows(con, "VERIFY MATERIALIZED VIEW m")
+    check_rows(con, "VERIFY MATERIALIZED VIEW above")
     refused = expect_error(con, f"CREATE OR REPLACE MATERIALIZED VIEW m AS {OLD}", "COLUMNS_IN_USE")
     assert "Column n would be gone." in (refused.detail or "")
 
@@ -78,21 +74,17 @@ def test_killed_in_the_middle(
     con = connect()
     con.execute(SET_UP)
     con.execute("SELECT * FROM above; SELECT * FROM log")
-    process = Process(warehouse, [NEW], fault=point)
-    process.wait_ready()
-    process.go()
-    status, problems = process.finish()
-    assert status == -signal.SIGKILL, problems
+    run_killed(warehouse, [NEW], point)
     con.execute("INSERT INTO t VALUES (2, 1)")
     wanted = [(1, 15, 2), (2, 21, 2)] if replaced else [(1, 15), (2, 21)]
     with open_connection(str(warehouse), read_only=True) as reading:
-        _rows(reading, "SELECT * FROM m", *wanted)
-    _rows(con, "SELECT * FROM m", *wanted)
-    _rows(con, "SELECT * FROM above", (15, 1), (21, 1))
+        check_rows(reading, "SELECT * FROM m", *wanted)
+    check_rows(con, "SELECT * FROM m", *wanted)
+    check_rows(con, "SELECT * FROM above", (15, 1), (21, 1))
     other_type = NEW.replace("count(*) AS n", "'x' AS n")
     if replaced:
         expect_error(con, other_type, "COLUMNS_IN_USE")
     else:
         con.execute(other_type)
-        _rows(connect(), "SELECT * FROM m", (1, 15, "x"), (2, 21, "x"))
-    _rows(con, "VERIFY MATERIALIZED VIEW above")
+        check_rows(connect(), "SELECT * FROM m", (1, 15, "x"), (2, 21, "x"))
+    check_rows(con, "VERIFY MATERIALIZED VIEW above")

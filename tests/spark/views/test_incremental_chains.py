@@ -1,6 +1,5 @@
 """Views that follow views and tasks, or are followed, disturbed and killed: each state is right."""
 
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,8 +7,9 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.runtime.views.refresh_policy import Strategy
-from tests.helpers.processes import Process
-from tests.helpers.table_folder import folder, log, rows_at, transaction
+from tests.helpers.opened import item_of
+from tests.helpers.processes import run_killed
+from tests.helpers.table_folder import check_written_once, folder, log, rows_at, transaction
 from tests.helpers.view_reports import rows, said
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -63,8 +63,7 @@ def test_chains_and_a_diamond(con: Connection) -> None:
 
 def created(con: Connection, name: str) -> int:
     """The time of an object's creation."""
-    assert con._engine is not None
-    return next(i.created for i in con._engine.warehouse.catalog if i.name.name == name)
+    return item_of(con, name).created
 
 
 def test_rows_of_others_are_corrected_and_then_it_follows_again(con: Connection) -> None:
@@ -109,14 +108,9 @@ def test_killed_while_following(
     first.execute("SELECT * FROM sums").fetchall()
     first.close()
     script = ["INSERT INTO t VALUES (1, 9), (5, 5)", "SELECT * FROM sums"]
-    process = Process(warehouse, script, fault=point)
-    process.wait_ready()
-    process.go()
-    status, problems = process.finish()
-    assert status == -signal.SIGKILL, problems
+    run_killed(warehouse, script, point)
     con = connect()
     con.execute("INSERT INTO t VALUES (2, 2)")
     assert rows(con, "SELECT * FROM sums") == rows(con, QUERIES["sums"])
     assert said(con, "sums")["strategy"] == Strategy.AFFECTED_KEYS.value
-    uppers = [u for c in log(folder(con, "sums")) if (u := transaction(c)) is not None]
-    assert uppers == sorted(set(uppers))
+    check_written_once(folder(con, "sums"))

@@ -16,6 +16,7 @@ from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.sink import ViewSink
 from ctsql.runtime.warehouse.sources import StoredSources
 from tests.conftest import TEST_MASTER
+from tests.helpers.opened import engine_of, item_of
 from tests.helpers.processes import Process
 from tests.helpers.table_folder import (
     data_files,
@@ -57,12 +58,7 @@ def _anew(table: Path) -> list[int]:
 
 
 def _item(con: Connection, name: str = "m") -> Item:
-    return next(i for i in _engine(con).refresh_catalog() if i.name.name == name)
-
-
-def _engine(con: Connection) -> Engine:
-    assert con._engine is not None
-    return con._engine
+    return item_of(con, name)
 
 
 def _refused(con: Connection, sql: str) -> CtsqlError:
@@ -73,7 +69,7 @@ def _refused(con: Connection, sql: str) -> CtsqlError:
 
 def test_other_columns_come_in_one_commit(shop: Connection) -> None:
     """Readers of any version see the old or the new; rows of others vanish; then it follows."""
-    table, before = folder(shop, "m"), _engine(shop).timeline.now
+    table, before = folder(shop, "m"), shop.now()
     wrong = shop.spark.createDataFrame([(7, 7)], "k INT, s BIGINT")
     wrong.coalesce(1).write.format("delta").mode("append").save(str(table))
     held = versions(table)
@@ -166,13 +162,13 @@ def test_one_with_an_old_catalog_writes_nothing(
     """Neither the old columns nor the old rows; its read says that it is to be run again."""
     late = connect()
     late.execute("SELECT * FROM m")
-    old, table = _engine(late), folder(shop, "m")
+    old, table = engine_of(late), folder(shop, "m")
     item = _item(late)
     for query in (NEW, OLD):
         _replace(shop, query)
         commits = len(log(table))
         shop.execute("INSERT INTO t VALUES (4, 4)")
-        fresh = _engine(shop).mint_fresh()
+        fresh = engine_of(shop).mint_fresh()
         old.timeline.refresh()
         ViewSink(old.warehouse, item).advance(fresh, full=True)
         assert len(log(table)) == commits

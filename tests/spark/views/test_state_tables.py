@@ -1,6 +1,5 @@
 """Views kept by a state table beside them hold what recomputing gives, round for round."""
 
-import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,8 @@ from ctsql.api import Connection
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.state_table import state_table
 from tests.crash.test_faults import STATE_COMMITTED
-from tests.helpers.processes import Process
+from tests.helpers.opened import engine_of
+from tests.helpers.processes import run_killed
 from tests.helpers.view_reports import rows, said
 
 pytestmark = pytest.mark.spark
@@ -47,8 +47,7 @@ FILLED, ADDED = "it was filled from all rows", "the change was added to its grou
 
 def folder(con: Connection, view: str = "averages") -> str:
     """Where the state table of a view is."""
-    assert con._engine is not None
-    warehouse = con._engine.warehouse
+    warehouse = engine_of(con).warehouse
     item = next(i for i in warehouse.catalog if i.name.name == view)
     found = state_table(warehouse, item)
     assert found is not None
@@ -117,8 +116,8 @@ def test_a_state_that_is_not_the_views_is_not_used(con: Connection) -> None:
     con.execute(ROUNDS[1])
     assert check(con, "averages")["strategy"] == Strategy.STATE_TABLE.value
     gone = folder(con)
-    con._engine.gateway.forget(gone)  # type: ignore[union-attr]
-    con._engine.gateway.delete_tree(gone)  # type: ignore[union-attr]
+    engine_of(con).gateway.forget(gone)
+    engine_of(con).gateway.delete_tree(gone)
     con.execute(ROUNDS[2])
     told = check(con, "averages")
     assert (told["strategy"], told["state_did"]) == (Strategy.AFFECTED_KEYS.value, FILLED)
@@ -216,11 +215,7 @@ def test_killed_between_the_state_and_the_view(
     assert check(first, "averages")["state_did"] == ADDED
     first.close()
     script = [ROUNDS[1], "SELECT * FROM averages"]
-    process = Process(warehouse, script, fault=STATE_COMMITTED)
-    process.wait_ready()
-    process.go()
-    status, problems = process.finish()
-    assert status == -signal.SIGKILL, problems
+    run_killed(warehouse, script, STATE_COMMITTED)
     con = connect()
     told = check(con, "averages")
     assert told["strategy"] == Strategy.AFFECTED_KEYS.value

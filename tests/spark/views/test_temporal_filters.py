@@ -12,6 +12,8 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.log import clock
 from tests.conftest import TEST_MASTER
 from tests.helpers.clock_ahead import Clock
+from tests.helpers.opened import engine_of, item_of
+from tests.scenarios.runner import expect_error
 
 pytestmark = pytest.mark.spark
 
@@ -23,16 +25,8 @@ def _rows(con: Connection, query: str = "SELECT * FROM m") -> Rows:
     return sorted(con.execute(query).fetchall())
 
 
-def _now(con: Connection) -> int:
-    assert con._engine is not None
-    return con._engine.timeline.now
-
-
 def _commits(con: Connection, name: str = "m") -> int:
-    assert con._engine is not None
-    engine = con._engine
-    (item,) = [i for i in engine.catalog if i.name.name == name]
-    return engine.relations.table(item).version()
+    return engine_of(con).relations.table(item_of(con, name)).version()
 
 
 def test_rows_leave_a_sliding_window(
@@ -43,11 +37,11 @@ def test_rows_leave_a_sliding_window(
     con.execute("CREATE MATERIALIZED VIEW m AS SELECT k FROM t WHERE at > now() - INTERVAL 1 HOUR")
     con.execute("INSERT INTO t SELECT 1, now() - INTERVAL 50 MINUTES UNION ALL SELECT 2, now()")
     assert _rows(con) == [(1,), (2,)]
-    before = _now(con)
+    before = con.now()
     commits = _commits(con)
     ahead.ahead = 9 * MINUTE
     assert _rows(con) == [(1,), (2,)]
-    assert (_now(con), _commits(con)) == (before, commits)
+    assert (con.now(), _commits(con)) == (before, commits)
     ahead.ahead = 11 * MINUTE
     with open_connection(con.warehouse, master=TEST_MASTER, read_only=True) as reader:
         assert _rows(reader) == [(2,)]
@@ -124,10 +118,8 @@ def test_refused_elsewhere(con: Connection) -> None:
     """Where no T could be known at which a row comes or goes, nothing is made."""
     con.execute("CREATE TABLE t (k INT, at TIMESTAMP, s STRING)")
     for query, function in REFUSED:
-        with pytest.raises(CtsqlError) as refused:
-            con.execute(f"CREATE MATERIALIZED VIEW m AS {query}")
-        assert refused.value.condition == "CLOCK_NOT_COMPARED", query
-        assert function in str(refused.value), query
+        refused = expect_error(con, f"CREATE MATERIALIZED VIEW m AS {query}", "CLOCK_NOT_COMPARED")
+        assert function in str(refused), query
         assert con.execute("SHOW MATERIALIZED VIEWS").fetchall() == []
 
 
@@ -213,8 +205,7 @@ class Modelled:
                 f"UPDATE t SET until = timestamp_micros({new.until}) WHERE k = {old.k}"
             )
             self.rows = [moved if r == old else r for r in self.rows]
-        engine = self.con._engine
-        assert engine is not None
+        engine = engine_of(self.con)
         (table,) = [i for i in engine.catalog if i.name.name == "t"]
         bound = engine.timeline.bindings_between(table.id, 0, engine.mint())
         self.history.append((bound[-1].time, self.rows))
@@ -233,7 +224,7 @@ class Modelled:
         if self.random.random() < 0.3:
             self.con = self.connect()
         found = {name: _rows(self.con, f"SELECT * FROM {name}") for name in VIEWS}
-        wanted = _expected(self.rows, max(_now(self.con), self.now))
+        wanted = _expected(self.rows, max(self.con.now(), self.now))
         assert found == {name: sorted(rows) for name, rows in wanted.items()}
 
     def followed(self, until: int) -> Counter[tuple[object, ...]]:
@@ -283,7 +274,7 @@ def test_like_a_model(
             model.check()
     model.check()
     found = _rows(model.con, "SELECT unix_millis(at), k, n, d FROM seen")
-    assert Counter(found) == model.followed(_now(model.con))
+    assert Counter(found) == model.followed(model.con.now())
 
 
 LEAVING = {
@@ -303,9 +294,8 @@ def _latest(rows: Iterable[Row], us: int) -> Rows:
 
 def _ways(con: Connection, name: str) -> set[str]:
     """How the view was refreshed so far."""
-    assert con._engine is not None
-    (item,) = [i for i in con._engine.catalog if i.name.name == name]
-    table = con._engine.relations.table(item)
+    (item,) = [i for i in engine_of(con).catalog if i.name.name == name]
+    table = engine_of(con).relations.table(item)
     return {str(table.commit_at(v).metadata.get("strategy")) for v in range(1, table.version() + 1)}
 
 
@@ -327,14 +317,14 @@ def test_rows_leave_from_the_view_itself(
         "ON INPUT staying WITH (SNAPSHOT = false) AS "
         "(INSERT INTO seen SELECT now(), k, n, until, diff FROM changes(staying))"
     )
-    begun = _now(model.con)
+    begun = model.con.now()
 
     def check(con: Connection) -> None:
         found = [
             _rows(con, "SELECT k, n, unix_micros(until) FROM staying"),
             _rows(con, "SELECT unix_micros(until), n FROM latest"),
         ]
-        us = max(_now(con), model.now) * 1_000
+        us = max(con.now(), model.now) * 1_000
         assert found == [sorted(_staying(model.rows, us)), sorted(_latest(model.rows, us))]
 
     for turn in range(6):
@@ -357,7 +347,7 @@ def test_rows_leave_from_the_view_itself(
     seen: Counter[tuple[object, ...]] = Counter()
     before: Counter[tuple[object, ...]] | None = None
     for time in sorted({begun, *(t for t, _ in model.history), *turns}):
-        if begun <= time <= _now(model.con):
+        if begun <= time <= model.con.now():
             rows = next(rows for t, rows in reversed(model.history) if t <= time)
             now = Counter(_staying(rows, time * 1_000))
             changed = Counter(now)

@@ -20,6 +20,7 @@ from ctsql.runtime.spark.session import active
 from ctsql.runtime.views.mint import Description
 from ctsql.runtime.views.sink import ViewSink, Written
 from tests.conftest import TEST_MASTER, VECTORS
+from tests.helpers.opened import engine_of
 from tests.helpers.processes import run_program
 from tests.helpers.table_folder import data_files, folder, log, orphans, transaction
 
@@ -44,8 +45,7 @@ class View:
     @property
     def engine(self) -> Engine:
         """The connection's."""
-        assert self.con._engine is not None
-        return self.con._engine
+        return engine_of(self.con)
 
     @property
     def item(self) -> Item:

@@ -11,6 +11,8 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
 from ctsql.runtime.log.write_handle import Batch, Committed
 from ctsql.runtime.warehouse.catalog_store import OBJECT, SUBSCRIPTION
+from tests.helpers.opened import engine_of, item_of
+from tests.scenarios.runner import expect_error
 
 pytestmark = pytest.mark.spark
 
@@ -30,8 +32,7 @@ SELECT * FROM good, fine, above, beyond;
 
 def rewrite(con: Connection, domain: str, text: str) -> None:
     """Put another text into the catalog's table, as a newer version or damage would."""
-    assert con._engine is not None
-    store = con._engine.catalog_store
+    store = engine_of(con).catalog_store
     upper = store._output.fetch_recent_upper()
     batch = store._output.open(upper)
     assert isinstance(batch, Batch)
@@ -40,8 +41,7 @@ def rewrite(con: Connection, domain: str, text: str) -> None:
 
 
 def entry(con: Connection, name: str) -> Item:
-    assert con._engine is not None
-    return next(i for i in con._engine.refresh_catalog() if i.name.name == name)
+    return item_of(con, name)
 
 
 def newer_definition(item: Item) -> str:
@@ -62,10 +62,8 @@ def damaged(item: Item) -> str:
 
 def refused(con: Connection, sql: str, name: str) -> None:
     """The statement fails by the name of what cannot be read."""
-    with pytest.raises(CtsqlError) as problem:
-        con.execute(sql).fetchall()
-    assert problem.value.condition == "STORED_DATA_INVALID", sql
-    assert name in problem.value.message, sql
+    problem = expect_error(con, sql, "STORED_DATA_INVALID")
+    assert name in problem.message, sql
 
 
 @pytest.mark.parametrize("change", [newer_definition, newer_kind, damaged])

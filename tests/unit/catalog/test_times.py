@@ -6,14 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.times import (
-    CLOSED,
-    TIME_MAX,
-    from_datetime,
-    parse_time,
-    step_forward,
-    to_iso,
-)
+from ctsql.catalog.times import CLOSED, TIME_MAX, from_datetime, parse_time, step_forward, to_iso
 
 NOON = 1_769_860_800_000  # 2026-01-31 12:00:00 UTC
 

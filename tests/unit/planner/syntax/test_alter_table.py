@@ -2,11 +2,11 @@
 
 import pytest
 
-from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import ast as st, parse
 from ctsql.runtime.statements.altered_columns import altered, delta_text, features, named_columns
+from tests.helpers.parsed import refused
 
 COLUMNS = (
     Column("k", "int", nullable=False),
@@ -129,8 +129,5 @@ REFUSED = [
 @pytest.mark.parametrize(("text", "condition", "place"), REFUSED)
 def test_refused(text: str, condition: str, place: str) -> None:
     """With the place, before anything is done."""
-    with pytest.raises(CtsqlError) as refused:
+    with refused(condition, place):
         altered(COLUMNS, _parse(text).change)
-    assert refused.value.condition == condition
-    assert refused.value.span is not None
-    assert refused.value.span.text == place

@@ -2,9 +2,7 @@
 
 import pytest
 
-from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.spans import Source
-from ctsql.planner.syntax import parse, rewrite
+from ctsql.planner.syntax import rewrite
 from ctsql.planner.syntax.ast import (
     ChangeKind,
     CreateContinualTask,
@@ -13,19 +11,15 @@ from ctsql.planner.syntax.ast import (
     MergeAction,
     MergeStatement,
     MergeWhen,
-    Statement,
     UpdateStatement,
     texts_of,
 )
-
-
-def _parse(text: str) -> Statement:
-    return parse(Source(text).whole())
+from tests.helpers.parsed import parsed, refused
 
 
 def test_several_inputs_and_change_relations() -> None:
     """Each place knows which changes it reads; the name inside stays known for renames."""
-    task = _parse(
+    task = parsed(
         "CREATE CONTINUAL TASK t ON INPUT a, s.b AS (INSERT INTO t SELECT * FROM inserts(a)"
         " JOIN deletes(s.b) d JOIN contents(a) c, changes(`a`) WHERE x IN (SELECT 1 FROM a))"
     )
@@ -46,7 +40,7 @@ def test_several_inputs_and_change_relations() -> None:
 
 def test_update_forms() -> None:
     """Aliases, DEFAULT, comparisons, commas in values and types, the target's schema in front."""
-    task = _parse(
+    task = parsed(
         "CREATE CONTINUAL TASK s.t ON INPUT a AS (UPDATE s.t x SET x.k = 1 < 2, v = DEFAULT;"
         " UPDATE s.t SET m = s::MAP<INT, INT>, v = coalesce(s.t.v, 1),"
         " k = CASE WHEN k > 1 THEN 2 END WHERE s.t.k < 3)"
@@ -67,7 +61,7 @@ def test_update_forms() -> None:
 
 def test_merge_forms() -> None:
     """Every clause; CASE in the condition; a relation as source becomes a query."""
-    task = _parse(
+    task = parsed(
         "CREATE CONTINUAL TASK t ON INPUT a AS (MERGE INTO t AS x USING deletes(a) ON"
         " CASE WHEN x.k = 1 THEN true ELSE x.k = a.k END"
         " WHEN MATCHED AND CASE WHEN a.k > 1 THEN true END THEN UPDATE SET x.v = a.v, w = DEFAULT"
@@ -97,7 +91,7 @@ def test_merge_forms() -> None:
 
 def test_with_in_front_of_merge() -> None:
     """The source may use its names, as a relation or in a query with a WITH clause of its own."""
-    task = _parse(
+    task = parsed(
         "CREATE CONTINUAL TASK t ON INPUT a AS ("
         "WITH q AS (SELECT k FROM inserts(a)) MERGE INTO t AS x USING q ON x.k = q.k"
         " WHEN MATCHED THEN DELETE;"
@@ -118,7 +112,7 @@ def test_with_in_front_of_merge() -> None:
 
 def test_with_in_front_of_insert_and_defaults() -> None:
     """WITH belongs to the query; DEFAULT is known by its column's place."""
-    task = _parse(
+    task = parsed(
         "CREATE CONTINUAL TASK t (k INT DEFAULT 1 + 1 NOT NULL, v TEXT DEFAULT 'a,b' COMMENT 'c')"
         " ON INPUT a AS (WITH q AS (SELECT k FROM a) INSERT INTO t (k) SELECT k FROM q;"
         " INSERT INTO t VALUES (1, DEFAULT), (DEFAULT, 'x'))"
@@ -139,7 +133,7 @@ def test_with_in_front_of_insert_and_defaults() -> None:
 
 def test_with_in_front_of_delete_and_update() -> None:
     """Its names are no relations of the statement; what they read is."""
-    task = _parse(
+    task = parsed(
         "CREATE CONTINUAL TASK t ON INPUT a AS ("
         "WITH q AS (SELECT k FROM inserts(a)), r (x) AS (SELECT k FROM q JOIN b)"
         " DELETE FROM t WHERE k IN (SELECT x FROM r JOIN c);"
@@ -202,8 +196,5 @@ REFUSED = [
 @pytest.mark.parametrize(("text", "condition", "place"), REFUSED)
 def test_refused(text: str, condition: str, place: str) -> None:
     """The condition, and the place in the text."""
-    with pytest.raises(CtsqlError) as raised:
-        _parse(text)
-    assert raised.value.condition == condition
-    assert raised.value.span is not None
-    assert raised.value.span.text == place
+    with refused(condition, place):
+        parsed(text)

@@ -3,9 +3,8 @@
 import pytest
 
 from ctsql.catalog.errors import Error
-from ctsql.catalog.spans import Source
 from ctsql.planner.binding.constraints import without_broken
-from ctsql.planner.syntax import parse, splice
+from ctsql.planner.syntax import splice
 from ctsql.planner.syntax.ast import (
     ChangeConstraints,
     CreateContinualTask,
@@ -13,17 +12,13 @@ from ctsql.planner.syntax.ast import (
     OnViolation,
     RetryQuarantine,
     ShowConstraints,
-    Statement,
 )
 from ctsql.planner.syntax.statements.constraints import CONSTRAINTS_MAX, constraint_text
-
-
-def _parse(text: str) -> Statement:
-    return parse(Source(text, "test").whole())
+from tests.helpers.parsed import parsed
 
 
 def _task(listed: str) -> CreateContinualTask:
-    made = _parse(
+    made = parsed(
         f"CREATE CONTINUAL TASK x ({listed}) ON INPUT t AS (INSERT INTO x SELECT * FROM t)"
     )
     assert isinstance(made, CreateContinualTask)
@@ -99,25 +94,25 @@ def test_what_is_refused(listed: str, condition: str) -> None:
 
 def test_statements() -> None:
     """ALTER adds one and drops one; SHOW lists all or those of one object."""
-    added = _parse("ALTER CONTINUAL TASK x ADD CONSTRAINT c CHECK (k > 0) ON VIOLATION WARN")
+    added = parsed("ALTER CONTINUAL TASK x ADD CONSTRAINT c CHECK (k > 0) ON VIOLATION WARN")
     assert isinstance(added, ChangeConstraints)
     assert added.added is not None
     assert (added.added.name, added.added.action) == ("c", OnViolation.WARN)
-    dropped = _parse("ALTER CONTINUAL TASK x DROP CONSTRAINT IF EXISTS c")
+    dropped = parsed("ALTER CONTINUAL TASK x DROP CONSTRAINT IF EXISTS c")
     assert isinstance(dropped, ChangeConstraints)
     assert (dropped.dropped, dropped.if_exists, dropped.added) == ("c", True, None)
-    shown = _parse("SHOW CONSTRAINTS FOR s.x")
+    shown = parsed("SHOW CONSTRAINTS FOR s.x")
     assert isinstance(shown, ShowConstraints)
     assert shown.target is not None
     assert shown.target.parts == ("s", "x")
-    every = _parse("SHOW CONSTRAINTS")
+    every = parsed("SHOW CONSTRAINTS")
     assert isinstance(every, ShowConstraints)
     assert every.target is None
 
 
 def test_rows_are_retried() -> None:
     """RETRY QUARANTINE has assignments and a condition, both of which may be left out."""
-    made = _parse("RETRY QUARANTINE s.x SET v = v + 1, w = DEFAULT WHERE k = 2 AND t > 0")
+    made = parsed("RETRY QUARANTINE s.x SET v = v + 1, w = DEFAULT WHERE k = 2 AND t > 0")
     assert isinstance(made, RetryQuarantine)
     assert made.target.parts == ("s", "x")
     assert [(a.column, a.value and a.value.span.text) for a in made.assignments] == [
@@ -126,7 +121,7 @@ def test_rows_are_retried() -> None:
     ]
     assert made.where is not None
     assert made.where.span.text == "k = 2 AND t > 0"
-    plain = _parse("RETRY QUARANTINE x")
+    plain = parsed("RETRY QUARANTINE x")
     assert isinstance(plain, RetryQuarantine)
     assert (plain.assignments, plain.where) == ((), None)
 
@@ -157,7 +152,7 @@ def test_rows_are_retried() -> None:
 )
 def test_a_view_leaves_rows_out_by_its_query(listed: str, wanted: str) -> None:
     """DROP and QUARANTINE are a filter; FAIL is looked at before them, WARN changes nothing."""
-    made = _parse(f"CREATE MATERIALIZED VIEW x ({listed}) AS SELECT k, v FROM t")
+    made = parsed(f"CREATE MATERIALIZED VIEW x ({listed}) AS SELECT k, v FROM t")
     assert isinstance(made, CreateMaterializedView)
     text = without_broken(made, ["k", "v"])
     assert splice(text.span, text.edits).text == wanted

@@ -2,14 +2,9 @@
 
 import pytest
 
-from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.spans import Source
-from ctsql.planner.syntax import parse, rewrite
-from ctsql.planner.syntax.ast import CopyFrom, CopyTo, CreateTable, Explain, FileRef, Statement
-
-
-def _parse(text: str) -> Statement:
-    return parse(Source(text).whole())
+from ctsql.planner.syntax import rewrite
+from ctsql.planner.syntax.ast import CopyFrom, CopyTo, CreateTable, Explain, FileRef
+from tests.helpers.parsed import parsed, refused
 
 
 def test_copy_from() -> None:
@@ -17,7 +12,7 @@ def test_copy_from() -> None:
     text = (
         "COPY s.t (a, `b c`) FROM 'in/*.txt' WITH (FORMAT CSV, HEADER, DELIMITER ';', NULL = 'x')"
     )
-    read = _parse(text)
+    read = parsed(text)
     assert isinstance(read, CopyFrom)
     assert read.target.parts == ("s", "t")
     assert [c.name for c in read.columns] == ["a", "b c"]
@@ -27,12 +22,12 @@ def test_copy_from() -> None:
 
 def test_copy_to() -> None:
     """A table, or a query, also as of a time."""
-    read = _parse("COPY t TO 'out.parquet' (OVERWRITE true, compression => 'zstd')")
+    read = parsed("COPY t TO 'out.parquet' (OVERWRITE true, compression => 'zstd')")
     assert isinstance(read, CopyTo)
     assert (read.file.format, read.overwrite) == ("parquet", True)
     assert dict(read.file.options) == {"compression": "zstd"}
     assert rewrite(read.select.query, relation=lambda _: "v").text == "SELECT * FROM v"
-    read = _parse("COPY (SELECT 1 AS a AS OF 5) TO 'out' (FORMAT json)")
+    read = parsed("COPY (SELECT 1 AS a AS OF 5) TO 'out' (FORMAT json)")
     assert isinstance(read, CopyTo)
     assert (read.select.as_of, read.select.query.span.text) == (5, "SELECT 1 AS a")
     assert not read.overwrite
@@ -40,7 +35,7 @@ def test_copy_to() -> None:
 
 def test_a_view_may_be_named_copy() -> None:
     """What is asked about it is not taken for the statement."""
-    read = _parse("EXPLAIN ANALYZE copy")
+    read = parsed("EXPLAIN ANALYZE copy")
     assert isinstance(read, Explain)
     assert (read.analyze, read.target and read.target.parts) == (True, ("copy",))
 
@@ -48,13 +43,13 @@ def test_a_view_may_be_named_copy() -> None:
 def test_create_table_from_files() -> None:
     """The clause goes from the text that Spark is given, wherever it stands; a query stays one."""
     text = "CREATE TABLE t (a INT) FROM FILES 'in/*.csv' WITH (HEADER false, SEP ';') COMMENT 'c'"
-    read = _parse(text)
+    read = parsed(text)
     assert isinstance(read, CreateTable)
     assert isinstance(read.feed, FileRef)
     assert (read.feed.path, read.feed.format) == ("in/*.csv", "csv")
     assert dict(read.feed.options) == {"header": "false", "sep": ";"}
     assert rewrite(read.text, relation=lambda _: "v").text == "CREATE TABLE t (a INT)  COMMENT 'c'"
-    read = _parse("CREATE TABLE t FROM files SELECT a")
+    read = parsed("CREATE TABLE t FROM files SELECT a")
     assert isinstance(read, CreateTable)
     assert read.feed is None
 
@@ -78,9 +73,5 @@ def test_create_table_from_files() -> None:
 )
 def test_refused(text: str, condition: str, place: str) -> None:
     """With the place of what is wrong."""
-    with pytest.raises(CtsqlError) as refused:
-        _parse(text)
-    assert (refused.value.condition, refused.value.span and refused.value.span.text) == (
-        condition,
-        place,
-    )
+    with refused(condition, place):
+        parsed(text)

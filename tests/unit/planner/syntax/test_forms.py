@@ -4,17 +4,15 @@ import pytest
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.schemas import Column
-from ctsql.catalog.spans import Source
 from ctsql.planner.desugar.auto_cdc import compile_flow
-from ctsql.planner.syntax import parse
 from ctsql.planner.syntax.ast import (
     CreateContinualTask,
     CreateFlow,
     CreateMaterializedView,
     DropSubscription,
-    Statement,
     Subscribe,
 )
+from tests.helpers.parsed import parsed, refused
 
 COLUMNS = [
     Column("id", "int"),
@@ -25,32 +23,28 @@ COLUMNS = [
 ]
 
 
-def _parse(text: str) -> Statement:
-    return parse(Source(text, "<test>").whole())
-
-
 def _flow(clauses: str) -> CreateFlow:
     text = f"CREATE FLOW IF NOT EXISTS s.f AS AUTO CDC INTO s.t FROM STREAM(e) {clauses}"
-    statement = _parse(text)
+    statement = parsed(text)
     assert isinstance(statement, CreateFlow)
     return statement
 
 
 def test_subscribe() -> None:
     """The clauses stand in any order."""
-    read = _parse("SUBSCRIBE TO s.x WITH (PROGRESS = true) UP TO NOW() AS 'it''s' FROM 5;")
+    read = parsed("SUBSCRIBE TO s.x WITH (PROGRESS = true) UP TO NOW() AS 'it''s' FROM 5;")
     assert isinstance(read, Subscribe)
     assert (read.target.parts, read.reader, read.progress) == (("s", "x"), "it's", True)
     assert (read.up_to_now, read.up_to, read.as_of) == (True, None, None)
     assert read.begin is not None
     assert read.begin.value == 5
-    read = _parse("subscribe x as of timestamp '2026-01-01' up to 7")
+    read = parsed("subscribe x as of timestamp '2026-01-01' up to 7")
     assert isinstance(read, Subscribe)
     assert read.as_of is not None
     assert (read.as_of.value, read.as_of.span.text) == ("2026-01-01", "timestamp '2026-01-01'")
     assert read.up_to is not None
     assert (read.up_to.value, read.up_to_now, read.reader) == (7, False, None)
-    dropped = _parse("DROP SUBSCRIPTION IF EXISTS r")
+    dropped = parsed("DROP SUBSCRIPTION IF EXISTS r")
     assert isinstance(dropped, DropSubscription)
     assert (dropped.name, dropped.if_exists) == ("r", True)
 
@@ -95,12 +89,12 @@ def test_flow_clauses_end_where_the_next_begins() -> None:
 )
 def test_task_forms_are_ordinary_tasks(text: str, body: str) -> None:
     """What is parsed is the compiled statement, with the one that was typed in a comment."""
-    statement = _parse(text)
+    statement = parsed(text)
     assert isinstance(statement, CreateContinualTask)
     assert body in statement.span.text
     assert "--   " + text.splitlines()[0] in statement.span.text
     assert statement.options == () or "SNAPSHOT = false" in statement.span.text
-    again = _parse(statement.span.text)
+    again = parsed(statement.span.text)
     assert isinstance(again, CreateContinualTask)
     assert again.if_not_exists == ("IF NOT" in text)
 
@@ -152,7 +146,7 @@ def test_flows_are_a_task_and_a_view(clauses: str, columns: list[str], shown: li
     texts = compile_flow(
         _flow(clauses), COLUMNS, ["bigint"] * clauses.count(" FOR ") or ["bigint"], "s.f"
     )
-    task, view = _parse(texts.task), _parse(texts.view)
+    task, view = parsed(texts.task), parsed(texts.view)
     assert isinstance(task, CreateContinualTask)
     assert isinstance(view, CreateMaterializedView)
     own = [c.name for c in COLUMNS]
@@ -181,8 +175,5 @@ def test_flows_are_a_task_and_a_view(clauses: str, columns: list[str], shown: li
 )
 def test_groups_refused(clauses: str, condition: str, place: str) -> None:
     """Columns in no group or in two, and clauses that need one order."""
-    with pytest.raises(CtsqlError) as refused:
+    with refused(condition, place):
         compile_flow(_flow(f"KEYS (id) {clauses}"), COLUMNS, ["bigint"] * 2, "s.f")
-    assert refused.value.condition == condition
-    assert refused.value.span is not None
-    assert refused.value.span.text == place

@@ -2,12 +2,12 @@
 
 import pytest
 
-from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item, KafkaSource, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import parse, rewrite
 from ctsql.planner.syntax.ast import CreateTable
+from tests.helpers.parsed import refused
 
 _TABLE = "CREATE TABLE t (a INT, k STRING) FROM KAFKA"
 _PLACE = "BROKER 'h:9092', TOPIC 'x'"
@@ -76,9 +76,5 @@ def test_defaults() -> None:
 )
 def test_refused(clause: str, condition: str, place: str) -> None:
     """With the place of what is wrong."""
-    with pytest.raises(CtsqlError) as refused:
+    with refused(condition, place):
         _read(f"{_TABLE} {clause}")
-    assert (refused.value.condition, refused.value.span and refused.value.span.text) == (
-        condition,
-        place,
-    )

@@ -2,10 +2,10 @@
 
 import pytest
 
-from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import parse, split
 from ctsql.planner.syntax.ast import Maintain, ShowRetention
+from tests.helpers.parsed import refused
 
 
 def _parsed(text: str) -> object:
@@ -59,8 +59,5 @@ def test_show_retention() -> None:
 )
 def test_refused(text: str, condition: str, place: str) -> None:
     """With the place."""
-    with pytest.raises(CtsqlError) as raised:
+    with refused(condition, place):
         _parsed(text)
-    assert raised.value.condition == condition
-    assert raised.value.span is not None
-    assert raised.value.span.text == place

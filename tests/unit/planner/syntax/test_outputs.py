@@ -4,27 +4,16 @@ import pytest
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import ObjectKind
-from ctsql.catalog.spans import Source
-from ctsql.planner.syntax import parse
-from ctsql.planner.syntax.ast import (
-    CommentOn,
-    CreateContinualTask,
-    RenameObject,
-    ShowObjects,
-    Statement,
-)
+from ctsql.planner.syntax.ast import CommentOn, CreateContinualTask, RenameObject, ShowObjects
+from tests.helpers.parsed import parsed, refused
 
 CT = "CREATE CONTINUAL TASK ct "
 BODY = " ON INPUT a AS (INSERT INTO x SELECT 1)"
 
 
-def _parse(text: str) -> Statement:
-    return parse(Source(text).whole())
-
-
 def test_several_outputs() -> None:
     """Each with its columns; the word may be a name as well."""
-    task = _parse(
+    task = parsed(
         "CREATE CONTINUAL TASK outputs OUTPUTS (s.a (k INT NOT NULL, n INT8 DEFAULT 1), outputs2"
         " (`a b` TEXT COMMENT ')')) WITH (ITERATIONS = 2) ON INPUT f AS (DELETE FROM s.a)"
     )
@@ -39,7 +28,7 @@ def test_several_outputs() -> None:
     ]
     assert first.columns[1].default is not None
     assert [(c.name, c.comment) for c in second.columns] == [("a b", ")")]
-    named = _parse(
+    named = parsed(
         "CREATE CONTINUAL TASK outputs (outputs INT) ON INPUT f AS (DELETE FROM outputs)"
     )
     assert isinstance(named, CreateContinualTask)
@@ -63,29 +52,26 @@ def test_several_outputs() -> None:
 )
 def test_refused(text: str, condition: str, place: str) -> None:
     """With the exact place."""
-    with pytest.raises(CtsqlError) as raised:
-        _parse(text)
-    assert raised.value.condition == condition
-    assert raised.value.span is not None
-    assert raised.value.span.text == place
+    with refused(condition, place):
+        parsed(text)
 
 
 def test_columns_are_asked_for() -> None:
     """A name alone is answered with what to write."""
     with pytest.raises(CtsqlError) as raised:
-        _parse(CT + "OUTPUTS (x, y)" + BODY)
+        parsed(CT + "OUTPUTS (x, y)" + BODY)
     assert raised.value.message == 'found ",", expected the columns of the output'
     assert raised.value.hint == "Write its columns behind the name: x (k INT, ...)"
 
 
 def test_statements_about_outputs() -> None:
     """TASK OUTPUT is a kind of object; task and output are names too."""
-    renamed = _parse("ALTER TASK OUTPUT s.a RENAME TO b")
+    renamed = parsed("ALTER TASK OUTPUT s.a RENAME TO b")
     assert isinstance(renamed, RenameObject)
     assert (renamed.kind, renamed.target.parts) == (ObjectKind.TASK_OUTPUT, ("s", "a"))
-    commented = _parse("COMMENT ON TASK OUTPUT a IS NULL")
+    commented = parsed("COMMENT ON TASK OUTPUT a IS NULL")
     assert isinstance(commented, CommentOn)
     assert commented.kind is ObjectKind.TASK_OUTPUT
-    shown = _parse("SHOW TASK OUTPUTS IN s LIKE 'x*'")
+    shown = parsed("SHOW TASK OUTPUTS IN s LIKE 'x*'")
     assert isinstance(shown, ShowObjects)
     assert (shown.what, shown.schema, shown.like) == ("task outputs", "s", "x*")

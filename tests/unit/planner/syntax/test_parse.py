@@ -6,8 +6,7 @@ import pytest
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.refreshes import At, Cron, Every
-from ctsql.catalog.spans import Source
-from ctsql.planner.syntax import parse, rewrite
+from ctsql.planner.syntax import rewrite
 from ctsql.planner.syntax.ast import (
     CreateContinualTask,
     CreateMaterializedView,
@@ -17,8 +16,8 @@ from ctsql.planner.syntax.ast import (
     Explain,
     InsertStatement,
     Select,
-    Statement,
 )
+from tests.helpers.parsed import parsed
 
 UPSERT = """CREATE CONTINUAL TASK upsert (key INT, val INT) ON INPUT append_only AS (
     DELETE FROM upsert WHERE key IN (SELECT key FROM append_only);
@@ -29,13 +28,9 @@ AUDIT_LOG = """CREATE CONTINUAL TASK audit_log (count INT8) ON INPUT anomalies A
 );"""
 
 
-def _parse(text: str) -> Statement:
-    return parse(Source(text).whole())
-
-
 def test_upsert() -> None:
     """The first example of a continual task."""
-    task = _parse(UPSERT)
+    task = parsed(UPSERT)
     assert isinstance(task, CreateContinualTask)
     assert (task.target.parts, [i.ref.parts for i in task.inputs]) == (
         ("upsert",),
@@ -58,7 +53,7 @@ def test_upsert() -> None:
 
 def test_audit_log() -> None:
     """The second example: a Postgres type, and a body of one statement."""
-    task = _parse(AUDIT_LOG)
+    task = parsed(AUDIT_LOG)
     assert isinstance(task, CreateContinualTask)
     assert [(c.name, c.type) for c in task.columns] == [("count", "BIGINT")]
     assert len(task.body) == 1
@@ -74,7 +69,7 @@ def test_audit_log() -> None:
 )
 def test_task_options(options: str) -> None:
     """Options stand in front of the input or behind it."""
-    task = _parse(f"CREATE CONTINUAL TASK IF NOT EXISTS s.`c t` {options} AS (DELETE FROM s.`c t`)")
+    task = parsed(f"CREATE CONTINUAL TASK IF NOT EXISTS s.`c t` {options} AS (DELETE FROM s.`c t`)")
     assert isinstance(task, CreateContinualTask)
     assert [(o.name, o.value) for o in task.options] == [("SNAPSHOT", False)]
     assert task.target.parts == ("s", "c t")
@@ -83,7 +78,7 @@ def test_task_options(options: str) -> None:
 
 def test_task_body_forms() -> None:
     """Aliases, column lists, VALUES, strings with semicolons, keywords as names."""
-    task = _parse(
+    task = parsed(
         "CREATE CONTINUAL TASK task (input INT NOT NULL COMMENT 'a;)', n array<text>) ON"
         " INPUT continual"
         " AS (DELETE FROM task AS x WHERE x.n = ';)' -- ;)\n; DELETE FROM task;"
@@ -106,7 +101,7 @@ def test_task_body_forms() -> None:
 
 def test_refresh_times() -> None:
     """Every form of REFRESH, combined."""
-    view = _parse(
+    view = parsed(
         "CREATE MATERIALIZED VIEW mv WITH (REFRESH EVERY INTERVAL '1' DAY ALIGNED TO '1970-01-02',"
         " REFRESH AT CREATION, REFRESH AT 5, REFRESH = EVERY '0 3 * * *') AS SELECT 1"
     )
@@ -122,7 +117,7 @@ def test_refresh_times() -> None:
 
 def test_not_null_assertions() -> None:
     """Each column alone, or a list; beside refresh times."""
-    view = _parse(
+    view = parsed(
         "CREATE MATERIALIZED VIEW mv WITH (ASSERT NOT NULL a, REFRESH ON COMMIT,"
         " ASSERT NOT NULL = (`b c`, null)) AS SELECT 1"
     )
@@ -137,7 +132,7 @@ def test_not_null_assertions() -> None:
 
 def test_materialized_view() -> None:
     """A whole header, and the example of the guide."""
-    view = _parse(
+    view = parsed(
         "CREATE OR REPLACE MATERIALIZED VIEW IF NOT EXISTS s.mv (a COMMENT 'x', b) COMMENT 'y'"
         " WITH (REFRESH ON COMMIT) AS WITH q AS (SELECT 1 AS task) SELECT * FROM q, t"
     )
@@ -148,7 +143,7 @@ def test_materialized_view() -> None:
         ("REFRESH", "ON COMMIT", "ON COMMIT")
     ]
     assert [r.span.text for r in view.query.relations] == ["t"]
-    plain = _parse(
+    plain = parsed(
         "CREATE MATERIALIZED VIEW anomalies AS SELECT count(*) AS count FROM events"
         " WHERE bad HAVING count(*) > 10;"
     )
@@ -158,7 +153,7 @@ def test_materialized_view() -> None:
 
 def test_create_table() -> None:
     """Types get Spark's spelling in the statement's own text; a comment is read."""
-    table = _parse(
+    table = parsed(
         "CREATE TABLE IF NOT EXISTS s.t (text TEXT, b INT8 NOT NULL COMMENT 'bool', c"
         " STRUCT<text: TEXT>,"
         " d NUMERIC(10,2)) USING delta PARTITIONED BY (b) COMMENT 'c'"
@@ -169,7 +164,7 @@ def test_create_table() -> None:
         " c STRUCT<text: STRING>, d NUMERIC(10,2)) USING delta PARTITIONED BY (b) COMMENT 'c'"
     )
     assert (table.comment, table.if_not_exists) == ("c", True)
-    query = _parse("CREATE TABLE t AS SELECT a::int8 FROM u")
+    query = parsed("CREATE TABLE t AS SELECT a::int8 FROM u")
     assert isinstance(query, CreateTable)
     assert rewrite(query.text, relation=lambda _: "R").text == (
         "CREATE TABLE t AS SELECT a::BIGINT FROM R AS `u`"
@@ -190,7 +185,7 @@ def test_create_table() -> None:
 )
 def test_as_of(text: str, as_of: str | int | None, query: str) -> None:
     """AS OF and a time may end a query; ``of`` is an alias elsewhere."""
-    select = _parse(text)
+    select = parsed(text)
     assert isinstance(select, Select)
     assert (select.as_of, select.query.span.text) == (as_of, query)
 
@@ -225,7 +220,7 @@ def test_as_of(text: str, as_of: str | int | None, query: str) -> None:
 )
 def test_dml(text: str, verb: str, target: str, aliased: bool, relations: list[str]) -> None:
     """The target is told from what is read."""
-    dml = _parse(text)
+    dml = parsed(text)
     assert isinstance(dml, Dml)
     assert (dml.verb, dml.target.span.text, dml.target.aliased) == (verb, target, aliased)
     assert [r.span.text for r in dml.text.relations] == relations
@@ -233,7 +228,7 @@ def test_dml(text: str, verb: str, target: str, aliased: bool, relations: list[s
 
 def test_dml_prefixes() -> None:
     """A schema in front of a target's columns can be cut."""
-    dml = _parse("UPDATE s.t SET a = 1 WHERE s.t.b = 2")
+    dml = parsed("UPDATE s.t SET a = 1 WHERE s.t.b = 2")
     assert isinstance(dml, Dml)
     assert [(p.text, p.start) for p in dml.target.column_prefixes] == [("s.", 27)]
 
@@ -299,7 +294,7 @@ COMMANDS: list[tuple[str, str, dict[str, Any]]] = [
 @pytest.mark.parametrize(("text", "kind", "facts"), COMMANDS)
 def test_commands(text: str, kind: str, facts: dict[str, Any]) -> None:
     """Statements about objects and settings."""
-    statement = _parse(text + " ;")
+    statement = parsed(text + " ;")
     assert type(statement).__name__ == kind
     assert statement.span.text == text
     for name, wanted in facts.items():
@@ -311,7 +306,7 @@ def test_commands(text: str, kind: str, facts: dict[str, Any]) -> None:
 
 def test_explain_statement() -> None:
     """EXPLAIN holds the statement it explains."""
-    explain = _parse(f"EXPLAIN {UPSERT}")
+    explain = parsed(f"EXPLAIN {UPSERT}")
     assert isinstance(explain, Explain)
     assert isinstance(explain.statement, CreateContinualTask)
     assert not explain.physical
@@ -510,7 +505,7 @@ REFUSED = [
 def test_refused(text: str, condition: str, place: str) -> None:
     """A refusal has a condition and the exact place, and its message keeps to the style."""
     with pytest.raises(CtsqlError) as raised:
-        _parse(text)
+        parsed(text)
     problem = raised.value
     assert problem.condition == condition
     assert problem.span is not None
@@ -531,8 +526,8 @@ def test_hints() -> None:
     ]
     for text, hint in cases:
         with pytest.raises(CtsqlError) as raised:
-            _parse(text)
+            parsed(text)
         assert raised.value.hint == hint
     with pytest.raises(CtsqlError) as raised:
-        _parse(CT + BODY)
+        parsed(CT + BODY)
     assert raised.value.message == "ON INPUT is missing"

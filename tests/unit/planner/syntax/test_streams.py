@@ -6,19 +6,15 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.spans import Source
 from ctsql.planner.binding.streams import check_appends
 from ctsql.planner.ivm.algebra.spark_functions import AGGREGATES, GENERATORS, SCALARS
-from ctsql.planner.syntax import parse
-from ctsql.planner.syntax.ast import Appending, CreateAppendFlow, CreateStreamingTable, Statement
+from ctsql.planner.syntax.ast import Appending, CreateAppendFlow, CreateStreamingTable
 from ctsql.planner.syntax.tokens.rewrite import rewrite
 from ctsql.planner.syntax.tokens.session_calls import with_schema
 from ctsql.planner.syntax.tokens.sqltext import analyse
-
-
-def _parse(text: str) -> Statement:
-    return parse(Source(text, "<test>").whole())
+from tests.helpers.parsed import parsed
 
 
 def _appending(query: str) -> Appending:
-    made = _parse(f"CREATE STREAMING TABLE x AS {query}")
+    made = parsed(f"CREATE STREAMING TABLE x AS {query}")
     assert isinstance(made, CreateStreamingTable)
     assert made.appending is not None
     return made.appending
@@ -59,7 +55,7 @@ def test_a_stream_is_an_input(query: str, inserts: str, fills: str, sources: lis
 
 def test_the_clauses_of_a_table_and_of_a_flow() -> None:
     """What is there besides the query."""
-    made = _parse(
+    made = parsed(
         "CREATE OR REFRESH STREAMING TABLE s.x (a INT NOT NULL, b STRING) COMMENT 'it''s'"
         " SCHEDULE REFRESH EVERY 2 HOURS AS SELECT * FROM STREAM t"
     )
@@ -67,11 +63,11 @@ def test_the_clauses_of_a_table_and_of_a_flow() -> None:
     assert (made.or_refresh, made.comment, made.every) == (True, "it's", "2 hours")
     assert made.listed == "(a INT NOT NULL, b STRING)"
     assert [c.nullable for c in made.columns] == [False, True]
-    bare = _parse("CREATE STREAMING TABLE IF NOT EXISTS x")
+    bare = parsed("CREATE STREAMING TABLE IF NOT EXISTS x")
     assert isinstance(bare, CreateStreamingTable)
     assert (bare.if_not_exists, bare.appending, bare.listed) == (True, None, "")
     for words in ("INSERT INTO ONCE x", "INSERT ONCE INTO x"):
-        flow = _parse(f"CREATE OR REPLACE FLOW f AS {words} BY NAME SELECT a FROM t")
+        flow = parsed(f"CREATE OR REPLACE FLOW f AS {words} BY NAME SELECT a FROM t")
         assert isinstance(flow, CreateAppendFlow)
         assert (flow.once, flow.or_replace, flow.appending.sources) == (True, True, ())
         assert flow.appending.fills == "INSERT INTO x BY NAME SELECT a FROM contents(t) AS `t`"
@@ -97,7 +93,7 @@ def test_the_clauses_of_a_table_and_of_a_flow() -> None:
 def test_what_cannot_be_honoured_is_refused(text: str, condition: str, place: str | None) -> None:
     """By name, at its place."""
     with pytest.raises(CtsqlError) as refused:
-        _parse(f"CREATE STREAMING {text}")
+        parsed(f"CREATE STREAMING {text}")
     assert refused.value.condition == condition
     assert refused.value.span is not None
     assert place is None or refused.value.span.text == place
@@ -116,7 +112,7 @@ def test_what_cannot_be_honoured_is_refused(text: str, condition: str, place: st
 )
 def test_other_statements_are_refused_by_name(text: str) -> None:
     with pytest.raises(CtsqlError) as refused:
-        _parse(text)
+        parsed(text)
     assert refused.value.condition == "NOT_SUPPORTED"
     assert refused.value.hint
 

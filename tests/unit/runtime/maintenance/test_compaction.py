@@ -6,13 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ctsql.runtime.log.data_files import DataFile
-from ctsql.runtime.maintenance.compaction import (
-    MEBIBYTE,
-    ROUTINE,
-    THOROUGH,
-    Limits,
-    choose,
-)
+from ctsql.runtime.maintenance.compaction import MEBIBYTE, ROUTINE, THOROUGH, Limits, choose
 from ctsql.runtime.service.background_maintenance import is_due
 
 SMALL = Limits(
