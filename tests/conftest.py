@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from ctsql.api import Connection
@@ -33,6 +34,11 @@ os.environ["CTSQL_CLASS_ARCHIVE"] = "off"
 # it to processes of theirs, which must be as a person's are.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# How long an example takes says something of the machine, not of what is tested.
+settings.register_profile("without deadlines", deadline=None)
+settings.load_profile("without deadlines")
 
 
 @pytest.hookimpl(tryfirst=True)
