@@ -175,6 +175,9 @@ class Binder:
     def rows_of(self, item: Item, name: Name, role: lp.Role) -> lp.Get | lp.ViewReference:
         """What of a task's input the body sees, in a role: all, or what a view or WHERE leaves."""
         columns = self._column_names(item, name)
+        if self.analyst is not None:  # SELECT * of what is there; the body says what it reads
+            there = {fold(c.name) for c in self.columns_of(item)}
+            columns = tuple(c for c in columns if fold(c) in there)
         self.reads[item.id] = Reading(name=name, object_id=item.id, columns=columns)
         rows: lp.Get | lp.ViewReference
         if item.kind is ObjectKind.VIEW:

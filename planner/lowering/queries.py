@@ -61,9 +61,25 @@ def _lower_relation(node: lp.Node, context: Context) -> RelationRows:
         case lp.NormalReference():
             return _present(sources.contents(node.object_id, at), node)
         case lp.ViewReference():
-            return RelationRows(lower_query(node.query, context).toDF(*node.columns))
+            return _lower_view(node, context)
         case _:
             raise TypeError(f"{type(node).__name__} is no relation of a query")
+
+
+def _lower_view(node: lp.ViewReference, context: Context) -> RelationRows:
+    """The rows of a plain view, or of an object for which a condition is true."""
+    query, below = node.query, node.query.relations[0] if node.query.relations else None
+    if not isinstance(below, lp.Relation) or below.object_id != node.object_id:
+        return RelationRows(lower_query(query, context).toDF(*node.columns))
+    # SELECT * with a condition: what the object has lost is lost here, too, and not read by that.
+    read = _lower_relation(below, context)
+    names = [c for c in node.columns if c not in read.lost]
+
+    def run(frames: Sequence[DataFrame]) -> DataFrame:
+        return _run_over(query, frames, context).select(*backtick_all(names))
+
+    rows = run_on([read], run, query.sql.span, (query.sql, *names))
+    return RelationRows(rows.toDF(*names), str(node.name), read.lost)
 
 
 def _present(rows: DataFrame, node: lp.Relation) -> RelationRows:
@@ -94,14 +110,19 @@ def lower_query(
             output itself in a task's body, files).
         parameters: SQL literals for the parameters of the text.
     """
-    sql = query.sql
 
     def run(frames: Sequence[DataFrame]) -> DataFrame:
-        with register_views(sql, frames, context) as names:
-            return run_text(sql, names, context, parameters=parameters)
+        return _run_over(query, frames, context, parameters)
 
     read = relation_rows(query.relations, context, given)
-    return run_on(read, run, sql.span, (sql, parameters))
+    return run_on(read, run, query.sql.span, (query.sql, *parameters))
+
+
+def _run_over(
+    query: lp.Query, frames: Sequence[DataFrame], context: Context, parameters: Sequence[str] = ()
+) -> DataFrame:
+    with register_views(query.sql, frames, context) as names:
+        return run_text(query.sql, names, context, parameters=parameters)
 
 
 def relation_rows(

@@ -119,7 +119,8 @@ def group_of_input(warehouse: Warehouse, plan: lp.TaskWrite) -> Group | None:
     if seen.object_id in warehouse.catalog.items:
         item = warehouse.relations.item(seen.object_id)
     there = warehouse.relations.columns_now(item)
-    columns = tuple(schemas.get(there, name, span=None) for name in seen.columns)
+    known = (schemas.find(there, name) for name in seen.columns)
+    columns = tuple(column for column in known if column is not None)  # as far as it has them still
     return Group(seen.object_id, seen.name.name, columns, "constraint_name IS NULL", is_input=True)
 
 

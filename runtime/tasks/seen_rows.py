@@ -73,11 +73,10 @@ def seen_change(
     if change.changed is None:
         added = lower_seen(seen, change.inserts, at)
         return None if added.isEmpty() else InputChange(nothing, added)
-    names = backtick_all(seen.columns)
-    signed = [
-        lower_seen(seen, rows, at).select(*names, F.lit(diff).alias(DIFF))
-        for rows, diff in ((change.inserts, 1), (change.deletes, -1))
-    ]
-    changed = net(signed[0].unionAll(signed[1]), list(seen.columns))
+    come, gone = (lower_seen(seen, rows, at) for rows in (change.inserts, change.deletes))
+    columns = [c for c in come.columns if c in gone.columns]  # what the source still has
+    names = backtick_all(columns)
+    signed = [r.select(*names, F.lit(n).alias(DIFF)) for r, n in ((come, 1), (gone, -1))]
+    changed = net(signed[0].unionAll(signed[1]), columns)
     changed = keep(changed.where(f"{DIFF} > 0") if only_inserts else changed)
     return None if changed.isEmpty() else InputChange(nothing, changed=changed)

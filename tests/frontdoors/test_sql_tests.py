@@ -49,7 +49,7 @@ FOLDER = {
         TEST 'ok: spellings of one number, and of one day'
             GIVEN wide VALUES (9007199254740993, DATE '2024-03-31', 0.5), (-1000, NULL, -0.0)
             EXPECT wide VALUES (9007199254740993.0, '2024-03-31', '.50'),
-                ('-1e3', NULL, '000.000')
+                (-1e3, NULL, '000.000')
             EXPECT wide (b, d) AS (SELECT 9007199254740993BD, TIMESTAMP '2024-03-31 00:00:00'
                 UNION ALL SELECT -1000, NULL);
         TEST 'fails: 9007199254740993.4 is no bigint'

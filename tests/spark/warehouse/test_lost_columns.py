@@ -136,6 +136,21 @@ def test_plain_views_lose_a_name_too(connect: Callable[[], Connection]) -> None:
     assert by_ctsql(con, "SELECT * FROM m") == bag([(11,), (2,), (31,), (12,)])
 
 
+def test_a_condition_on_an_input_reads_what_it_names(con: Connection) -> None:
+    """A task that sees a part of its input goes on without a column that it does not read."""
+    foreign = Foreign(con)
+    for name, condition in (("o", "k > 1"), ("p", "v > 5")):
+        con.execute(
+            f"CREATE CONTINUAL TASK {name} (k INT) ON INPUT t WHERE {condition} AS "
+            f"(INSERT INTO {name} SELECT k FROM t)"
+        )
+    foreign.rename("v", "x")
+    foreign.sql("INSERT INTO {t} VALUES (7, 11), (1, 20)")
+    foreign.sql("UPDATE {t} SET k = 8 WHERE k = 2")
+    assert by_ctsql(con, "SELECT * FROM o") == bag([(2,), (3,), (7,), (8,)])
+    assert '"v"' in _failure(con, "p", "TASK_FAILED")
+
+
 def test_a_key_that_is_referred_to_is_lost(con: Connection) -> None:
     """The task stops at that T, and RETRY goes on once the column is there again."""
     foreign = Foreign(con)
