@@ -129,10 +129,10 @@ def test_tables_of_other_programs(con: Connection, tmp_path: Path) -> None:
     con.execute(f"CREATE TABLE feed LOCATION '{plain}'; CREATE TABLE split LOCATION '{split}'")
     con.execute("CREATE MATERIALIZED VIEW counts AS SELECT k, count(*) AS n FROM feed GROUP BY k")
     assert _blamed(con, "BLAME feed") == Counter()
+    con.spark.sql(f"INSERT INTO delta.`{split}` VALUES (1, 1)")
     con.spark.sql(f"INSERT INTO delta.`{plain}` VALUES (1, 1), (2, 1), (3, 2)")
     first = _now(con)
     con.spark.sql(f"UPDATE delta.`{plain}` SET k = 2 WHERE id = 2")
-    con.spark.sql(f"INSERT INTO delta.`{split}` VALUES (1, 1)")
     second = _now(con)
     wanted = Counter([(first, 1, 1), (second, 2, 2), (first, 3, 2)])
     assert _blamed(con, "BLAME feed") == wanted
