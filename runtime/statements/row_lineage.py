@@ -152,7 +152,7 @@ class RowLineage:
         self.engine = engine
         self.warehouse = engine.warehouse
         self.lines: list[Line] = []
-        self._refusals: dict[lp.Query, str | None] = {}
+        self._refusals: dict[str, str | None] = {}
         self._contents: dict[tuple[str, int], Located | None] = {}
 
     def explain(self, found: Rows) -> None:
@@ -258,9 +258,9 @@ class RowLineage:
         reader = Reader(self.engine, step.at, seen)
         text, relations = reader.read(step.query)
         whole = whole_query(text.text, relations)
-        why = self._refusals.get(step.query, "")
+        why = self._refusals.get(text.text, "")
         if why == "":
-            why = self._refusals[step.query] = reader.refusal(step.query, whole)
+            why = self._refusals[text.text] = reader.refusal(step.query, whole)
         if why is not None or isinstance(whole, Reason):
             self._tell(level, step.item, step.at, step.name, None, f"cannot be told: {why}")
             return
