@@ -1,4 +1,4 @@
-"""UPDATE, DELETE and MERGE of one row by key, by ctsql and by Spark on an equal table, in turns.
+"""INSERT, UPDATE, DELETE and MERGE of one row, by ctsql and by Spark on an equal table, in turns.
 
     python -m benchmarks.dml --rounds 9
 
@@ -17,6 +17,7 @@ from ctsql.runtime.spark.session import active
 
 WARM_UP_ROUNDS = 2
 STATEMENTS = {
+    "INSERT": "INSERT INTO {t} VALUES (-{k} - 1, 1, 'y')",
     "UPDATE": "UPDATE {t} SET v = v + 1 WHERE k = {k}",
     "DELETE": "DELETE FROM {t} WHERE k = {k}",
     "MERGE": "MERGE INTO {t} AS t USING (SELECT CAST({k} AS BIGINT) AS k, 1L AS v) AS s "
