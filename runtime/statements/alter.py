@@ -40,14 +40,14 @@ class Alteration(OnNames):
         item = catalog.find(name)
         if item is not None:
             check_no_quarantine(catalog, item, statement.target.span)
-            if item.kind is ObjectKind.TASK_OUTPUT:
-                raise self._output_alone(item, statement.target.span)
         if item is None or not item.problem:
             item = self.names.of_kind(statement.target, statement.kind)
         if statement.kind is ObjectKind.STREAMING_TABLE and item.flow:
             writers = [i for i in catalog if i.id in {r.object_id for r in item.reads}]
             hint = "It drops both: " + "; ".join(f"DROP FLOW {i.name}" for i in writers)
             raise item.wrong_kind("streaming table of its own", hint, statement.target.span)
+        if item.kind is ObjectKind.TASK_OUTPUT:
+            raise self._output_alone(item, statement.target.span)
         if statement.flow and not item.flow:
             hint = f"Type: DROP CONTINUAL TASK {item.name}"
             raise item.wrong_kind("flow", hint, statement.target.span)
