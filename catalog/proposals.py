@@ -78,6 +78,8 @@ def proposal_of(entries: "Iterable[tuple[str, str]]") -> Proposal | None:
         )
     except (ValueError, KeyError, TypeError) as problem:
         what = "an entry of the catalog, of definitions that are to come into force"
-        hint = "Use the version of ctsql that wrote it, or restore the warehouse's _ctsql/catalog "
-        hint += "table to an earlier version."
+        hint = (
+            "Use the version of ctsql that wrote it, or restore the warehouse's _ctsql/catalog "
+            "table to an earlier version."
+        )
         raise not_readable(what, problem, hint) from problem

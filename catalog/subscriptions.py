@@ -35,8 +35,10 @@ class Subscription:
         """The reader; raises STORED_DATA_INVALID when its entry could not be read."""
         if self.problem:
             what = f"the entry of subscription '{self.name}' in the catalog"
-            hint = "Use the version of ctsql that wrote it, or restore the warehouse's "
-            hint += f"_ctsql/catalog table, or give it up: DROP SUBSCRIPTION '{self.name}'"
+            hint = (
+                "Use the version of ctsql that wrote it, or restore the warehouse's "
+                f"_ctsql/catalog table, or give it up: DROP SUBSCRIPTION '{self.name}'"
+            )
             raise error("STORED_DATA_INVALID", what=what, detail=self.problem, hint=hint)
         return self
 

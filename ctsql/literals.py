@@ -43,8 +43,10 @@ def literal(value: object) -> str:
             return "map(" + ", ".join(pairs) + ")"
         case _:
             message = f"a parameter of type {type(value).__name__} cannot be passed"
-            detail = "Parameters may be None, bool, int, float, Decimal, str, bytes, date, "
-            detail += "datetime, and lists and dicts of these."
+            detail = (
+                "Parameters may be None, bool, int, float, Decimal, str, bytes, date, "
+                "datetime, and lists and dicts of these."
+            )
             raise error("INVALID_USAGE", message=message, detail=detail)
 
 

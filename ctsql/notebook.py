@@ -69,8 +69,10 @@ def read_options(line: str) -> Options:
     while rest[:2] in names and (len(rest) == 2 or rest[2].isspace()):
         option, value = rest[:2], rest[2:].split(maxsplit=1)
         if not value:
-            detail = "-w takes a warehouse, -c a variable with a connection, "
-            detail += "-o a variable for the result."
+            detail = (
+                "-w takes a warehouse, -c a variable with a connection, "
+                "-o a variable for the result."
+            )
             raise error("INVALID_USAGE", message=f"{option} needs a value", detail=detail)
         given[names[option]] = value[0]
         rest = value[1].strip() if len(value) > 1 else ""

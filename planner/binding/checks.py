@@ -28,8 +28,9 @@ def named_columns(query: Query, declared: Sequence[ColumnDef], span: Span) -> tu
     columns = query.columns or ()
     if declared:
         if len(declared) != len(columns):
-            message = f"the query gives {len(columns)} column(s), "
-            message += f"the column list has {len(declared)}"
+            message = (
+                f"the query gives {len(columns)} column(s), the column list has {len(declared)}"
+            )
             detail = f"Given: {', '.join(c.name for c in columns)}."
             raise error("COLUMN_COUNT_MISMATCH", span=span, message=message, detail=detail)
         columns = tuple(
@@ -69,8 +70,10 @@ def check_storable(columns: Sequence[Column], span: Span) -> None:
             raise error("INVALID_NAME", span=span, name=column.name, detail=detail)
         check_not_void(column, span)
         if column.type.startswith("interval"):
-            hint = f'Column "{column.name}" cannot be stored as an interval; store a number of '
-            hint += "seconds or days."
+            hint = (
+                f'Column "{column.name}" cannot be stored as an interval; store a number of '
+                "seconds or days."
+            )
             raise error("INVALID_COLUMN_TYPE", span=span, type=column.type, hint=hint)
 
 
@@ -87,8 +90,10 @@ def check_not_void(column: Column, span: Span) -> None:
     Raises INVALID_COLUMN_TYPE.
     """
     if column.type == "void":
-        hint = f'Column "{column.name}" is always NULL; give it a type, or in a query write '
-        hint += "CAST(NULL AS <type>)."
+        hint = (
+            f'Column "{column.name}" is always NULL; give it a type, or in a query write '
+            "CAST(NULL AS <type>)."
+        )
         raise error("INVALID_COLUMN_TYPE", span=span, type="void", hint=hint)
 
 
@@ -180,8 +185,10 @@ def _refusal(
 
 def indefinite(query: Query, kind: str) -> CtsqlError:
     """The error for a query that Spark says gives another result each time."""
-    detail = "Spark marks a part of it as not deterministic, or as one that reads the clock: a "
-    detail += "random function, or a text like 'today' that becomes a date."
+    detail = (
+        "Spark marks a part of it as not deterministic, or as one that reads the clock: a "
+        "random function, or a text like 'today' that becomes a date."
+    )
     function = "a function that gives another result each time"
     return _refusal(query.sql.span, function, kind, detail)
 
@@ -195,8 +202,10 @@ def refuse_nondeterministic(
             continue
         for function in node.sql.nondeterministic:
             refuse_schema_call(function, kind)
-            detail = "Computed twice it gives two results, so what is stored at T would not "
-            detail += "be definite: replicas and restarts could disagree."
+            detail = (
+                "Computed twice it gives two results, so what is stored at T would not "
+                "be definite: replicas and restarts could disagree."
+            )
             raise _refusal(function.span, function.name, kind, detail)
         if node.columns and not is_deterministic(node):
             raise indefinite(node, kind)

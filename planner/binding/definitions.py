@@ -40,8 +40,10 @@ def reading_definition(item: Item) -> Iterator[None]:
         if problem.condition == "STORED_DATA_INVALID":
             raise  # it names an object already: this one, or one that it reads
         what = f'the definition of {item.kind.value} "{item.name}"'
-        hint = "Use the version of ctsql that wrote it, or drop the object and create it again: "
-        hint += f"DROP {item.kind.keyword} {item.name}"
+        hint = (
+            "Use the version of ctsql that wrote it, or drop the object and create it again: "
+            f"DROP {item.kind.keyword} {item.name}"
+        )
         raise error(
             "STORED_DATA_INVALID", what=what, detail=sentence_of(problem), hint=hint, cause=problem
         ) from problem

@@ -96,8 +96,9 @@ class BodyBinder:
     def _check_type(self, column: Column, given: str, span: Span, shown: str) -> None:
         assert self.analyst is not None  # only new definitions are checked
         if not self.analyst.assignable(given, column.type):
-            message = f'column "{column.name}" is of type {column.type}, '
-            message += f"but the query gives {given}"
+            message = (
+                f'column "{column.name}" is of type {column.type}, but the query gives {given}'
+            )
             hint = f"Write CAST({shown} AS {column.type}) if that is meant."
             raise error("TYPE_MISMATCH", span=span, message=message, hint=hint)
 

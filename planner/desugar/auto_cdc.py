@@ -229,8 +229,10 @@ class _Form:
             + f"\n) ON INPUT {self.source} AS (\n{made}\n{body}\n)"
         )
         shown, condition = self.view_query()
-        view = f"CREATE MATERIALIZED VIEW {quiet}{self.flow.target.span.text} AS\n"
-        view += f"SELECT {', '.join(shown)}\nFROM {view_name}\nWHERE {condition}"
+        view = (
+            f"CREATE MATERIALIZED VIEW {quiet}{self.flow.target.span.text} AS\n"
+            f"SELECT {', '.join(shown)}\nFROM {view_name}\nWHERE {condition}"
+        )
         return FlowTexts(task, view)
 
 
@@ -294,11 +296,13 @@ class _Scd1Partial(_Form):
             shown.append((name, f"IF({alive}, __v{i}.v, NULL) AS {name}"))
             since.append(f"{quote_text(column.name)}, IF({alive}, __v{i}.s, NULL)")
         keys = ", ".join(self.keys)
-        both = f"SELECT {', '.join([keys, *from_event])}, IF({DELETED}, NULL, {SEQUENCE}) AS __up, "
-        both += f"IF({DELETED}, {SEQUENCE}, NULL) AS __gone\n"
-        both += f"FROM (\n{_indent(self.events(), 4)}\n)\nUNION ALL\n"
-        both += f"SELECT {', '.join([keys, *from_state])}, {SEQUENCE}, {DELETED_AT}\n"
-        both += f"FROM {self.state} AS __o WHERE {self.has_events()}"
+        both = (
+            f"SELECT {', '.join([keys, *from_event])}, IF({DELETED}, NULL, {SEQUENCE}) AS __up, "
+            f"IF({DELETED}, {SEQUENCE}, NULL) AS __gone\n"
+            f"FROM (\n{_indent(self.events(), 4)}\n)\nUNION ALL\n"
+            f"SELECT {', '.join([keys, *from_state])}, {SEQUENCE}, {DELETED_AT}\n"
+            f"FROM {self.state} AS __o WHERE {self.has_events()}"
+        )
         grouped = ", ".join(
             [keys, *merged, f"max(__up) AS {SEQUENCE}", f"max(__gone) AS {DELETED_AT}"]
         )
@@ -401,10 +405,12 @@ class _Scd1Grouped(_Form):
             merged.append(f"max_by(__v{i}, __o{i}) AS __v{i}")
             since.append(f"'f{i}', __v{i}.f0")
             values |= {name: f"__v{i}.f{j}" for j, name in enumerate(names, 1)}
-        both = f"SELECT {', '.join([*self.names, SEQUENCES])}, __checked, true AS __is_event\n"
-        both += f"FROM (\n{_indent(self.events(), 4)}\n)\nUNION ALL\n"
-        both += f"SELECT {', '.join([*self.names, SEQUENCES])}, NULL, false\n"
-        both += f"FROM {self.state} AS __o WHERE {self.has_events()}"
+        both = (
+            f"SELECT {', '.join([*self.names, SEQUENCES])}, __checked, true AS __is_event\n"
+            f"FROM (\n{_indent(self.events(), 4)}\n)\nUNION ALL\n"
+            f"SELECT {', '.join([*self.names, SEQUENCES])}, NULL, false\n"
+            f"FROM {self.state} AS __o WHERE {self.has_events()}"
+        )
         keys = ", ".join(self.keys)
         ordered = f"SELECT {', '.join([keys, *found])}, __checked FROM (\n{_indent(both, 4)}\n)"
         grouped = f"{', '.join([keys, *merged])}, max(__checked) AS __checked"
@@ -480,8 +486,10 @@ class _Scd2(_Form):
         held = [
             f"{EVENT}.{n} AS {n}" if self._partial and n not in self.keys else n for n in self.names
         ]
-        both = f"{self.events()}\nUNION ALL\nSELECT {', '.join(held)}, {SEQUENCE}, {DELETED}\n"
-        both += f"FROM {self.state} AS __o WHERE {self.has_events()}"
+        both = (
+            f"{self.events()}\nUNION ALL\nSELECT {', '.join(held)}, {SEQUENCE}, {DELETED}\n"
+            f"FROM {self.state} AS __o WHERE {self.has_events()}"
+        )
         order = ", ".join(f"{term} DESC" for term in self.event_order()[1:])
         keys = ", ".join([*self.keys, SEQUENCE])
         ranked = _add_columns(

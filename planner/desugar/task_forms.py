@@ -55,7 +55,9 @@ def compile_form(form: TaskForm) -> str:
     """The continual task of a short form."""
     body = f"INSERT INTO {form.target} {form.inner}"
     if form.retain:
-        body = f"INSERT INTO {form.target} SELECT * FROM {form.source} WHERE ({form.inner});\n"
-        body += f"DELETE FROM {form.target} AS {form.source_alias} WHERE ({form.inner}) IS NOT TRUE"
+        body = (
+            f"INSERT INTO {form.target} SELECT * FROM {form.source} WHERE ({form.inner});\n"
+            f"DELETE FROM {form.target} AS {form.source_alias} WHERE ({form.inner}) IS NOT TRUE"
+        )
     made = comment_above(form.span.text, body)
     return f"CREATE CONTINUAL TASK {form.head} ON INPUT {form.source}{form.options} AS (\n{made}\n)"

@@ -65,8 +65,10 @@ class NextTurn(Query):
     def sql(self, name: Names) -> str:
         """The query in Spark's SQL."""
         rows = f"SELECT {interval_of(self.turns, self.values.names)} FROM ({self.values.sql(name)})"
-        later = f"CASE WHEN enters > {self.after} THEN enters "
-        later += f"WHEN leaves > {self.after} AND leaves < {_NEVER} THEN leaves END"
+        later = (
+            f"CASE WHEN enters > {self.after} THEN enters "
+            f"WHEN leaves > {self.after} AND leaves < {_NEVER} THEN leaves END"
+        )
         return f"SELECT min({later}) AS due FROM ({rows}) WHERE enters < leaves"
 
 

@@ -70,8 +70,10 @@ class LogFiles(ABC):
             name = commit_name(version)
             if not self._exists(name):
                 detail = f"The log of its version {version} is no longer there."
-                hint = "Keep history longer with delta.logRetentionDuration on the table, "
-                hint += "and create anew the objects that still needed it."
+                hint = (
+                    "Keep history longer with delta.logRetentionDuration on the table, "
+                    "and create anew the objects that still needed it."
+                )
                 raise error("HISTORY_LOST", relation=self._location, detail=detail, hint=hint)
             text = self._read(name)
             try:

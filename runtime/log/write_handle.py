@@ -206,8 +206,10 @@ class Output:
         """
         read = BatchText.from_json(text)
         if (read.table_id, read.app) != (self.table.table_id, self.app):
-            detail = f"It is for table {read.table_id}, application {read.app}; this is table "
-            detail += f"{self.table.table_id}, application {self.app}."
+            detail = (
+                f"It is for table {read.table_id}, application {read.app}; this is table "
+                f"{self.table.table_id}, application {self.app}."
+            )
             raise error("BATCH_OF_ANOTHER_OUTPUT", output=self.table.location, detail=detail)
         check_writer_id(read.writer)
         return Batch(self.table, read)
@@ -300,8 +302,10 @@ class Output:
         for batch in batches:
             batch.check_usable()
             if (batch.lower, batch.text.upper) != (lower, upper):
-                detail = f"It is for [{batch.lower}, {batch.text.upper}), the call for "
-                detail += f"[{lower}, {upper})."
+                detail = (
+                    f"It is for [{batch.lower}, {batch.text.upper}), the call for "
+                    f"[{lower}, {upper})."
+                )
                 raise error("BATCH_BOUNDS_DIFFER", detail=detail)
             if (batch.text.table_id, batch.text.app) != (self.table.table_id, self.app):
                 detail = f"It is for table {batch.text.table_id}."

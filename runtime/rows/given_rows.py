@@ -91,8 +91,9 @@ def _wider_field(field: pa.Field) -> pa.Field:
 
 def _no_rows(rows: object) -> CtsqlError:
     message = f"a {type(rows).__name__} holds no rows that can be taken"
-    detail = "Give a DataFrame of pandas, Polars or Spark, an Arrow table or reader, or tuples "
-    detail += "or dicts."
+    detail = (
+        "Give a DataFrame of pandas, Polars or Spark, an Arrow table or reader, or tuples or dicts."
+    )
     return error("INVALID_USAGE", message=message, detail=detail)
 
 
@@ -164,6 +165,8 @@ def _array(column: Column, kind: pa.DataType, values: list[Any]) -> pa.Array:
         try:
             return pa.array(values)
         except _REFUSED as problem:
-            message = f'the values for column "{column.name}" are not all {column.type}: '
-            message += f"{str(problem)[:200]}"
+            message = (
+                f'the values for column "{column.name}" are not all {column.type}: '
+                f"{str(problem)[:200]}"
+            )
             raise error("DATA_ERROR", message=message) from problem

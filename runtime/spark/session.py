@@ -165,8 +165,10 @@ def engine_session(base: SparkSession) -> SparkSession:
     extensions = base.conf.get("spark.sql.extensions", "") or ""
     if "DeltaSparkSessionExtension" not in extensions:
         detail = "spark.sql.extensions does not name io.delta.sql.DeltaSparkSessionExtension."
-        hint = "Build it with delta.configure_spark_with_delta_pip and Delta's extension and "
-        hint += "catalog, or leave spark= out and ctsql starts one."
+        hint = (
+            "Build it with delta.configure_spark_with_delta_pip and Delta's extension and "
+            "catalog, or leave spark= out and ctsql starts one."
+        )
         raise error("SPARK_WITHOUT_DELTA", detail=detail, hint=hint)
     with translate_spark_errors():
         session = base.newSession()

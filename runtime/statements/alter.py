@@ -89,8 +89,10 @@ class Alteration(OnNames):
     def _output_alone(self, output: Item, span: Span) -> CtsqlError:
         task = self.engine.catalog.items[output.owner]
         what = "dropping one output of a task"
-        why = f'"{output.name}" is written by continual task "{task.name}", at the same T as '
-        why += "its other outputs."
+        why = (
+            f'"{output.name}" is written by continual task "{task.name}", at the same T as '
+            "its other outputs."
+        )
         hint = f"Drop all of it: DROP CONTINUAL TASK {task.name}"
         return not_supported(span, what, why=why, hint=hint)
 

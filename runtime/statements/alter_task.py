@@ -101,8 +101,9 @@ class TaskAlteration(Redefinition):
         if old.outputs:
             what = "another constraint for a task with OUTPUTS (...)"
             why = "It says nothing of which output."
-            hint = "Type CREATE OR REPLACE CONTINUAL TASK with the constraint in that output's "
-            hint += "list."
+            hint = (
+                "Type CREATE OR REPLACE CONTINUAL TASK with the constraint in that output's list."
+            )
             raise not_supported(statement.target.span, what, why=why, hint=hint)
         edits = _columns_edit(item, old, statement)
         if edits is not None:

@@ -236,14 +236,17 @@ def _widens(old: str, new: str) -> bool:
 def _only_case(column: Column, change: st.RenameColumn) -> CtsqlError:
     what = "renaming a column to its own name in another case"
     why = "Delta takes both for the same name."
-    hint = f"Rename {quote(column.name)} to another name first, and that to "
-    hint += f"{quote(change.new.name)}."
+    hint = (
+        f"Rename {quote(column.name)} to another name first, and that to {quote(change.new.name)}."
+    )
     return not_supported(change.new.span, what, why=why, hint=hint)
 
 
 def _not_wider(column: Column, change: st.RetypeColumn) -> CtsqlError:
     what = f"{column.type.upper()} AS {change.type.upper()} for a column that is there"
-    why = f'"{column.name}" may get a wider type, in which all of its values are what they were:'
-    why += " an integer a longer one, a decimal more digits, FLOAT DOUBLE."
+    why = (
+        f'"{column.name}" may get a wider type, in which all of its values are what they were:'
+        " an integer a longer one, a decimal more digits, FLOAT DOUBLE."
+    )
     hint = "Add another column, UPDATE it by CAST, and drop this one."
     return not_supported(change.type_span, what, why=why, hint=hint)

@@ -86,8 +86,9 @@ def other_target(statement: st.CreateFlow, target: Name) -> CtsqlError:
     """NOT_SUPPORTED for a flow that writes another target; the caller raises it."""
     what = "another target for a flow that is there"
     why = f'It writes "{target}".'
-    hint = f"Type: ALTER MATERIALIZED VIEW {target} RENAME TO ..., or make a flow under another "
-    hint += "name."
+    hint = (
+        f"Type: ALTER MATERIALIZED VIEW {target} RENAME TO ..., or make a flow under another name."
+    )
     return not_supported(statement.target.span, what, why=why, hint=hint)
 
 

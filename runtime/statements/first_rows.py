@@ -40,8 +40,10 @@ def copy_of(
     if clears:
         body = f"DELETE FROM {own}; {body}"
     inside = ", ".join([*(c.ddl() for c in columns), *map(constraint_text, constraints)])
-    text = f"CREATE CONTINUAL TASK {own} ({inside}) ON INPUT {follows.name.qualified()} "
-    text += f"WITH (SNAPSHOT = false) AS ({body})"
+    text = (
+        f"CREATE CONTINUAL TASK {own} ({inside}) ON INPUT {follows.name.qualified()} "
+        f"WITH (SNAPSHOT = false) AS ({body})"
+    )
     read = {
         i.id: Reading(name=i.name, object_id=i.id, columns=tuple(c.name for c in i.columns))
         for i in (follows, source)
@@ -75,9 +77,11 @@ def idle_of(task: Item, columns: Schema, follows: Item) -> Revision:
     """A definition that writes nothing; the Ts at which it is in force are passed in few jobs."""
     own, listed = task.name.qualified(), ", ".join(quote(c.name) for c in columns)
     nothing = ", ".join(f"CAST(NULL AS {plain_type(c.type)})" for c in columns)
-    text = f"CREATE CONTINUAL TASK {own} ({', '.join(c.ddl() for c in columns)}) "
-    text += f"ON INPUT {follows.name.qualified()} WITH (SNAPSHOT = false) AS (INSERT INTO {own} "
-    text += f"({listed}) SELECT {nothing} FROM {follows.name.qualified()} WHERE false)"
+    text = (
+        f"CREATE CONTINUAL TASK {own} ({', '.join(c.ddl() for c in columns)}) "
+        f"ON INPUT {follows.name.qualified()} WITH (SNAPSHOT = false) AS (INSERT INTO {own} "
+        f"({listed}) SELECT {nothing} FROM {follows.name.qualified()} WHERE false)"
+    )
     names = tuple(c.name for c in follows.columns)
     read = Reading(name=follows.name, object_id=follows.id, columns=names)
     return Revision(number=0, definition=text, reads=(read,))

@@ -128,8 +128,10 @@ def check_no_quarantine(catalog: Catalog, item: Item, span: Span) -> None:
     if owner is not None:
         what = "changing or dropping a quarantine by itself"
         why = f'"{item.name}" goes with {owner.kind.value} "{owner.name}".'
-        hint = f"Type: ALTER {owner.kind.keyword} {owner.name} DROP CONSTRAINT ..., or DROP "
-        hint += f"{owner.kind.keyword} {owner.name}"
+        hint = (
+            f"Type: ALTER {owner.kind.keyword} {owner.name} DROP CONSTRAINT ..., or DROP "
+            f"{owner.kind.keyword} {owner.name}"
+        )
         raise not_supported(span, what, why=why, hint=hint)
 
 

@@ -190,8 +190,10 @@ class Redefinition(OnNames):
             flow = failed.flows[-1].name
             what = "another definition for a streaming table that has failed at a new flow"
             why = f'Flow "{flow}" has not taken in what was there.'
-            hint = f"Type: DROP FLOW {flow}, or ALTER STREAMING TABLE {item.name} SKIP, which "
-            hint += "leaves it out."
+            hint = (
+                f"Type: DROP FLOW {flow}, or ALTER STREAMING TABLE {item.name} SKIP, which "
+                "leaves it out."
+            )
             raise not_supported(definition_span(item), what, why=why, hint=hint)
 
     def check_cycle(self, item: Item, bound: Bound, span: Span) -> None:

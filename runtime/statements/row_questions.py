@@ -69,8 +69,7 @@ class RowQuestions(OnNames):
         item = self._stored(statement.target, "WHY NOT", plain=True)
         if item.kind is ObjectKind.TABLE:
             what = "WHY NOT of a table"
-            why = "Nothing computes its rows: one that is not there was never written, or is "
-            why += "gone."
+            why = "Nothing computes its rows: one that is not there was never written, or is gone."
             hint = "Read it AS OF an earlier T."
             raise not_supported(statement.target.span, what, why=why, hint=hint)
         if len(statement.select.query.relations) > 1:

@@ -55,8 +55,7 @@ class StoredCursor:
             [], expected=self._upper, new=position.next, metadata=metadata
         )
         if isinstance(outcome, UpperMismatch):
-            detail = f"This reader was at T = {self._upper}, the other is at "
-            detail += f"T = {outcome.current}."
+            detail = f"This reader was at T = {self._upper}, the other is at T = {outcome.current}."
             raise error("SUBSCRIPTION_MOVED", name=self.subscription.name, detail=detail)
         self._upper = position.next
 
@@ -121,8 +120,10 @@ class Readers:
         """
         if subscription.object_id != item.id:
             other = self.engine.catalog.items[subscription.object_id]
-            hint = f"It follows {other.name}. Choose another name, or type: "
-            hint += f"DROP SUBSCRIPTION '{subscription.name}'"
+            hint = (
+                f"It follows {other.name}. Choose another name, or type: "
+                f"DROP SUBSCRIPTION '{subscription.name}'"
+            )
             raise error(
                 "OBJECT_EXISTS", span=span, kind="subscription", name=subscription.name, hint=hint
             )

@@ -402,11 +402,15 @@ class TaskSink:
             str(self.warehouse.relations.item(object_id).name) for object_id, _ in run.movements
         ]
         versions = ", ".join(str(movement.version) for _, movement in run.movements)
-        detail = f"A file that holds the change of its version {versions} "
-        detail += f"(T = {run.time}) is gone, as after a VACUUM that kept too little: "
-        detail += f"{problem.detail}"
-        hint = "Restore the file, or create the task anew: DROP CONTINUAL TASK "
-        hint += f"{self.item.name}, then CREATE it; with SNAPSHOT it starts from what is there."
+        detail = (
+            f"A file that holds the change of its version {versions} "
+            f"(T = {run.time}) is gone, as after a VACUUM that kept too little: "
+            f"{problem.detail}"
+        )
+        hint = (
+            "Restore the file, or create the task anew: DROP CONTINUAL TASK "
+            f"{self.item.name}, then CREATE it; with SNAPSHOT it starts from what is there."
+        )
         return error("HISTORY_LOST", relation=", ".join(names), detail=detail, hint=hint)
 
     def _stage(

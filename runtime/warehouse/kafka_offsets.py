@@ -89,13 +89,16 @@ def next_offsets(progress: Progress, topic: Topic, table: str, *, may_lose: bool
         latest = topic.latest.get(partition)
         if is_other or latest is None or latest < recorded:
             ends = "is not there" if latest is None else f"ends before offset {latest}"
-            detail = f'"{table}" has partition {partition} up to offset {recorded}, exclusive; '
-            detail += f"{'another topic has the name now' if is_other else 'now it ' + ends}."
+            detail = (
+                f'"{table}" has partition {partition} up to offset {recorded}, exclusive; '
+                f"{'another topic has the name now' if is_other else 'now it ' + ends}."
+            )
             raise error("KAFKA_TOPIC_REPLACED", topic=topic.name, table=table, detail=detail)
         earliest = topic.earliest[partition]
         if recorded < earliest and not may_lose:
-            detail = f"Partition {partition} begins at offset {earliest}; "
-            detail += f"offset {recorded} comes next."
+            detail = (
+                f"Partition {partition} begins at offset {earliest}; offset {recorded} comes next."
+            )
             raise error("KAFKA_OFFSETS_LOST", topic=topic.name, table=table, detail=detail)
         found[partition] = max(recorded, earliest)
     return found

@@ -267,8 +267,10 @@ class _Participant:
             except Conflict:
                 continue
             except RowsGone as gone:
-                detail = f"Its version {version} holds rows of the transaction {self.group}, "
-                detail += f"which is to be undone, and another writer rewrote them: {gone}."
+                detail = (
+                    f"Its version {version} holds rows of the transaction {self.group}, "
+                    f"which is to be undone, and another writer rewrote them: {gone}."
+                )
                 raise error("TRANSACTION_STUCK", table=self.table.location, detail=detail) from gone
         detail = f"{UNDO_TRIES_MAX} tries to undo the transaction {self.group} were disturbed."
         raise error("TRANSACTION_STUCK", table=self.table.location, detail=detail)

@@ -15,8 +15,10 @@ def replaced_error(catalog: Catalog, item: Item, facts: str) -> CtsqlError:
     readers = ", ".join(str(i.name) for i in catalog.going_with(known) if i.id != item.id)
     hint = f"Drop it, and create it anew: DROP {item.kind.keyword} {item.name}"
     if item.kind is ObjectKind.TABLE:
-        hint = f"To go on with the new table: DROP TABLE {item.name} CASCADE; then "
-        hint += f"CREATE TABLE {item.name} LOCATION '{item.location}', and what read the old one."
+        hint = (
+            f"To go on with the new table: DROP TABLE {item.name} CASCADE; then "
+            f"CREATE TABLE {item.name} LOCATION '{item.location}', and what read the old one."
+        )
     return error(
         "TABLE_REPLACED",
         kind=item.kind.value,

@@ -139,14 +139,20 @@ class FirstRowsTest(Query):
         """The query in Spark's SQL."""
         printer = Printer(name)
         order = ", ".join(f"{printer.expr(o.expr)} {o.direction}".strip() for o in self.limit.order)
-        ranked = f"SELECT __ct_new, rank() OVER (ORDER BY {order}) AS __ct_rank FROM ("
-        ranked += f"SELECT *, 1 AS __ct_new FROM ({self.candidates.sql(name)}) UNION ALL "
-        ranked += f"SELECT *, 0 AS __ct_new FROM ({self.stored.sql(name)}))"
-        worst = "SELECT *, max(CASE WHEN __ct_new = 0 THEN __ct_rank END) OVER () AS __ct_worst "
-        worst += f"FROM ({ranked})"
-        holds = f"SELECT sum(1 - __ct_new) < {self.limit.limit} OR sum(CASE WHEN __ct_new = 1 AND "
-        holds += f"__ct_rank <= __ct_worst THEN 1 ELSE 0 END) >= {self.limit.limit} AS holds "
-        holds += f"FROM ({worst})"
+        ranked = (
+            f"SELECT __ct_new, rank() OVER (ORDER BY {order}) AS __ct_rank FROM ("
+            f"SELECT *, 1 AS __ct_new FROM ({self.candidates.sql(name)}) UNION ALL "
+            f"SELECT *, 0 AS __ct_new FROM ({self.stored.sql(name)}))"
+        )
+        worst = (
+            "SELECT *, max(CASE WHEN __ct_new = 0 THEN __ct_rank END) OVER () AS __ct_worst "
+            f"FROM ({ranked})"
+        )
+        holds = (
+            f"SELECT sum(1 - __ct_new) < {self.limit.limit} OR sum(CASE WHEN __ct_new = 1 AND "
+            f"__ct_rank <= __ct_worst THEN 1 ELSE 0 END) >= {self.limit.limit} AS holds "
+            f"FROM ({worst})"
+        )
         return f"SELECT coalesce(holds, true) AS holds FROM ({holds})"
 
 

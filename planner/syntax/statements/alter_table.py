@@ -49,8 +49,10 @@ def _add(cursor: Cursor) -> st.AddColumns:
         if column.default is not None:
             what = "DEFAULT of a column that is added"
             why = "Rows that are there would not have it: they have NULL."
-            hint = f"Add it, then: ALTER COLUMN {column.name} SET DEFAULT ...; and UPDATE the "
-            hint += "rows that are there."
+            hint = (
+                f"Add it, then: ALTER COLUMN {column.name} SET DEFAULT ...; and UPDATE the "
+                "rows that are there."
+            )
             raise not_supported(column.default.span, what, why=why, hint=hint)
         if not column.nullable:
             what = "NOT NULL of a column that is added"
