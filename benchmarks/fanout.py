@@ -24,10 +24,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 import ctsql
 from benchmarks.measures import jobs_started
+from benchmarks.tick import KEYS, changed_rows
 from ctsql.runtime.spark.session import active
 
 PARTS = ("tasks", "links", "outputs")
-KEYS, CHANGED = 10_000, 100
 WARM_UP_ROUNDS = 4
 INPUTS = 33
 COUNTED = ("jobs", "calls", "commits")
@@ -82,22 +82,22 @@ class House:
 
     def add_task(self, on: str) -> str:
         """A new upsert task."""
-        name = f"task{len(self.outputs)}"
-        self.con.execute(
-            f"CREATE CONTINUAL TASK {name} (k BIGINT, v BIGINT) ON INPUT {on} AS ("
-            f"DELETE FROM {name} WHERE k IN (SELECT k FROM {on});"
-            f"INSERT INTO {name} SELECT k, max(v) FROM {on} GROUP BY k;)"
+        return self._add(
+            f"CREATE CONTINUAL TASK {{name}} (k BIGINT, v BIGINT) ON INPUT {on} AS ("
+            f"DELETE FROM {{name}} WHERE k IN (SELECT k FROM {on});"
+            f"INSERT INTO {{name}} SELECT k, max(v) FROM {on} GROUP BY k;)"
         )
-        self.outputs.append(name)
-        return name
 
     def add_view(self, on: str) -> str:
         """A new materialized view."""
-        name = f"view{len(self.outputs)}"
-        self.con.execute(
-            f"CREATE MATERIALIZED VIEW {name} AS SELECT k % 10 AS d, sum(v) AS v, count(*) AS n "
+        return self._add(
+            "CREATE MATERIALIZED VIEW {name} AS SELECT k % 10 AS d, sum(v) AS v, count(*) AS n "
             f"FROM {on} GROUP BY k % 10"
         )
+
+    def _add(self, text: str) -> str:
+        name = f"output{len(self.outputs)}"
+        self.con.execute(text.format(name=name))
         self.outputs.append(name)
         return name
 
@@ -109,7 +109,7 @@ class House:
     def round(self) -> dict[str, float]:
         """One commit to each input, one tick, and the rival's appends."""
         self.rounds += 1
-        rows = _changed_rows(self.session, self.rounds)
+        rows = changed_rows(self.session, self.rounds)
         with active(self.session):
             for name in self.inputs:
                 rows.write.format("delta").mode("append").save(self.location(name))
@@ -140,13 +140,6 @@ class House:
 
 def _medians(found: list[dict[str, float]]) -> dict[str, float]:
     return {name: statistics.median(one[name] for one in found) for name in found[0]}
-
-
-def _changed_rows(session: SparkSession, turn: int) -> DataFrame:
-    """A hundred keys, spread over all, with new values; the rows are at hand, not computed."""
-    step = KEYS // CHANGED
-    rows = [(turn % step + step * i, 10_000_000_000 + turn) for i in range(CHANGED)]
-    return session.createDataFrame(rows, "k BIGINT, v BIGINT").coalesce(1)
 
 
 def report(name: str, one: dict[str, float], many: dict[str, float], more: int) -> None:

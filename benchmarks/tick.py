@@ -26,6 +26,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 
 import ctsql
 from benchmarks.hooks import Clock, tick_clock
+from benchmarks.measures import jobs_started
 from ctsql.runtime.log import write_handle
 from ctsql.runtime.spark.session import active
 
@@ -77,11 +78,6 @@ def changed_rows(session: SparkSession, turn: int) -> DataFrame:
     step = KEYS // CHANGED
     rows = [(turn % step + step * i, 10_000_000_000 + turn) for i in range(CHANGED)]
     return session.createDataFrame(rows, "k BIGINT, v BIGINT").coalesce(1)
-
-
-def jobs_started(session: SparkSession) -> int:
-    """How many Spark jobs this process has started."""
-    return int(session.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
 
 
 def merge_handler(session: SparkSession, path: str) -> Callable[[DataFrame, int], None]:
