@@ -87,5 +87,5 @@ def complete(table: DeltaTable, version: int, rows: DataFrame) -> DataFrame:
 
 
 def constants(rows: DataFrame) -> LocalRows | Declined:
-    """The rows that stand in a statement's text, without a job."""
+    """The rows that stand in a statement's text, if they are few."""
     return SparkRows(rows).collect() if are_constants(rows) else Declined("not in the text")

@@ -149,25 +149,25 @@ class KnownViews:
     def __init__(self, session: SparkSession) -> None:
         self._session = session
         self._by_columns: dict[tuple[Column, ...], DataFrame] = {}
-        self._by_rows: dict[int, str] = {}  # of the tables above, which are kept
+        self._by_rows: dict[DataFrame, str] = {}  # of these very tables
         self.named: dict[Node, str] = {}
         self._names: list[str] = []
 
     def of(self, columns: tuple[Column, ...]) -> str:
         """The view with these columns."""
-        return self._by_rows[id(self.rows_of(columns))]
+        return self._by_rows[self.rows_of(columns)]
 
     def rows_of(self, columns: tuple[Column, ...]) -> DataFrame:
         """The empty table with these columns; it has a view."""
         found = self._by_columns.get(columns)
         if found is None:
             found = self._by_columns[columns] = empty(self._session, columns)
-            self._by_rows[id(found)] = self.register(found)
+            self._by_rows[found] = self.register(found)
         return found
 
     def named_view(self, rows: DataFrame) -> AbstractContextManager[str]:
         """The view of an empty table; of other rows one that ends with the context."""
-        known = self._by_rows.get(id(rows))
+        known = self._by_rows.get(rows)
         return temporary_view(rows) if known is None else nullcontext(known)
 
     def register(self, rows: DataFrame) -> str:

@@ -22,7 +22,8 @@ def empty(
         with_not_null: whether Spark is told which columns are NOT NULL; else all may be NULL.
     """
     types, texts = _classes(session._jvm)
-    fields = types.StructType.fromDDL(", ".join(_field(c, with_not_null) for c in columns))
+    listed = ", ".join(_field(c, with_not_null) for c in columns)
+    fields = types.StructType.fromDDL(listed) if columns else types.StructType()
     schema = texts.replaceCharVarcharWithStringInSchema(fields)
     rows = session.sparkContext._jsc.emptyRDD()
     return DataFrame(session._jsparkSession.createDataFrame(rows, schema), session)

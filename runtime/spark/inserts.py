@@ -43,7 +43,7 @@ class Insert:
 
 
 def are_constants(rows: DataFrame) -> bool:
-    """Whether rows are made of those of a text only, so that no job is needed for them."""
+    """Whether rows are made of those of a text only, so that no table is read for them."""
     leaves = rows._jdf.queryExecution().optimizedPlan().collectLeaves()
     return all(leaves.apply(at).nodeName() in _CONSTANTS for at in range(leaves.size()))
 

@@ -1,8 +1,8 @@
 """INSERT of rows that stand in the statement's text, or that a Python program hands over.
 
 Spark analyses the statement and folds its values into rows; a job would only carry them through an
-executor. So the driver writes them into one file and Delta's own transaction commits it, as an
-append that no other append conflicts with.
+executor (a SELECT without FROM takes one all the same). So the driver writes them into one file,
+and Delta's own transaction commits it, as an append that no other append conflicts with.
 
 Spark runs the statement wherever that is not certain to be the same: rows of tables, columns that
 Delta computes, pads or counts, CHECK constraints, partitions, a NULL that a column does not take.
@@ -24,13 +24,16 @@ _COMPACTS = "delta.autoOptimize"
 """Begins the table properties that make Spark's own INSERT compact files."""
 
 
-def append_constants(table: DeltaTable, statement: Insert) -> int | Declined:
+def append_constants(table: DeltaTable, version: int, statement: Insert) -> int | Declined:
     """Append the rows of a statement in one commit; returns their number.
 
     Declined where Spark is to run it; then the table is as it was.
+
+    Args:
+        version: the newest one of the table.
     """
     try:
-        rows = constants(complete(table, table.version(), statement.rows))
+        rows = constants(complete(table, version, statement.rows))
     except NotAnAppend as problem:
         return Declined(str(problem))
     if isinstance(rows, Declined):

@@ -571,7 +571,7 @@ class Creation(OnNames):
         Args:
             beside: the outputs and the quarantine of a task, as far as they are known.
             first: the definition by which a task holds its first rows. since: the T at which it
-                begins; None for now.
+                begins; None for the newest.
         """
         engine = self.engine
         reads = [engine.relations.item(r.object_id) for r in bound.reads]

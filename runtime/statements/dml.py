@@ -146,7 +146,7 @@ def write_table(
         if within is not None:
             rows = write(location, lambda text: _count_affected(engine.session.sql(text)))
         elif inserts:
-            rows = write(location, lambda text: _insert(engine, table, text))
+            rows = write(location, lambda text: _insert(engine, table, before, text))
         else:
             rows = write(location, lambda text: _run_on_rows(engine, item, text))
         if rows < 0:
@@ -171,10 +171,10 @@ def write_table(
     return done
 
 
-def _insert(engine: Engine, table: DeltaTable, text: str) -> int:
+def _insert(engine: Engine, table: DeltaTable, version: int, text: str) -> int:
     """Run an INSERT; without a job where its rows stand in its text."""
     statement = Insert(engine.session, text)
-    done = append_constants(table, statement)
+    done = append_constants(table, version, statement)
     return _count_affected(statement.run()) if isinstance(done, Declined) else done
 
 

@@ -47,8 +47,8 @@ class _Beginning:
     """What a replacement begins with.
 
     Attributes:
-        since: the T at which it begins; None for now. first: the definition by which it then holds
-            its first rows; None where its own body takes in what the inputs hold.
+        since: the T at which it begins; None for the newest. first: the definition by which it
+            then holds its first rows; None where its own body takes in what the inputs hold.
     """
 
     since: int | None = None
