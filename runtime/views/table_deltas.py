@@ -66,8 +66,8 @@ def find_move(
     new = stored_as_of(warehouse, item, at)
     if isinstance(new, Fallback):
         return new
-    if old == new:
-        return None
+    if old == new and new.shared is None:
+        return None  # where Ts share a commit, the places of two of them are equal, their rows not
     try:
         movement = Movement(at, old.version or 0, new.version or 0)
         if old.shared is not None or new.shared is not None:

@@ -52,6 +52,17 @@ OTHER = [
     "CREATE MATERIALIZED VIEW big_ones AS SELECT id FROM newest WHERE amount > 5;",
 ]
 
+COPIED = """
+CREATE TABLE t (k INT);
+CREATE CONTINUAL TASK x (k INT) ON INPUT t AS (INSERT INTO x SELECT k FROM t);
+"""
+COPIES = "CREATE MATERIALIZED VIEW counted AS SELECT count(*) AS n FROM x;"
+SEEN = """
+CREATE CONTINUAL TASK seen (n BIGINT) ON INPUT counted WITH (SNAPSHOT = false) AS (
+    INSERT INTO seen SELECT n FROM counted
+);
+"""
+
 
 def _run(con: Connection, statements: Sequence[str]) -> None:
     for statement in statements:
@@ -166,24 +177,31 @@ def test_as_a_statement(con: Connection, tmp_path: Path) -> None:
 
 def test_over_what_stays_as_it_is(con: Connection) -> None:
     """A changed view over a task, and a new task on a view of which not every T is stored."""
-    stays = (
-        "CREATE TABLE t (k INT); CREATE CONTINUAL TASK x (k INT) ON INPUT t AS ("
-        "INSERT INTO x SELECT k FROM t);"
-    )
-    counted = "CREATE MATERIALIZED VIEW counted AS SELECT count(*) AS n FROM x;"
-    applied(con, stays, counted)
+    applied(con, COPIED, COPIES)
     for k in range(4):
         con.execute(f"INSERT INTO t VALUES ({k}); SELECT * FROM x")
-    report = rehearse(con, folder_of(stays, counted.replace("count(*)", "count(*) + 100")), count=3)
+    changed = COPIES.replace("count(*)", "count(*) + 100")
+    report = rehearse(con, folder_of(COPIED, changed), count=3)
     assert (len(report.rehearsal.times), report.rehearsal.inputs) == (3, ("t", "x"))
     assert _differences(report) == {"counted": ([(4,)], [(104,)])}
-    seen = (
-        "CREATE CONTINUAL TASK seen (n BIGINT) ON INPUT counted WITH (SNAPSHOT = false) AS ("
-        "INSERT INTO seen SELECT n FROM counted);"
-    )
-    report = rehearse(con, folder_of(stays, counted, seen), count=3)
+    report = rehearse(con, folder_of(COPIED, COPIES, SEEN), count=3)
     (outcome,) = report.outcomes
     assert (outcome.output.name, outcome.count) == ("seen", 3)
+
+
+def test_over_ts_that_share_a_commit(con: Connection) -> None:
+    """What follows a task sees each T of it, also where the task has written them together."""
+    applied(con, COPIED, COPIES)
+    for k in range(4):
+        con.execute(f"INSERT INTO t VALUES ({k})")
+    con.execute("SELECT * FROM x")
+    report = rehearse(con, folder_of(COPIED, COPIES, SEEN), count=3)
+    (outcome,) = report.outcomes
+    assert len(report.rehearsal.times) == 3
+    assert (outcome.output.name, outcome.count) == ("seen", 3)
+    changed = COPIES.replace("count(*)", "count(*) + 100")
+    report = rehearse(con, folder_of(COPIED, changed), count=3)
+    assert _differences(report) == {"counted": ([(4,)], [(104,)])}
 
 
 def test_before_a_failure_of_what_stays(con: Connection) -> None:

@@ -171,6 +171,23 @@ def test_an_error_stops_at_its_time(con: Connection) -> None:
     assert_rows(rows_of(con, "SELECT * FROM part"), [(1,), (2,), (4,)], "10 % v")
 
 
+def test_a_view_between_tasks(con: Connection) -> None:
+    """A task that follows a view over a backlog sees what the view was at each T."""
+    con.execute("""
+        CREATE TABLE feed (k INT);
+        CREATE CONTINUAL TASK copy (k INT) ON INPUT feed AS (INSERT INTO copy SELECT k FROM feed);
+        CREATE MATERIALIZED VIEW counted AS SELECT count(*) AS n FROM copy;
+        CREATE CONTINUAL TASK seen (n BIGINT) ON INPUT counted AS (
+            INSERT INTO seen SELECT n FROM counted);
+    """)
+    for k in range(4):
+        con.execute(f"INSERT INTO feed VALUES ({k})")
+    before = written(con, "copy")
+    con.execute("SELECT * FROM copy")
+    assert written(con, "copy") == before + 1
+    assert_rows(rows_of(con, "SELECT n FROM seen"), [(n,) for n in range(5)], "seen")
+
+
 def test_a_tick_shares_a_time(con: Connection) -> None:
     """With a tick interval the commits of the same interval are one T."""
     con.execute("CREATE TABLE feed (k INT, v INT); SET tick_interval = '1 day'")
