@@ -76,7 +76,7 @@ def test_clocks_are_named(told: str, wanted: str) -> None:
 
 
 def test_every_message_of_sparks() -> None:
-    """What is left are whole sentences; only advice about Spark's settings and links are left out."""
+    """What is left are whole sentences; only advice on settings and links are left out."""
     count = cut = 0
     for name, text in templates():
         count += 1
