@@ -14,7 +14,7 @@ from typing import Any
 from ctsql.catalog.errors import CatalogError, CtsqlError, error, not_readable
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, did_you_mean, fold
 from ctsql.catalog.proposals import Proposal
-from ctsql.catalog.schemas import Column, Schema
+from ctsql.catalog.schemas import Column, Schema, quote_text
 from ctsql.catalog.spans import Span
 from ctsql.catalog.subscriptions import Subscription
 from ctsql.catalog.system_tables import SYSTEM_TABLES, find_system_table, is_system, only_queried
@@ -570,6 +570,15 @@ class Dropped:
         return made
 
 
+def _hint_of_file(name: Name) -> str:
+    """What to type where Spark would read a file by a format and a path, as a schema and a name."""
+    if fold(name.schema) == "delta":
+        return f"Make it a table here first: CREATE TABLE t LOCATION {quote_text(name.name)}"
+    if fold(name.schema) in ("csv", "json", "parquet", "orc", "avro"):
+        return f"A file is read by read_{fold(name.schema)}({quote_text(name.name)})"
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class Catalog:
     """All objects at one version of the catalog. Changes give a new value."""
@@ -608,7 +617,8 @@ class Catalog:
         if find_system_table(name) is not None:
             raise only_queried(name, span)
         if fold(name.schema) not in self.schemas and not is_system(name.schema):
-            hint = did_you_mean(name.schema, self.schemas.values())
+            otherwise = _hint_of_file(name) or "SHOW SCHEMAS lists what there is."
+            hint = did_you_mean(name.schema, self.schemas.values(), otherwise=otherwise)
             raise error("UNKNOWN_SCHEMA", span=span, name=name.schema, hint=hint)
         known = [i.name.name for i in self]
         if is_system(name.schema):

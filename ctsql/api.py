@@ -90,6 +90,10 @@ class Connection(AbstractContextManager["Connection"]):
         self._reader_lock = threading.Lock()
         self._maintenance: ConnectionMaintenance | None = None
 
+    def __repr__(self) -> str:
+        mode = " read-only" if self.read_only else ""
+        return f"<Connection to {self.warehouse}{mode}{' (closed)' if self._closed else ''}>"
+
     # ---- life
 
     @property
@@ -192,10 +196,6 @@ class Connection(AbstractContextManager["Connection"]):
     executemany = loading.executemany
 
     # ---- statements
-
-    def statements(self, source: Source) -> Iterator[Span]:
-        """The statements of a script."""
-        return iter(split(source))
 
     def execute(
         self,

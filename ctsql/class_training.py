@@ -13,6 +13,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from ctsql.catalog.spans import Source
+from ctsql.planner.syntax import split
 from ctsql.runtime.spark.class_archive import draft_of, is_whole, keep, refused_unless_made
 
 LOWEST_PRIORITY = 19
@@ -55,7 +56,7 @@ def train(archive: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         session = training_session(archive)
         with connect(str(Path(folder, "warehouse")), spark=session) as connection:
-            for statement in connection.statements(Source(STATEMENTS, "<training>")):
+            for statement in split(Source(STATEMENTS, "<training>")):
                 result = connection.run_statement(statement)
                 if result.has_rows:
                     result.fetchall()

@@ -23,6 +23,9 @@ class Cursor:
         self._result: Result | None = None
         self._closed = False
 
+    def __repr__(self) -> str:
+        return f"<Cursor of {self.connection!r}{' (closed)' if self._closed else ''}>"
+
     def __enter__(self) -> "Cursor":
         return self
 

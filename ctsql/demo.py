@@ -15,6 +15,7 @@ from types import ModuleType
 from ctsql.api import Connection, connect
 from ctsql.catalog.errors import CtsqlError, sentence_of
 from ctsql.catalog.spans import Source, Span
+from ctsql.planner.syntax import split
 from ctsql.show import Format, write_result
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -57,7 +58,7 @@ class Demo:
         text = script.read_text(encoding="utf-8")
         title = text.splitlines()[0].lstrip("- ")
         print(f"\n{'=' * NARROW}\n{title}\n(examples/{script.name})\n{'=' * NARROW}")
-        for span in self.con.statements(Source(text, script.name)):
+        for span in split(Source(text, script.name)):
             self.step(span)
 
     def step(self, span: Span) -> None:

@@ -23,6 +23,7 @@ from ctsql.catalog.errors import CtsqlError, InterfaceError, error
 from ctsql.catalog.spans import Source
 from ctsql.completion import complete
 from ctsql.errortext import error_text
+from ctsql.planner.syntax import split
 from ctsql.result import Result, Row
 from ctsql.show import html_table
 from ctsql.work import Worker
@@ -190,7 +191,7 @@ class Notebook:
 
         shown: object = None
         variables = CallerVariables({}, namespace=self._shell.user_ns)
-        for span in self.connection.statements(source):
+        for span in split(source):
             if shown is not None:
                 display(shown)  # type: ignore[no-untyped-call]
             work = partial(self.connection.run_statement, span, None, variables)

@@ -21,6 +21,7 @@ from ctsql.catalog.errors import CtsqlError, Error, error
 from ctsql.catalog.spans import Source, Span
 from ctsql.errortext import error_text, print_error
 from ctsql.pager import Pages, show_pages
+from ctsql.planner.syntax import split
 from ctsql.progress import Progress
 from ctsql.result import Live
 from ctsql.runtime.log import clock
@@ -254,7 +255,7 @@ class Runner:
         """Run all statements of a source; returns 0, 1 or 130."""
         source = Source(substitute(source.text, self.settings.variables), source.name)
         try:
-            spans = list(self.connection.statements(source))
+            spans = list(split(source))
         except Error as problem:
             self.settings.fail(problem)
             return FAILED

@@ -12,15 +12,18 @@ from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN
+from ctsql.runtime.delta.keyed_scan import FILES_MAX, change_of
 from ctsql.runtime.delta.local_scan import local_rows
-from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable
+from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable, FewChanged
 from ctsql.runtime.log.table_changes import Movement, files_of, numbered_files
+from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, TOO_MANY
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import copied, net
 from ctsql.runtime.rows.row_set import LocalRows
 
 CHANGES_KEPT_MAX = 8
 """Changes of few rows that are kept; the oldest goes."""
+NOT_STORED = Declined("not all of it is committed")
 
 
 @dataclass(frozen=True)
@@ -29,8 +32,8 @@ class InputChange:
 
     Attributes:
         added: the rows of a change that only inserts; None for another one, and where they are few.
-        few: these, held by the driver.
-        changed: the net change of another one: rows with ``DIFF``.
+        few: the rows inserted, held by the driver, where all that changes is few rows.
+        changed: the net change of one that does not only insert: rows with ``DIFF``.
         nothing: gives a table like the input without rows.
     """
 
@@ -93,16 +96,53 @@ def few_added(table: DeltaTable, movement: Movement) -> LocalRows | Declined:
     All that follow the table share them, and what the JVM made of them.
     """
     if not all(map(table.is_stored, movement.versions)):
-        return Declined("not all of it is committed")
-    recent, which = table.gateway.recent_changes, (table.log_files, movement)
-    found = recent.get(which)
-    if found is None:
+        return NOT_STORED
+    schema = table.schema_at(movement.version)
+
+    def read() -> FewChanged | Declined:
         rows = local_rows(table, list(files_of(table, movement)), movement.version)
         if isinstance(rows, Declined):
             return rows
-        schema = table.schema_at(movement.version)
-        found = LocalRows(table.gateway.session, schema, rows.select(schema.names))
-        recent[which] = found
+        inserts = LocalRows(table.gateway.session, schema, rows.select(schema.names))
+        return FewChanged(inserts, None)
+
+    found = _shared(table, (movement,), read)
+    return found if isinstance(found, Declined) else found.inserts
+
+
+def few_changed(table: DeltaTable, movement: Movement, columns: list[str]) -> FewChanged | Declined:
+    """What a movement of any kind changes of some columns, netted without Spark, and shared, too.
+
+    Declined for many rows, and where only Spark reads them or says which of them are equal.
+    """
+    if not all(map(table.is_stored, movement.versions)):
+        return NOT_STORED
+
+    def read() -> FewChanged | Declined:
+        if (table.files_count(movement.version) or 0) > FILES_MAX:
+            return Declined(f"more than {FILES_MAX} files")
+        net = change_of(table, movement, columns)
+        if isinstance(net, Declined):
+            return net
+        diffs = net.arrow.column(DIFF).to_pylist()
+        numbers = [i for i, diff in enumerate(diffs) for _ in range(diff)]
+        if max(len(diffs), len(numbers)) > DRIVER_ROWS_MAX:
+            return TOO_MANY
+        return FewChanged(net.take(numbers).select(columns), net)
+
+    return _shared(table, (movement, *columns), read)
+
+
+def _shared(
+    table: DeltaTable, which: tuple[object, ...], read: Callable[[], FewChanged | Declined]
+) -> FewChanged | Declined:
+    recent, which = table.gateway.recent_changes, (table.log_files, *which)
+    found = recent.get(which)
+    if found is None:
+        now = read()
+        if isinstance(now, Declined):
+            return now
+        found = recent[which] = now
         if len(recent) > CHANGES_KEPT_MAX:
             recent.popitem(last=False)
     return found

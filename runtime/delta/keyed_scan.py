@@ -29,9 +29,9 @@ from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.table_changes import Movement
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.key_predicates import comparable, may_equal
-from ctsql.runtime.rows.multiset_local import keys
+from ctsql.runtime.rows.multiset_local import add_up, keys
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
-from ctsql.runtime.rows.types import has_bitwise_equality, is_flat
+from ctsql.runtime.rows.types import is_flat
 
 SMALL_MAX = 10_000
 """The most rows of a table that is read whole."""
@@ -53,6 +53,8 @@ def change_of(
     if not table.versions.read_alike(max(movement.before, 0), movement.version):
         return Declined("files were read otherwise before")
     schema = table.schema_at(movement.version)
+    if not set(columns) <= set(schema.names):
+        return Declined("a column is not there yet, or by another name")
     fields = [schema[c] for c in columns]
     if any(is_padded(f) for f in fields):
         return Declined("Spark pads a CHAR column")
@@ -60,19 +62,9 @@ def change_of(
     if isinstance(changed, Declined):
         return changed
     come, gone = changed
-    can_cancel = come.num_rows and gone.num_rows
-    if can_cancel and not all(has_bitwise_equality(f.dataType) for f in fields):
-        return Declined("Spark says which fractions are equal")
-    signed = pa.concat_tables([_sign(come, 1), _sign(gone, -1)])
-    signed = signed.select([*columns, DIFF])
-    if can_cancel:
-        # Arrow reads a name that begins with a dot or a bracket as a path: numbers stand in.
-        numbers = [str(n) for n in range(len(columns))]
-        added = signed.rename_columns([*numbers, DIFF]).group_by(numbers)
-        added = added.aggregate([(DIFF, "sum")]).rename_columns([*columns, DIFF])
-        signed = added.filter(pa.compute.not_equal(added.column(DIFF), 0))
+    signed = pa.concat_tables([_sign(come, 1), _sign(gone, -1)]).select([*columns, DIFF])
     schema = T.StructType([*fields, T.StructField(DIFF, T.LongType())])
-    return LocalRows(table.gateway.session, schema, signed)
+    return LocalRows(table.gateway.session, schema, add_up(signed, DIFF))
 
 
 def _sign(rows: pa.Table, diff: int) -> pa.Table:

@@ -22,6 +22,7 @@ Identifiers", "Domain Metadata", "In-Commit Timestamps" and "Version Checksum Fi
 import os
 from collections import OrderedDict
 from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -38,7 +39,6 @@ from ctsql.runtime.delta.table_rows import CHANGE_TYPE as CHANGE_TYPE, DeltaRows
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log.actions import roll_files, sum_known
 from ctsql.runtime.log.data_files import DataFile
-from ctsql.runtime.log.table_changes import Movement
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.spark.errors import conflict_errors, translate_spark_errors
@@ -50,6 +50,18 @@ ENTRIES_MAX = 100
 _NEVER_IN_A_NAME = "\0"
 
 
+@dataclass(frozen=True, slots=True)
+class FewChanged:
+    """Few rows that some commits change.
+
+    ``inserts`` are those inserted, with multiplicity. ``net`` are all, each once with ``DIFF``;
+    None where the commits only insert.
+    """
+
+    inserts: LocalRows
+    net: LocalRows | None
+
+
 class Gateway(JvmObjects):
     """Handles on Delta's classes for one Spark session; makes :class:`DeltaTable` objects."""
 
@@ -59,8 +71,8 @@ class Gateway(JvmObjects):
         super().__init__(session)
         self._tables: dict[str, DeltaTable] = {}
         self._stores: dict[str, FileStore | Declined] = {}
-        self.recent_changes: OrderedDict[tuple[object, Movement], LocalRows] = OrderedDict()
-        """Few rows that a table was given, by its log and where they stand there."""
+        self.recent_changes: OrderedDict[tuple[object, ...], FewChanged] = OrderedDict()
+        """Few rows that a table's commits change, by its log and where they stand there."""
 
     def table(self, location: str) -> "DeltaTable":
         """The table at a location; the same object for the same location."""

@@ -8,6 +8,7 @@ import math
 from collections.abc import Hashable, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 
 def cancel(desired: Sequence[Hashable], stored: Sequence[Hashable]) -> tuple[list[int], list[int]]:
@@ -29,6 +30,33 @@ def cancel(desired: Sequence[Hashable], stored: Sequence[Hashable]) -> tuple[lis
         else:
             inserts.append(i)
     return inserts, sorted(i for places in waiting.values() for i in places)
+
+
+def add_up(signed: pa.Table, diff: str) -> pa.Table:
+    """Each row once with its ``diff``, the last column, added up, where that is not 0.
+
+    Args:
+        signed: columns without parts; fractions are compared by their bits.
+    """
+    names = signed.schema.names
+    # Arrow reads a name that begins with a dot or a bracket as a path: numbers stand in.
+    numbers = [str(n) for n in range(len(names) - 1)]
+    told = [_bits(column) for column in signed.columns[:-1]]
+    added = pa.table([*told, signed.column(diff)], [*numbers, diff]).group_by(numbers)
+    added = added.aggregate([(diff, "sum")]).rename_columns(names)
+    added = added.filter(pc.not_equal(added.column(diff), 0))
+    pairs = zip(added.columns, signed.schema.types, strict=True)
+    columns = [c if c.type == kind else c.combine_chunks().view(kind) for c, kind in pairs]
+    return pa.table(columns, signed.schema)
+
+
+def _bits(column: pa.ChunkedArray) -> pa.Array:
+    """Fractions as whole numbers that are equal exactly when they are; other columns as such."""
+    values = column.combine_chunks()
+    if not pa.types.is_floating(values.type):
+        return values
+    same = pc.if_else(pc.is_nan(values), pa.scalar(math.nan, values.type), values)
+    return same.view(f"int{values.type.bit_width}")
 
 
 def keys(rows: pa.Table) -> list[Hashable]:

@@ -29,6 +29,7 @@ from ctsql.runtime.spark.messages import (
     Thrown,
     data_error,
     lowered,
+    name_clocks,
     plain_message,
     thrown_by,
 )
@@ -149,6 +150,8 @@ def _from_spark(
         sent, within, relation_name = quoted.sent, quoted.within, quoted.relation_name
     span = _span(thrown, sent, within)
     message = re.sub(r"`?__ct_r\d+\w*`?\.?", _namer(relation_name), plain_message(thrown.text))
+    if within is not None and "timestamp_millis" not in within.text.lower():
+        message = name_clocks(message)
     if bad_row is not None:
         return error("DATA_ERROR", span=span, message=lowered(message), detail=_place(chain))
     told = "\n".join(f"{t.kind.rpartition('.')[2]}: {t.text}" for t in chain)

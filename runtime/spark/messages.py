@@ -19,6 +19,8 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
 
+from ctsql.planner.syntax.ast import ClockKind
+
 _CHAIN_MAX = 12
 # 22 data exception, 23 constraint violation; an analysis that says so looked at values as well.
 _DATA_STATES = ("22", "23")
@@ -47,6 +49,17 @@ _SETTING = re.compile(
     r"(?:If|To|You can|You may|Please) .*\b(?:set|disable|enable)\b.*\bspark(?:\.\w+){2}", re.DOTALL
 )
 """A sentence that advises a setting of Spark's, which is ctsql's to set."""
+_ELSEWHERE = re.compile(r"For more (?:information|details)\b")
+"""A sentence that leads to Spark's documentation."""
+_CLOCKS = {
+    kind: re.compile(re.escape(kind.sql("@")).replace("@", r"-?\d+L?"))
+    for kind in (ClockKind.DATE, ClockKind.LOCAL_TIMESTAMP, ClockKind.TIMESTAMP)  # inner ones last
+}
+_CLOCK_CALLS = {
+    ClockKind.DATE: "current_date()",
+    ClockKind.LOCAL_TIMESTAMP: "localtimestamp()",
+    ClockKind.TIMESTAMP: "now()",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +163,19 @@ def plain_message(text: str) -> str:
     """A Spark message without its condition, SQLSTATE, the text it quotes and Spark's settings."""
     text = _QUOTED.split(text.strip(), maxsplit=1)[0]
     text = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", text)
-    said = [sentence for sentence in _ENDS.split(text) if not _SETTING.match(sentence)]
+    said = [s for s in _ENDS.split(text) if not (_SETTING.match(s) or _ELSEWHERE.match(s))]
     return re.sub(r"\s+", " ", " ".join(said) or text).strip()
+
+
+def name_clocks(message: str) -> str:
+    """A message with the calls that a person types instead of the T that was put in their place.
+
+    >>> name_clocks('cannot resolve "(CAST(timestamp_millis(0) AS DATE) > id)"')
+    'cannot resolve "(current_date() > id)"'
+    """
+    for kind, pattern in _CLOCKS.items():
+        message = pattern.sub(_CLOCK_CALLS[kind], message)
+    return message
 
 
 def lowered(message: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pyspark.sql import types as T
 
 from ctsql.catalog import times
-from ctsql.catalog.errors import bad_option, error, not_supported
+from ctsql.catalog.errors import DataError, bad_option, error, not_supported
 from ctsql.catalog.items import (
     Catalog,
     FileSource,
@@ -600,7 +600,8 @@ class Creation(OnNames):
             faults.point("catalog_table_made")
             engine.relations.add(made)
             made = [identified(engine.relations, i) for i in made]
-            fill(engine, made, first, now)
+            with _telling_of_new(item):
+                fill(engine, made, first, now)
             yield made
 
     def register(
@@ -625,6 +626,21 @@ class Creation(OnNames):
             return made
 
         self.engine.change_catalog(add_items)
+
+
+@contextmanager
+def _telling_of_new(item: Item) -> Iterator[None]:
+    """Say of a task that fails over its first rows what to do: none of that name is there yet."""
+    try:
+        yield
+    except DataError as problem:
+        if problem.condition == "TASK_FAILED" and problem.given["name"] == str(item.name):
+            problem.detail = "It was not created. It failed over the rows that are there already."
+            problem.hint = (
+                "Give it a body that can compute them, for instance with try_cast. To begin with "
+                "the rows that come from now on: WITH (SNAPSHOT = false)"
+            )
+        raise
 
 
 @contextmanager

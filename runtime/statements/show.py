@@ -185,14 +185,18 @@ def describe(engine: LogReader, statement: st.Describe, search_schema: str) -> R
             told = (f"{f.name} (has run)" if f.once else f.name for f in flows)
             details.append(("flows", ", ".join(told)))
         if item.is_output or outputs:
-            details.append(("created at T", item.created))
+            details.append(("created at T", _told_time(item.created)))
             upper = engine.versions.stored_upper(item)
-            details.append(("upper", "closed" if upper == times.CLOSED else upper))
+            details.append(("upper", "closed" if upper == times.CLOSED else _told_time(upper)))
             details += _refreshes(engine, item)
         details += _constraints(engine, item)
         rows.append(("", "", "", None))
         rows += [(f"# {k}", str(v), "", None) for k, v in details if v not in (None, "")]
     return columns, rows
+
+
+def _told_time(time: int) -> str:
+    return f"{time} ({times.to_iso(time)})"
 
 
 def _show_dropped(catalog: Catalog, statement: st.ShowObjects, schema: str | None) -> Rows:

@@ -4,7 +4,7 @@ A run is due at every time at which an input moved in a way the body may have to
 does is known once the change is netted: a change that nets to nothing runs no body.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +15,8 @@ from ctsql.catalog.items import Item
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.due_times import snapshot_inputs
 from ctsql.planner.nodes import InsertsInput, TaskWrite
-from ctsql.runtime.delta.change_feed import InputChange, added_rows, few_added
+from ctsql.runtime.delta.change_feed import InputChange, added_rows, few_added, few_changed
+from ctsql.runtime.delta.table import FewChanged
 from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.table_changes import Movement, due_changes, rows_inserted
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, unadaptive
@@ -178,11 +179,14 @@ class RunInputs:
             return None
         nothing = partial(self._nothing, object_id)
         is_small = counted is not None and counted <= DRIVER_ROWS_MAX
-        if movement.version == SNAPSHOT:
+        kind = None
+        if movement.version != SNAPSHOT:
+            kind = warehouse.versions.change_of(item, movement, self.columns[object_id])
+        if kind is None:
             rows = StoredSources(warehouse).contents(object_id, movement.time)
             if counted is None and rows.isEmpty():
                 return None
-        elif warehouse.versions.change_of(item, movement, self.columns[object_id]) is Change.APPEND:
+        elif kind is Change.APPEND:
             if is_small:
                 few = few_added(warehouse.relations.table(item), movement)
                 if not isinstance(few, Declined):
@@ -198,6 +202,10 @@ class RunInputs:
                 Change.DELETE not in self.due[object_id] and self._name(object_id) == object_id
             )
             columns = warehouse.versions.present(item, movement, self.columns[object_id])
+            if kind is not Change.FAILED:
+                known = few_changed(warehouse.relations.table(item), movement, columns)
+                if not isinstance(known, Declined):
+                    return _few_change(nothing, known, only_inserts=inserts)
             rows = warehouse.versions.changed_by(item, movement, columns, only_inserts=inserts)
             changed = warehouse.queries.net_change(rows, columns)
             changed = self._persist(changed.where(f"{DIFF} > 0") if inserts else changed, stack)
@@ -211,3 +219,14 @@ class RunInputs:
         kept = stack.enter_context(persisted(rows))
         stack.enter_context(unadaptive(rows.sparkSession))
         return kept
+
+
+def _few_change(
+    nothing: Callable[[], DataFrame], known: FewChanged, *, only_inserts: bool
+) -> InputChange | None:
+    """A change of few rows; None where there is none, or none that is looked at."""
+    if only_inserts:
+        return None if known.inserts.is_empty else InputChange(nothing, few=known.inserts)
+    if known.net is None or known.net.is_empty:
+        return None
+    return InputChange(nothing, few=known.inserts, changed=known.net.frame)

@@ -66,7 +66,7 @@ def seen_change(
     def build(frames: Sequence[DataFrame]) -> DataFrame:
         return lower_seen(seen, frames[0], at)
 
-    if change.few is not None:
+    if change.few is not None and change.changed is None:
         rows = derive([change.few], build, ("seen", seen)).collect()
         if not isinstance(rows, Declined):
             return None if rows.is_empty else InputChange(nothing, few=rows)

@@ -13,9 +13,8 @@ from typing import Any
 
 from ctsql.caller_scope import NOWHERE, CallerVariables
 from ctsql.catalog.errors import error
-from ctsql.catalog.spans import Source, Span
+from ctsql.catalog.spans import Span
 from ctsql.completion import Known, ObjectInfo
-from ctsql.planner.syntax import split
 from ctsql.result import Result, Row
 from ctsql.runtime.service.events import Event, EventKind
 
@@ -97,9 +96,6 @@ class FakeConnection:
                 hint = "Type: apt install openjdk-17-jre-headless"
                 raise error("JAVA_NOT_FOUND", detail="There is no java on PATH.", hint=hint)
             self.started = True
-
-    def statements(self, source: Source) -> Iterator[Span]:
-        return iter(split(source))
 
     def run_statement(
         self,

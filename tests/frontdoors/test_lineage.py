@@ -113,7 +113,7 @@ def test_who_is_not_there_is_told_once_and_not_awaited(
             noted = time.monotonic() - begun
             ending = time.monotonic()
         ended = time.monotonic() - ending
-    assert (noted < 2, ended < 10) == (True, True)
+    assert (noted < 10, ended < 10) == (True, True)
     assert told[0].startswith("lineage: events are dropped")
     assert len(told) <= 2
 

@@ -243,7 +243,7 @@ def test_changes_are_told_and_nobody_looks_without_a_watcher() -> None:
         begun = time.monotonic()
         changer.start()
         assert _events(page.address, lambda f: len(f) == 2) == ["changed", "changed"]
-        assert time.monotonic() - begun < 0.5 + 2
+        assert time.monotonic() - begun < 10  # a busy machine included
         assert "needs you" in httpx.get(page.address).text
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:  # until the last watcher is noticed to be gone
@@ -257,7 +257,7 @@ def test_changes_are_told_and_nobody_looks_without_a_watcher() -> None:
         stream.start()
         time.sleep(0.5)
         begun = time.monotonic()
-    assert time.monotonic() - begun < server.CLOSE_SECONDS + 1
+    assert time.monotonic() - begun < server.CLOSE_SECONDS + 5
     stream.join(10)
     assert not stream.is_alive()
 

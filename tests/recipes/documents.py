@@ -31,6 +31,7 @@ from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.spans import Source, Span
 from ctsql.cli import main
+from ctsql.planner.syntax import split
 from ctsql.show import Format, write_result
 
 _FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -96,7 +97,7 @@ class Document:
             path.write_text(block.body)
             return
         printed = ""
-        for span in self.con.statements(Source(block.body, self._place(block))):
+        for span in split(Source(block.body, self._place(block))):
             if block.words[:1] == ("error",):
                 self._refused(span, block)
                 continue

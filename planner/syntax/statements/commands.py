@@ -42,6 +42,17 @@ _LISTS = {
     ("FUNCTIONS",): "functions",
     ("DROPPED",): "dropped",
 }
+_CONSTRAINTS = "ADD CONSTRAINT, DROP CONSTRAINT"
+_ALTERS = {
+    ObjectKind.TABLE: "ADD COLUMN, DROP COLUMN, RENAME COLUMN, ALTER COLUMN, "
+    f"{_CONSTRAINTS}, RENAME TO",
+    ObjectKind.CONTINUAL_TASK: "AS, SET, RESET, RETRY, SKIP, SUSPEND, RESUME, "
+    f"{_CONSTRAINTS}, APPLY REPLACEMENT, RENAME TO",
+    ObjectKind.MATERIALIZED_VIEW: f"SET, RESET, {_CONSTRAINTS}, APPLY REPLACEMENT, RENAME TO",
+    ObjectKind.STREAMING_TABLE: "RETRY, SKIP, SUSPEND, RESUME, RENAME TO",
+    ObjectKind.DYNAMIC_TABLE: "REFRESH, SUSPEND, RESUME, SET TARGET_LAG, RENAME TO",
+}
+"""What stands behind ALTER and a name, for each kind that has more than RENAME TO."""
 _SHOW_REFUSED = ("PARTITIONS", "TBLPROPERTIES", "CATALOGS", "LOCKS")
 
 
@@ -90,6 +101,8 @@ def _kind(cursor: Cursor) -> ObjectKind:
 
 def _alter(cursor: Cursor) -> st.Statement:
     kind = _kind(cursor)
+    if cursor.at("IF", "EXISTS"):
+        raise not_supported(cursor.here, f"ALTER {kind.keyword} IF EXISTS", hint=_both_times(kind))
     target = cursor.relation("the name of what to alter")
     if cursor.at("APPLY", "REPLACEMENT"):
         if kind not in (ObjectKind.MATERIALIZED_VIEW, ObjectKind.CONTINUAL_TASK):
@@ -115,12 +128,19 @@ def _alter(cursor: Cursor) -> st.Statement:
     if changed is not None:
         return changed
     if cursor.current is not None and cursor.current.kind is Kind.WORD and not cursor.at("RENAME"):
-        hint = f"Known is: ALTER {kind.keyword} {target.span.text} RENAME TO <name>"
+        hint = f"ALTER {kind.keyword} {target.span.text} takes: {_ALTERS.get(kind, 'RENAME TO')}"
         raise not_yet(cursor.here, f"ALTER {kind.keyword} ... {cursor.upper()}", hint)
     cursor.expect("RENAME", "TO")
     new = cursor.relation("the new name")
     cursor.end()
     return st.RenameObject(span=cursor.span, kind=kind, target=target, new=new)
+
+
+def _both_times(kind: ObjectKind) -> str:
+    """What a script types instead of IF EXISTS: it works whether the object is there or not."""
+    if kind is ObjectKind.TABLE:
+        return "Leave IF EXISTS out; SHOW TABLES LIKE '...' tells whether the table is there."
+    return f"Type: CREATE OR REPLACE {kind.keyword} ..., which makes it or changes it."
 
 
 def _replay(cursor: Cursor) -> st.Statement:

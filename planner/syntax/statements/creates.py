@@ -4,6 +4,7 @@ import dataclasses
 
 from ctsql.catalog.errors import not_supported, not_yet
 from ctsql.catalog.items import KafkaSource
+from ctsql.catalog.names import fold
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.body import QUERY_WORDS, read_body
@@ -41,7 +42,10 @@ _KNOWN = (
 _EXPECTED = "TABLE, VIEW, MATERIALIZED VIEW, CONTINUAL TASK or SCHEMA"
 _LATER = ("FUNCTION", "INDEX", "SINK", "SOURCE", "CONNECTION", "ROLE")
 
-_LAYOUTS = (("PARTITIONED", "BY"), ("CLUSTER", "BY"), ("TBLPROPERTIES",))
+_REGISTERED = "From Python: con.spark.udf.register('name', f); SQL then calls it by that name."
+_LAYOUTS = (("PARTITIONED", "BY"), ("CLUSTER", "BY"))
+_DEFAULTS = "delta.feature.allowColumnDefaults"
+"""The property without which Delta refuses a table with defaults."""
 
 
 def read_create(tokens: Tokens) -> st.Statement:
@@ -68,9 +72,8 @@ def read_create(tokens: Tokens) -> st.Statement:
         return read_streaming_table(cursor, or_refresh=False)
     if word in ("TEMPORARY", "TEMP", "GLOBAL", "LOCAL"):
         what = "a temporary view" if "VIEW" in (cursor.upper(1), cursor.upper(2)) else word
-        raise not_supported(
-            cursor.here, what, why="Everything lives in the warehouse.", hint="Leave the word out."
-        )
+        hint = "Leave the word out; from Python: con.register('name', rows), for one connection."
+        raise not_supported(cursor.here, what, why="Everything lives in the warehouse.", hint=hint)
     if word == "EXTERNAL":
         raise not_supported(
             cursor.here, "EXTERNAL", hint="Type: CREATE TABLE t LOCATION 'uri' to attach a table."
@@ -78,7 +81,7 @@ def read_create(tokens: Tokens) -> st.Statement:
     if cursor.at("REPLACEMENT"):
         return _replacement(cursor, or_replace=or_replace)
     if word in _LATER:
-        raise not_yet(cursor.here, f"CREATE {word}")
+        raise not_yet(cursor.here, f"CREATE {word}", _REGISTERED if word == "FUNCTION" else "")
     if cursor.accept("FLOW"):
         return read_flow(cursor, or_replace=or_replace)
     if cursor.at("MATERIALIZED", "VIEW"):
@@ -132,6 +135,7 @@ class _TableClauses:
         self.location: Token | None = None
         self.comment: str | None = None
         self.layout: Span | None = None  # the first clause about how to store the table
+        self.properties: Tokens = ()  # those of TBLPROPERTIES
         self.feed: st.FileRef | KafkaSource | None = None
         self.feed_clause: Span | None = None
         self._seen: set[str] = set()
@@ -176,11 +180,15 @@ class _TableClauses:
         elif cursor.accept("USING"):
             if cursor.name("the format, delta").text.lower() != "delta":
                 span = cursor.tokens[cursor.position - 1].span
-                raise not_supported(span, f"USING {span.text}", why="Tables are Delta tables.")
+                hint = "Files are read where a table is: CREATE TABLE t AS SELECT * FROM 'file'"
+                why = "Tables are Delta tables."
+                raise not_supported(span, f"USING {span.text}", why=why, hint=hint)
         elif cursor.accept("LOCATION"):
             self.location = cursor.string("the location in quotes")
         elif cursor.accept("COMMENT"):
             self.comment = cursor.string("the comment in quotes").text
+        elif cursor.accept("TBLPROPERTIES"):
+            self.properties = cursor.group("properties")
         elif any(cursor.accept(*words) for words in _LAYOUTS):
             cursor.group()
         elif word in ("LIKE", "CLONE", "SHALLOW", "DEEP", "OPTIONS", "CLUSTERED", "STORED", "ROW"):
@@ -205,7 +213,9 @@ def _table(cursor: Cursor) -> st.CreateTable:
     constraints: tuple[st.ConstraintDef, ...] = ()
     if clauses.columns is not None:
         found: list[st.ConstraintDef] = []
-        columns = read_columns(clauses.columns, clauses.columns_span, typed=True, constraints=found)
+        columns = read_columns(
+            clauses.columns, clauses.columns_span, typed=True, defaults=True, constraints=found
+        )
         constraints = with_names(found)
         for one in constraints:
             refuse_for_table(one)
@@ -213,6 +223,8 @@ def _table(cursor: Cursor) -> st.CreateTable:
         if constraints and clauses.columns_list is not None:
             listed = ", ".join(map(column_text, columns))
             edits = [st.Edit(span=clauses.columns_list, text=f"({listed})")]
+        if any(column.default is not None for column in columns):
+            edits += _turn_defaults_on(clauses)
     query: st.SqlText | None = None
     if cursor.current is not None:
         cursor.accept("AS")
@@ -250,6 +262,18 @@ def _table(cursor: Cursor) -> st.CreateTable:
         query=query,
         constraints=constraints,
     )
+
+
+def _turn_defaults_on(clauses: _TableClauses) -> list[st.Edit]:
+    """What is added for Delta, unless the user has."""
+    given = clauses.properties
+    if any(fold(token.text) == fold(_DEFAULTS) for token in given):
+        return []
+    text = f"'{_DEFAULTS}' = 'supported'"
+    if given:
+        return [st.Edit(span=given[-1].span.behind, text=f", {text}")]
+    assert clauses.columns_list is not None  # defaults stand in it
+    return [st.Edit(span=clauses.columns_list.behind, text=f" TBLPROPERTIES ({text})")]
 
 
 def _view(cursor: Cursor, *, or_replace: bool) -> st.CreateView:

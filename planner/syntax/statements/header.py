@@ -122,7 +122,10 @@ def _header(tree: Tree[LarkToken], tokens: Tokens, stop: int) -> Header:
     inputs = (source for clause in parts.get("input", []) for source in clause.children)
     outputs = (made for clause in parts.get("outputs", []) for made in clause.children)
     options = parts.get("options", [])
-    comment = parts["comment"][0].children[1] if "comment" in parts else None
+    comments = [clause.children[1] for clause in parts.get("comment", [])]
+    if len(comments) > 1 and isinstance(comments[1], LarkToken):
+        raise syntax_error(_token(comments[1], tokens).span, "COMMENT is given twice")
+    comment = comments[0] if comments else None
     return Header(
         target=_name(parts["name"][0], tokens),
         if_not_exists="if_not_exists" in parts,

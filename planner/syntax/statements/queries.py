@@ -121,7 +121,8 @@ def _insert_target(cursor: Cursor) -> RelationRef:
     if not cursor.accept("INTO") and not cursor.accept("OVERWRITE"):
         cursor.fail("INTO or OVERWRITE", known=("INTO", "OVERWRITE"))
     if cursor.at("DIRECTORY") or cursor.at("LOCAL", "DIRECTORY"):
-        raise not_supported(cursor.here, "INSERT OVERWRITE DIRECTORY")
+        hint = "Type: COPY (query) TO 'a/file.parquet'"
+        raise not_supported(cursor.here, "INSERT OVERWRITE DIRECTORY", hint=hint)
     cursor.accept("TABLE")
     target = cursor.relation("the table to write")
     if cursor.at("REPLACE"):

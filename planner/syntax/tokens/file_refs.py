@@ -11,6 +11,8 @@ from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens
 
 FORMATS = ("csv", "json", "parquet", "orc", "avro")
 READERS = {f"READ_{name.upper()}": name for name in FORMATS}
+_ANY_READER = "READ_FILES"
+"""Databricks' word: the format is the option of that name, or what the ending says."""
 _ENDINGS = {
     **{f".{name}": name for name in FORMATS},
     ".tsv": "csv",
@@ -60,7 +62,7 @@ def read_file(tokens: Tokens, index: int) -> tuple[RelationRef, int] | None:
     token = tokens[index]
     if token.kind is Kind.STRING:
         return _relation(file_ref(token, None), token.span), index + 1
-    if token.upper not in READERS or tk.upper_at(tokens, index + 1) != "(":
+    if token.upper not in (*READERS, _ANY_READER) or tk.upper_at(tokens, index + 1) != "(":
         return None
     stop = tk.closing(tokens, index + 1)
     span = Span(token.source, token.start, tokens[stop].stop)
@@ -70,7 +72,19 @@ def read_file(tokens: Tokens, index: int) -> tuple[RelationRef, int] | None:
         hint = f"Type: {token.text}('a/file')"
         raise syntax_error(span, f"{token.text}(...) takes the name of a file in quotes", hint=hint)
     options = tuple(_option(group, span) for group in groups[1:])
-    return _relation(file_ref(path, READERS[token.upper], options), span), stop + 1
+    given = READERS.get(token.upper)
+    if given is None:
+        given = _format_of(dict(options), span)
+        options = tuple((name, value) for name, value in options if name != "format")
+    return _relation(file_ref(path, given, options), span), stop + 1
+
+
+def _format_of(options: dict[str, str], span: Span) -> str | None:
+    """The format that READ_FILES names; raises SYNTAX_ERROR for one that is not known."""
+    given = options.get("format", "").lower()
+    if given and given not in FORMATS:
+        raise syntax_error(span, f"a format is one of {', '.join(FORMATS)}, not {given!r}")
+    return given or None
 
 
 def _relation(file: FileRef, span: Span) -> RelationRef:

@@ -21,14 +21,15 @@ from tests.helpers.opened import engine_of
 pytestmark = pytest.mark.spark
 
 COLUMNS = ["k", "s", "d", "t", "f"]
-WHOLE = COLUMNS[:-1]  # equal values of a fraction may be two values
 TABLE = """
 CREATE TABLE x (k INT, s STRING, d DECIMAL(12, 2), t TIMESTAMP, f DOUBLE);
 INSERT INTO x SELECT id % 7, chr(65 + id % 3), id / 4, timestamp_seconds(id * 1000), id / 3
   FROM range(60);
 INSERT INTO x VALUES (NULL, NULL, NULL, NULL, double('NaN')), (NULL, 'A', 1, NULL, double('-0.0'));
 UPDATE x SET s = 'new' WHERE k = 3; DELETE FROM x WHERE k = 5 OR k IS NULL AND s IS NULL;
-INSERT INTO x SELECT * FROM x WHERE k = 2; UPDATE x SET k = 5 WHERE k = 1 AND s = 'A'
+INSERT INTO x SELECT * FROM x WHERE k = 2; UPDATE x SET k = 5 WHERE k = 1 AND s = 'A';
+INSERT INTO x VALUES (8, 'b', 1, NULL, 0.0), (8, 'b', 1, NULL, -0.0), (8, 'b', 1, NULL, -0.0);
+MERGE INTO x USING (SELECT 0.0D AS f) AS n ON x.k = 8 WHEN MATCHED THEN UPDATE SET f = n.f
 """
 
 EVERY_TYPE = """
@@ -70,13 +71,13 @@ def bag(rows: RowSet | DataFrame | Declined, *columns: str) -> Counter[str]:
     return Counter(repr(tuple(row)) for row in row_set(rows).frame.selectExpr(*columns).collect())
 
 
-def weighed(change: RowSet | DataFrame | Declined) -> dict[str, int]:
-    """How often each row comes, or goes, in all."""
+def weighed(change: RowSet | DataFrame | Declined, *columns: str) -> dict[str, int]:
+    """How often each row comes, or goes; it is there once."""
     assert not isinstance(change, Declined), change.reason
-    total: Counter[str] = Counter()
-    for *row, diff in row_set(change).frame.select(*WHOLE, DIFF).collect():
-        total[repr(tuple(row))] += diff
-    return dict(total)
+    rows = row_set(change).frame.select(*columns, DIFF).collect()
+    found = {repr(tuple(row)): diff for *row, diff in rows}
+    assert len(found) == len(rows)
+    return found
 
 
 def test_what_is_read_is_what_spark_reads(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,9 +87,9 @@ def test_what_is_read_is_what_spark_reads(con: Connection, monkeypatch: pytest.M
     last = table.version()
     for before in (0, 3):
         move = Movement(0, before, last)
-        theirs = net_change(table.change_rows(before + 1, last), WHOLE)
-        mine = change_of(table, move, WHOLE)
-        assert weighed(mine) == weighed(theirs), before
+        theirs = net_change(table.change_rows(before + 1, last), COLUMNS)
+        mine = change_of(table, move, COLUMNS)
+        assert weighed(mine, *COLUMNS) == weighed(theirs, *COLUMNS), before
     only_added = Movement(0, 1, 2)
     theirs = table.added_rows([2])
     assert bag(change_of(table, only_added, COLUMNS), *COLUMNS) == bag(theirs, *COLUMNS)
@@ -139,7 +140,7 @@ def test_rows_by_keys_at_one_version_after_another(con: Connection) -> None:
 
 
 def test_what_is_left_to_spark(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Texts that compare otherwise, fractions that may cancel, other layouts, too many rows."""
+    """Texts that compare otherwise, columns by other names, other layouts, too many rows."""
     con.execute(
         "CREATE TABLE x (k INT, c CHAR(3), f DOUBLE);"
         "INSERT INTO x VALUES (1, 'a', 1.5), (2, 'b', 2);"
@@ -152,8 +153,10 @@ def test_what_is_left_to_spark(con: Connection, monkeypatch: pytest.MonkeyPatch)
     assert isinstance(rows_of(x, last, []), Declined)
     assert isinstance(rows_of(p, p.version(), ["k"]), Declined)
     update = Movement(0, last - 1, last)
-    assert isinstance(change_of(x, update, ["k", "f"]), Declined)
-    assert not isinstance(change_of(x, update, ["k"]), Declined)
+    assert isinstance(change_of(x, update, ["k", "c"]), Declined)
+    assert isinstance(change_of(x, update, ["K"]), Declined)
+    assert weighed(change_of(x, update, ["k"]), "k") == {}
+    assert len(weighed(change_of(x, update, ["k", "f"]), "k", "f")) == 4
     floats = con.spark.createDataFrame([(1.5,)], "a DOUBLE")
     assert isinstance(
         Lookups().rows(x, last, ["k", "f"], [(LocalRows.of(floats), [("f", "a")])]), Declined

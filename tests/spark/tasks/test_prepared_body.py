@@ -1,9 +1,13 @@
 """A task that runs again and again over few rows keeps the plan of what it inserts."""
 
+from collections import Counter
+
 import pytest
 
+from benchmarks.measures import jobs_started
 from ctsql.api import Connection
 from ctsql.runtime.delta import change_feed
+from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.tasks import prepared_body
 
 pytestmark = pytest.mark.spark
@@ -99,3 +103,67 @@ def test_a_change_is_read_once(con: Connection, monkeypatch: pytest.MonkeyPatch)
     for name in ("a", "b", "c"):
         rows = con.execute(f"SELECT * FROM {name} ORDER BY v").fetchall()
         assert rows == [(1, 0), (1, 1), (1, 2)]
+
+
+MIXED = (
+    "INSERT INTO feed VALUES (1, 1, 'a', 0D), (2, 2, 'b', double('NaN')), (3, NULL, NULL, -0D)",
+    "INSERT INTO feed VALUES (3, 3, 'c', 1.5D), (4, 4, '', NULL)",
+    "UPDATE feed SET v = v + 1, f = -f WHERE k < 3",
+    "DELETE FROM feed WHERE k = 3 AND v IS NULL; INSERT INTO feed VALUES (3, NULL, NULL, 0D)",
+    "MERGE INTO feed USING (SELECT 4 AS k) AS n ON feed.k = n.k "
+    "WHEN MATCHED THEN UPDATE SET v = NULL",
+    "BEGIN; DELETE FROM feed WHERE k = 1; INSERT INTO feed VALUES (1, 2, 'a', -0D); COMMIT",
+    "DELETE FROM feed WHERE k = 2",
+)
+OUTPUTS = {
+    "a": "DELETE FROM a WHERE k IN (SELECT k FROM feed); INSERT INTO a SELECT * FROM feed",
+    "b": "DELETE FROM b WHERE k IN (SELECT k FROM a); INSERT INTO b SELECT * FROM a",
+    "gone": "INSERT INTO gone SELECT * FROM deletes(a)",
+    "moved": "INSERT INTO moved SELECT k, v + diff, s, f FROM changes(a)",
+}
+
+
+def test_changes_that_delete(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the driver nets few rows that come and go, or Spark does, outputs are the same."""
+    contents = []
+    for number, spark_only in enumerate((False, True)):
+        if spark_only:
+            monkeypatch.setattr(
+                change_feed, "change_of", lambda *_: Declined("left to Spark by the test")
+            )
+        con.execute(f"CREATE SCHEMA s{number}; USE s{number}")
+        con.execute("CREATE TABLE feed (k BIGINT, v BIGINT, s STRING, f DOUBLE)")
+        for name, body in OUTPUTS.items():
+            on = "feed" if name == "a" else "a"
+            con.execute(
+                f"CREATE CONTINUAL TASK {name} (k BIGINT, v BIGINT, s STRING, f DOUBLE) "
+                f"ON INPUT {on} AS ({body};)"
+            )
+        for statement in MIXED:
+            con.execute(statement)
+            con.run(once=True)
+        contents.append(
+            {
+                name: Counter(map(repr, con.execute(f"SELECT * FROM {name}").fetchall()))
+                for name in OUTPUTS
+            }
+        )
+    assert contents[0] == contents[1]
+    assert all(contents[0].values())
+
+
+def test_a_link_of_a_chain_is_one_job(con: Connection) -> None:
+    """An upsert over an upsert's output, which deletes and inserts, asks Spark once a tick."""
+    con.execute("CREATE TABLE feed (k BIGINT, v BIGINT)")
+    for name, on in (("a", "feed"), ("b", "a"), ("c", "b")):
+        con.execute(
+            f"CREATE CONTINUAL TASK {name} (k BIGINT, v BIGINT) ON INPUT {on} AS ("
+            f"DELETE FROM {name} WHERE k IN (SELECT k FROM {on});"
+            f"INSERT INTO {name} SELECT k, max(v) FROM {on} GROUP BY k;)"
+        )
+    for turn in range(5):
+        con.execute(f"INSERT INTO feed VALUES (1, {turn}), ({turn}, 7)")
+        before = jobs_started(con.spark)
+        con.run(once=True)
+        jobs = jobs_started(con.spark) - before
+    assert jobs == 3

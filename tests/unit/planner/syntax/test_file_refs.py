@@ -92,3 +92,24 @@ def test_refused(text: str, condition: str, place: str | None) -> None:
         parse(Source(text).whole())
     assert refused.value.condition == condition
     assert place is None or (refused.value.span and refused.value.span.text) == place
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "options"),
+    [
+        ("read_files('x.csv')", "csv", ()),
+        ("read_files('x/*', format => 'Parquet')", "parquet", ()),
+        ("read_files('x', format => 'csv', header => true)", "csv", (("header", "true"),)),
+    ],
+)
+def test_read_files(text: str, kind: str, options: tuple[tuple[str, str], ...]) -> None:
+    """Databricks' word takes the format from an option, or from the ending."""
+    file = _file(f"SELECT * FROM {text}")
+    assert (file.format, file.options) == (kind, options)
+
+
+def test_read_files_of_an_unknown_format() -> None:
+    """A format that nobody reads is refused."""
+    with pytest.raises(CtsqlError) as caught:
+        _file("SELECT * FROM read_files('x', format => 'xml')")
+    assert caught.value.condition == "SYNTAX_ERROR"

@@ -6,7 +6,7 @@ import pytest
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.refreshes import At, Cron, Every
-from ctsql.planner.syntax import rewrite
+from ctsql.planner.syntax import rewrite, splice
 from ctsql.planner.syntax.ast import (
     CreateContinualTask,
     CreateMaterializedView,
@@ -454,6 +454,11 @@ REFUSED = [
     ("ALTER TABLE a ADD b INT", "SYNTAX_ERROR", "b"),
     ("ALTER TABLE a APPLY REPLACEMENT b", YET, "APPLY"),
     ("ALTER TABLE a RENAME b", "SYNTAX_ERROR", "b"),
+    ("ALTER CONTINUAL TASK IF EXISTS a SKIP", NO, "IF"),
+    ("ALTER TABLE a SET TBLPROPERTIES ('b' = 'c')", YET, "SET"),
+    (CT + "COMMENT 'a' ON INPUT a COMMENT 'b'" + BODY, "SYNTAX_ERROR", "'b'"),
+    ("CREATE FUNCTION f AS 'x'", YET, "FUNCTION"),
+    ("INSERT OVERWRITE DIRECTORY '/x' SELECT 1", NO, "DIRECTORY"),
     ("BEGIN ISOLATION LEVEL SERIALIZABLE", "NOT_SUPPORTED", "ISOLATION"),
     ("START", "SYNTAX_ERROR", ""),
     ("ROLLBACK TO before", "NOT_SUPPORTED", "TO"),
@@ -531,3 +536,40 @@ def test_hints() -> None:
     with pytest.raises(CtsqlError) as raised:
         parsed(CT + BODY)
     assert raised.value.message == "ON INPUT is missing"
+
+
+ALTERS = [
+    ("CONTINUAL TASK IF EXISTS a SKIP", "CREATE OR REPLACE CONTINUAL TASK ..."),
+    ("TABLE IF EXISTS a RENAME TO b", "Leave IF EXISTS out"),
+    ("TABLE a SET TBLPROPERTIES ('b' = 'c')", "ADD COLUMN"),
+    ("MATERIALIZED VIEW a RETRY", "APPLY REPLACEMENT"),
+    ("VIEW a SKIP", "takes: RENAME TO"),
+]
+
+
+@pytest.mark.parametrize(("text", "named"), ALTERS)
+def test_what_alter_takes(text: str, named: str) -> None:
+    """A refused ALTER names what the kind takes, or what does the same."""
+    with pytest.raises(CtsqlError) as caught:
+        parsed(f"ALTER {text}")
+    assert named in caught.value.hint
+
+
+DEFAULTS_ON = "'delta.feature.allowColumnDefaults' = 'supported'"
+TABLES_WITH_DEFAULTS = [
+    ("(a INT DEFAULT 4) COMMENT 'x'", f"(a INT DEFAULT 4) TBLPROPERTIES ({DEFAULTS_ON}) COMMENT"),
+    ("(a INT DEFAULT 4) TBLPROPERTIES ('b'='c')", f"TBLPROPERTIES ('b'='c', {DEFAULTS_ON})"),
+    (f"(a INT DEFAULT 4) TBLPROPERTIES ({DEFAULTS_ON})", f"TBLPROPERTIES ({DEFAULTS_ON})"),
+    ("(a INT DEFAULT 4 CHECK (a > 0))", f"(a INT DEFAULT 4) TBLPROPERTIES ({DEFAULTS_ON})"),
+    ("(a INT) TBLPROPERTIES ('b'='c')", "(a INT) TBLPROPERTIES ('b'='c')"),
+]
+
+
+@pytest.mark.parametrize(("text", "wanted"), TABLES_WITH_DEFAULTS)
+def test_defaults_of_a_table(text: str, wanted: str) -> None:
+    """Delta is told that a table has defaults, beside the properties that the user gives."""
+    made = parsed(f"CREATE TABLE t {text}")
+    assert isinstance(made, CreateTable)
+    sent = splice(made.text.span, made.text.edits).text
+    assert wanted in sent
+    assert sent.count("TBLPROPERTIES") <= 1

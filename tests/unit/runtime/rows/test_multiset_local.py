@@ -1,9 +1,12 @@
 """Rows as values that are equal exactly when the rows are, whatever Python can hold. No JVM."""
 
+import struct
+
 import pyarrow as pa
 import pytest
+from hypothesis import given, strategies as st
 
-from ctsql.runtime.rows.multiset_local import keys
+from ctsql.runtime.rows.multiset_local import add_up, keys
 
 _NOT_UTF8 = pa.Array.from_buffers(
     pa.string(), 1, [None, pa.py_buffer(bytes([0, 0, 0, 0, 1, 0, 0, 0])), pa.py_buffer(b"\xff")]
@@ -51,3 +54,25 @@ def test_edges_are_told_apart(values: pa.Array) -> None:
         one, other = keys(pa.table({"v": column}))
         assert one != other
         assert [one, other] == keys(pa.table({"v": column}))
+
+
+OTHER_NAN = struct.unpack("<d", struct.pack("<Q", 0x7FF8000000000001))[0]
+VALUES = st.sampled_from([None, 0.0, -0.0, 1.5, float("nan"), OTHER_NAN, float("inf")])
+ROWS = st.lists(st.tuples(VALUES, VALUES, st.sampled_from([None, "", "a"]), st.integers(-2, 2)))
+
+
+@given(ROWS, st.integers(0, 5))
+def test_signed_rows_are_added_up(rows: list[tuple[float, float, str, int]], cut: int) -> None:
+    """Each row is there once, with the sum of its diffs unless that is 0; types stay."""
+    schema = pa.schema([("[a", pa.float64()), (".b", pa.float32()), ("c", pa.string())])
+    schema = schema.append(pa.field("d", pa.int64()))
+    columns = list(zip(*rows, strict=True)) or [()] * 4
+    table = pa.table([pa.array(c, t) for c, t in zip(columns, schema.types, strict=True)], schema)
+    made = add_up(pa.concat_tables([table.slice(0, cut), table.slice(cut)]), "d")
+    assert made.schema == schema
+    expected: dict[object, int] = {}
+    for key, diff in zip(keys(table.drop_columns(["d"])), table["d"].to_pylist(), strict=True):
+        expected[key] = expected.get(key, 0) + diff
+    found = list(zip(keys(made.drop_columns(["d"])), made["d"].to_pylist(), strict=True))
+    assert len(dict(found)) == len(found)
+    assert dict(found) == {key: diff for key, diff in expected.items() if diff}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from ctsql.runtime.spark.messages import Thrown, data_error, lowered, plain_message
+from ctsql.runtime.spark.messages import Thrown, data_error, lowered, name_clocks, plain_message
 
 DECIMAL = (
     "[NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION]  -999.99 cannot be represented as Decimal(4, 1)."
@@ -30,7 +30,7 @@ MESSAGES = [
         " necessary, set spark.sql.storeAssignmentPolicy to LEGACY to bypass this error. For more"
         " information see the docs.",
         'Failed to write a value of "DOUBLE" type into the "INT" type column `v` due to an'
-        " overflow. Use `try_cast` on the input value. For more information see the docs.",
+        " overflow. Use `try_cast` on the input value.",
     ),
     ("[A.B] No such column. SQLSTATE: 42703; line 1 pos 7;\n'Project [x]", "No such column."),
     ("It failed\n\nJVM stacktrace:\njava.lang.X: y", "It failed"),
@@ -61,8 +61,22 @@ def test_a_message(text: str, begins: str) -> None:
     assert plain_message(text).startswith(begins)
 
 
+CLOCKS = [
+    ('cannot resolve "(id > timestamp_millis(0))"', 'cannot resolve "(id > now())"'),
+    ('"(CAST(timestamp_millis(17) AS DATE) > d)"', '"(current_date() > d)"'),
+    ('"CAST(timestamp_millis(5) AS TIMESTAMP_NTZ)"', '"localtimestamp()"'),
+    ('"timestamp_millis(id)"', '"timestamp_millis(id)"'),
+]
+
+
+@pytest.mark.parametrize(("told", "wanted"), CLOCKS)
+def test_clocks_are_named(told: str, wanted: str) -> None:
+    """A message shows the call that was typed, not the T that stands for it."""
+    assert name_clocks(told) == wanted
+
+
 def test_every_message_of_sparks() -> None:
-    """What is left are whole sentences; only advice about Spark's settings is left out."""
+    """What is left are whole sentences; only advice on settings and links are left out."""
     count = cut = 0
     for name, text in templates():
         count += 1
@@ -71,7 +85,9 @@ def test_every_message_of_sparks() -> None:
         sentences = [re.sub(r"\s+", " ", s) for s in re.split(r"(?<=[.!?])\s+", text)]
         left_out = [s for s in sentences if s not in kept]
         assert kept == " ".join(s for s in sentences if s in kept), name
-        assert all("spark." in s for s in left_out), f"{name}: {left_out}"
+        assert all("spark." in s or s.startswith("For more") for s in left_out), (
+            f"{name}: {left_out}"
+        )
         assert "to bypass this error" not in kept, name
         assert kept or not text, name
         cut += bool(left_out)
