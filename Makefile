@@ -127,6 +127,7 @@ bench: java venv
 	@MAKEFLAGS= "$(BIN)/python" -m pip install --quiet --group bench
 	@"$(BIN)/python" -m benchmarks.start
 	@"$(BIN)/python" -m benchmarks.tick
+	@"$(BIN)/python" -m benchmarks.sql_tests
 	@"$(BIN)/python" -m benchmarks.growth
 	@"$(BIN)/python" -m benchmarks.fanout
 	@"$(BIN)/python" -m benchmarks.imports

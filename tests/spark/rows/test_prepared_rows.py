@@ -171,7 +171,7 @@ def test_a_plan_that_failed_is_made_anew(con: Connection, monkeypatch: pytest.Mo
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(prepared_rows, "execute", fail)
+        patch.setattr(prepared_rows, "held_of", fail)
         with pytest.raises(KeyboardInterrupt):
             made[2].collect()
     assert not is_planned(made[2])
