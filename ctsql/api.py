@@ -79,6 +79,7 @@ class Connection(AbstractContextManager["Connection"]):
         self._spark = spark
         self._master = master
         self._engine: Engine | None = None
+        self._own: SparkSession | None = None  # the engine's, also of the next warehouse's
         self._settings: Any = None
         self._lock = threading.RLock()
         self._group = ""
@@ -117,7 +118,7 @@ class Connection(AbstractContextManager["Connection"]):
 
             life = Life.SHORT if self.is_short else Life.LONG
             base = self._spark or self.find_spark() or process_session(self._master, life)
-            session = engine_session(base)
+            session = self._own = self._own or engine_session(base)
             with active(session):
                 self._engine = Engine(
                     session,
@@ -660,7 +661,10 @@ def watched(con: Connection, refreshes_max: int = 20) -> "list[Watched]":
 
 
 def move_to(con: Connection, warehouse: str) -> None:
-    """Go on with another warehouse, in the schema "default"; an open transaction is no more."""
+    """Go on with another warehouse, in the schema "default"; an open transaction is no more.
+
+    The engine's session stays, and with it the plans that it has made; so do its settings.
+    """
     with con._lock:
         con.rollback()
         if con._maintenance is not None:

@@ -4,7 +4,7 @@ Exit codes: 0 the same rows, 2 rows would differ, 1 an error would come, 4 refus
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -112,7 +112,8 @@ def rehearse_statement(engine: "Engine", statement: st.Rehearse, schema: str) ->
         assert statement.folder is not None  # the parser has read one of them
         folder = read_folder(sql_files(Path(statement.folder)))
     report = _report(engine, folder, statement.count or CHANGES_GONE_THROUGH)
-    return Result.of_table(COLUMNS, map(_row, report.outcomes), "REHEARSE")
+    rows = [_row(outcome, report.rehearsal.notes) for outcome in report.outcomes]
+    return Result.of_table(COLUMNS, rows, "REHEARSE")
 
 
 def _report(engine: "Engine", folder: Folder, count: int) -> Report:
@@ -122,7 +123,7 @@ def _report(engine: "Engine", folder: Folder, count: int) -> Report:
         return Report(rehearsal=found, outcomes=tuple(_outcome(o) for o in found.outputs))
 
 
-def _row(outcome: Outcome) -> tuple[object, ...]:
+def _row(outcome: Outcome, notes: Sequence[str]) -> tuple[object, ...]:
     output, difference = outcome.output, outcome.difference
     first = output.problems[0] if output.problems else None
     is_same = output.stored is not None and difference is None
@@ -139,7 +140,7 @@ def _row(outcome: Outcome) -> tuple[object, ...]:
         None if output.before is None else output.before.seconds,
         error_text,
         None if first is None else first.time,
-        output.note or None,
+        "; ".join(filter(None, (output.note, *notes))) or None,
     )
 
 
@@ -169,6 +170,7 @@ def lines_of(report: Report) -> Iterator[str]:
         count = len(found.times)
         changes = f"{count} change{'' if count == 1 else 's'} of {', '.join(found.inputs)}"
         yield f"{changes}, from {to_iso(found.times[0])} to {to_iso(found.times[-1])}"
+    yield from found.notes
     for outcome in report.outcomes:
         yield from _block(outcome)
 
@@ -226,6 +228,7 @@ def _report_json(report: Report) -> dict[str, Any]:
         "after": found.after,
         "times": list(found.times),
         "inputs": list(found.inputs),
+        "notes": list(found.notes),
         "outputs": [_outcome_json(o) for o in report.outcomes],
     }
 

@@ -18,8 +18,9 @@ from ctsql.runtime.tasks.body import propose
 from ctsql.runtime.tasks.prepared_body import propose_from_few
 from ctsql.runtime.tasks.run_batching import stage_together
 from ctsql.runtime.views.change_plans import types_given
+from ctsql.runtime.views.prepared_view import view_of_few
 from ctsql.runtime.views.refresh import fill_state, follow_changes, next_turn
-from ctsql.runtime.warehouse.query_engine import Proposed, Table, TaskSources
+from ctsql.runtime.warehouse.query_engine import Proposed, StoredRelations, Table, TaskSources
 from ctsql.runtime.warehouse.replaced_views import table_schema
 
 
@@ -55,6 +56,10 @@ class SparkEngine:
     def view_rows(self, view: ViewWrite, sources: Sources, at: int) -> DataFrame:
         """Not computed yet."""
         return lower_view(view, Context(self._session, sources, at, clock_at=at))
+
+    def view_of_few(self, view: ViewWrite, sources: StoredRelations, at: int) -> RowSet | None:
+        """Not computed yet."""
+        return view_of_few(view, sources, at, self._session)
 
     def types_given(
         self, view: ViewWrite, text: Text, tables: Mapping[str, Table]

@@ -12,10 +12,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
+from pyspark.sql import DataFrame, functions as F, types as T
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.names import backtick_all
+from ctsql.catalog.names import backtick_all, fold
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.spans import Span
 from ctsql.conversions import Row
@@ -25,20 +25,20 @@ from ctsql.result import Result
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import copied, net
 from ctsql.runtime.rows.multiset_local import cancel, keys
-from ctsql.runtime.rows.row_set import LocalRows, SparkRows
+from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows, row_set
 from ctsql.runtime.rows.types import fits_arrow
 from ctsql.runtime.spark.errors import translate_spark_errors
 
 _CHAR = re.compile(r"char\((\d+)\)", re.IGNORECASE)
-_PLAIN = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)$"
+_PLAIN = "^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)$"
 _SPELLINGS = (
-    (r"^\+", ""),
-    (r"(\.[0-9]*?)0+$", "$1"),
-    (r"\.$", ""),
-    (r"^(-?)0+(?=[0-9])", "$1"),
-    (r"^(?=\.)", "0"),
-    (r"^-(?=\.)", "-0"),
-    (r"^(-?)$|^-0$", "0"),
+    ("^[+]", ""),
+    ("([.][0-9]*?)0+$", "$1"),
+    ("[.]$", ""),
+    ("^(-?)0+(?=[0-9])", "$1"),
+    ("^(?=[.])", "0"),
+    ("^-(?=[.])", "-0"),
+    ("^(-?)$|^-0$", "0"),
 )
 """What makes two spellings of one number equal, in order."""
 ROWS_SHOWN = 20
@@ -103,12 +103,12 @@ class Typed:
 
     def of_values(self, expected: DataFrame) -> DataFrame:
         """Rows whose values were cast, with the texts of some behind them."""
-        plain = expected.toDF(*(f"e{i}" for i in range(len(expected.columns))))
-        told = {c: F.col(f"e{len(self.schema) + n}") for n, c in enumerate(self.copied)}
+        told = {c: f"e{len(self.schema) + n}" for n, c in enumerate(self.copied)}
         made = [
-            _exact(F.col(f"e{i}"), told.get(i), field) for i, field in enumerate(self.schema.fields)
+            _exact(f"e{i}", told.get(i), field, self.types[i])
+            for i, field in enumerate(self.schema.fields)
         ]
-        return plain.select(*made)
+        return _numbered(expected).selectExpr(*made)
 
     def of_query(self, expected: DataFrame, span: Span) -> DataFrame:
         """The rows of a query, with its columns, in order, cast to these.
@@ -117,58 +117,65 @@ class Typed:
             COLUMN_COUNT_MISMATCH: there are more or fewer. TYPE_MISMATCH: a type is none of these.
         """
         self.check_count(len(expected.columns), span)
-        plain = expected.toDF(*(f"e{i}" for i in range(len(expected.columns))))
         made = []
         for i, field in enumerate(self.schema.fields):
-            value = F.col(f"e{i}")
-            told = value.cast("string") if i in self.copied else None
-            made.append(_exact(value.cast(field.dataType), told, field))
+            told = f"CAST(e{i} AS STRING)" if i in self.copied else None
+            made.append(_exact(f"CAST(e{i} AS {self.types[i]})", told, field, self.types[i]))
         try:
             with translate_spark_errors():
-                return plain.select(*made)
+                return _numbered(expected).selectExpr(*made)
         except CtsqlError as problem:
             problem.span = problem.span or span
             raise
 
 
-def _exact(value: SparkColumn, told: SparkColumn | None, field: T.StructField) -> SparkColumn:
-    """A value; an error if the text of what was typed is another number, or has a time of day."""
+def _numbered(rows: DataFrame) -> DataFrame:
+    """Rows whose columns are named by their places."""
+    return rows.toDF(*(f"e{i}" for i in range(len(rows.columns))))
+
+
+def _exact(value: str, told: str | None, field: T.StructField, kind: str) -> str:
+    """A value; an error if the text of what was typed is another number, or has a time of day.
+
+    As SQL, as are the parts of it: a function of a Column is several calls into the JVM.
+    """
     if told is not None:
-        message = F.concat(told, F.lit(f" is no {field.dataType.simpleString()}"))
         is_date = isinstance(field.dataType, T.DateType)
         same = _is_midnight(told) if is_date else _is_same_number(told, value)
-        value = F.when(same, value).otherwise(F.raise_error(message).cast(field.dataType))
+        problem = f"raise_error(concat({told}, ' is no {field.dataType.simpleString()}'))"
+        value = f"CASE WHEN {same} THEN {value} ELSE CAST({problem} AS {kind}) END"
     length = _CHAR.fullmatch(declared_type(field))
     if length is not None:  # it is read as it is stored, with blanks behind it
-        width = int(length[1])
-        value = F.when(F.length(value) < width, F.rpad(value, width, " ")).otherwise(value)
-    return value.alias(field.name)
+        padded = f"rpad({value}, {length[1]}, ' ')"
+        value = f"CASE WHEN length({value}) < {length[1]} THEN {padded} ELSE {value} END"
+    return value
 
 
-def _is_midnight(told: SparkColumn) -> SparkColumn:
+def _is_midnight(told: str) -> str:
     """Whether a text says no time of day, or 00:00."""
-    time = told.try_cast("timestamp_ntz")
-    return time.isNull() | (time == time.cast("date").cast("timestamp_ntz"))
+    time = f"TRY_CAST({told} AS TIMESTAMP_NTZ)"
+    return f"({time} IS NULL OR {time} = CAST(CAST({time} AS DATE) AS TIMESTAMP_NTZ))"
 
 
-def _is_same_number(told: SparkColumn, value: SparkColumn) -> SparkColumn:
+def _is_same_number(told: str, value: str) -> str:
     """Whether a text is a number, digit by digit; with an exponent, as near as DOUBLE has it."""
-    texts = F.trim(told), value.cast("string")
-    is_plain = texts[0].rlike(_PLAIN) & texts[1].rlike(_PLAIN)
-    near = told.try_cast("double").eqNullSafe(value.cast("double"))
-    return F.when(is_plain, _digits(texts[0]) == _digits(texts[1])).otherwise(near)
+    texts = f"trim({told})", f"CAST({value} AS STRING)"
+    is_plain = " AND ".join(f"{text} RLIKE '{_PLAIN}'" for text in texts)
+    digits = " = ".join(map(_digits, texts))
+    near = f"TRY_CAST({told} AS DOUBLE) <=> CAST({value} AS DOUBLE)"
+    return f"CASE WHEN {is_plain} THEN {digits} ELSE {near} END"
 
 
-def _digits(text: SparkColumn) -> SparkColumn:
+def _digits(text: str) -> str:
     """One text for one number: 1, 01, +1.0 and 1. are 1."""
     for pattern, instead in _SPELLINGS:
-        text = F.regexp_replace(text, pattern, instead)
+        text = f"regexp_replace({text}, '{pattern}', '{instead}')"
     return text
 
 
 def compare(
-    there: DataFrame,
-    expected: DataFrame | None,
+    there: RowSet | DataFrame,
+    expected: RowSet | DataFrame | None,
     *,
     is_ordered: bool = False,
     span: Span | None = None,
@@ -181,14 +188,15 @@ def compare(
     Raises what computing the rows raises; of the expected ones with ``span``, where it has none.
     """
     schema = there.schema
-    # Names are those of the result; two columns may have the same.
-    names = [f"c{i}" for i in range(len(schema))]
-    left = there.toDF(*names)
-    right = left.limit(0) if expected is None else expected.toDF(*names)
+    left = _told_apart(row_set(there))
+    right = None if expected is None else _told_apart(row_set(expected))
     if all(fits_arrow(f.dataType) for f in schema.fields):
-        mine = SparkRows(left).collect()
+        mine = wanted = left.collect()
         try:
-            wanted = SparkRows(right).collect()
+            if right is not None:
+                wanted = right.collect()
+            elif not isinstance(mine, Declined):
+                wanted = mine.take(())
         except CtsqlError as problem:
             problem.span = problem.span or span
             raise
@@ -197,7 +205,17 @@ def compare(
     if is_ordered:
         what = "the order of that many rows, or of rows with such values"
         raise error("NOT_SUPPORTED", what=what, hint="Leave ORDER BY out.")
-    return _of_any(schema, left, right, names)
+    names = [f"c{i}" for i in range(len(schema))]
+    there, nothing = left.frame.toDF(*names), left.frame.toDF(*names).limit(0)
+    return _of_any(schema, there, nothing if right is None else right.frame.toDF(*names), names)
+
+
+def _told_apart(rows: RowSet) -> RowSet:
+    """Rows without two columns of the same name, which a query may give."""
+    names = rows.schema.names
+    if len({fold(name) for name in names}) == len(names):
+        return rows
+    return SparkRows(rows.frame.toDF(*(f"c{i}" for i in range(len(names)))))
 
 
 def _of_few(

@@ -28,7 +28,7 @@ from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.delta.parquet_reader import PLACES_SCHEMA
 from ctsql.runtime.log.staging import Staging
 from ctsql.runtime.rows.arrow_exchange import collect_arrow
-from ctsql.runtime.rows.collect import few, unadaptive
+from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import copied, difference, net, with_places
 from ctsql.runtime.rows.multiset_local import cancel, keys
@@ -89,15 +89,12 @@ def _stage_few(
     names = backtick_all(schema.names)
     if stored is None:
         assert desired is not None  # one of them is not None
-        # With nothing to cancel, the rows need not leave the JVM.
-        held = few(desired.select(*names))
-        if isinstance(held, Declined):
-            return held
-        has_rows = not held.isEmpty()
-        if has_rows:
-            with unadaptive(held.sparkSession):
-                staging.stage(held.coalesce(1))
-        return has_rows
+        alone = SparkRows(desired.select(*names)).collect()
+        if isinstance(alone, Declined):
+            return alone
+        if not alone.is_empty:
+            staging.stage(alone)
+        return not alone.is_empty
     if not fits_arrow(schema):
         return Declined("Arrow does not hold values of these types")
     both = stored.select(*names, FILE_COLUMN, ROW_COLUMN)

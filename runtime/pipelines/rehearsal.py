@@ -8,6 +8,8 @@ R1: nothing is written below the warehouse's folder. What is new has its tables 
     goes when the rehearsal is over.
 R2: what runs is what would have run if the folder had been applied just before the first T.
 R3: changes that are gone from a log are not made up: HISTORY_LOST is raised.
+R4: a table that is new holds at the first T, and ever after, what creating it gives: no rows, or
+    those of its query, or of the table that is attached.
 """
 
 import tempfile
@@ -20,19 +22,26 @@ from pyspark.sql import DataFrame
 from ctsql.catalog.errors import CtsqlError, DataError
 from ctsql.catalog.items import Catalog, Item, ObjectKind, written_by
 from ctsql.catalog.schemas import same_columns
+from ctsql.catalog.times import to_iso
 from ctsql.planner.folder import Folder
+from ctsql.planner.syntax import ast as st
 from ctsql.runtime.delta.overlay import ReadOnlyGateway
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.monitoring.refreshes import refreshes
 from ctsql.runtime.monitoring.wanted import Bounds, Wanted
 from ctsql.runtime.pipelines.applying import check_not_refused, with_changes
+from ctsql.runtime.pipelines.binding import BoundObject
 from ctsql.runtime.pipelines.plan import Refusal, Status
 from ctsql.runtime.pipelines.planning import PlannedFolder, plan_folder
 from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.statements.create import Creation
+from ctsql.runtime.statements.dml import run_on_table
+from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.statements.output_tables import create_table_text
+from ctsql.runtime.statements.transaction import OpenTransaction
 from ctsql.runtime.tasks.progress import complete_through, failure_of
 from ctsql.runtime.warehouse.table_checks import identified
-from ctsql.runtime.warehouse.timeline import TaskState
+from ctsql.runtime.warehouse.timeline import TaskState, assume_bound
 
 LOOK_BACK_MS = 60_000
 """So far back changes are looked for at first; then four times as far, and so on."""
@@ -90,12 +99,14 @@ class Rehearsal:
     Attributes:
         after: the T before the first one. times: the Ts that were gone through, oldest first.
         inputs: the names of what changed at them. outputs: in order of what they read.
+        notes: which tables are new, and why the newest changes are left out, if they are.
     """
 
     after: int
     times: tuple[int, ...]
     inputs: tuple[str, ...]
     outputs: tuple[Rehearsed, ...]
+    notes: tuple[str, ...] = ()
 
 
 def choose_times(
@@ -150,6 +161,7 @@ class _Rehearsing:
     planned: PlannedFolder
     place: str
     problems: dict[str, list[Problem]] = field(default_factory=dict)
+    failed_at: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.stored = self.present.catalog
@@ -159,17 +171,14 @@ class _Rehearsing:
         self.changed = [i.id for o in objects for i in o.items]
         self.parts = {i.id: tuple(p.value for p in o.parts) for o in objects for i in o.items}
         self.redefined = {i.id for o in objects for i in o.redefined if i.is_task}
-        self.left_out: dict[str, str] = {}
+        self.new = [i for i in self.catalog if i.id not in self.stored.items]
+        self.notes: list[str] = []
         self.affected = self._affected()
         self.running = self._running()
 
     def _affected(self) -> list[Item]:
         """The tasks and views that may have other rows, each after what it reads."""
         catalog, followers = self.catalog, [i.id for i in self.planned.followers]
-        for item in catalog:
-            if item.kind is ObjectKind.TABLE and item.id not in self.stored.items:
-                for reader in catalog.all_readers(item.id):
-                    self.left_out[reader.id] = f"it reads {item.name}, which is new: nothing came"
         changed = (*self.changed, *followers)
         ids = dict.fromkeys(i for c in changed for i in (c, *_reading(catalog, c)))
         return [i for i in catalog.closure(ids) if i.id in ids and i.is_run]
@@ -179,7 +188,7 @@ class _Rehearsing:
 
         Of a view that no task has followed not every T is stored.
         """
-        ids = {i.id for i in self.affected if i.id not in self.left_out}
+        ids = {i.id for i in self.affected}
         below = self.catalog.closure(ids)
         return [i for i in below if i.id in ids or self._is_followed_anew(i)]
 
@@ -193,30 +202,31 @@ class _Rehearsing:
     def run(self, count: int) -> Rehearsal:
         bases = self._bases()
         after, times = self._times(bases, count)
-        if not times:
-            return Rehearsal(after=after, times=(), inputs=(), outputs=tuple(self._untried()))
+        last = times[-1] if times else after
         trial = self._trial(after)
-        trial.advance(bases, times[-1])
-        self._go_through(trial, times)
+        trial.advance(bases, last)
+        self._go_through(trial, times or [after])
         found = [r for item in self.affected for r in self._came_of(trial, item, after, times)]
-        moved = [i for i in bases if self._moves(i, after, times[-1])]
+        moved = [i for i in bases if self._moves(i, after, last)]
         return Rehearsal(
             after=after,
             times=tuple(times),
             inputs=tuple(sorted(str(i.name) for i in moved)),
             outputs=tuple(found),
+            notes=tuple(self.notes),
         )
 
     # ---- which changes
 
     def _bases(self) -> list[Item]:
-        """What the affected objects read that is as it was."""
+        """What the affected objects read that is there, and as it was."""
         affected = {i.id for i in (*self.affected, *self.running)}
         below = self.catalog.closure(i.id for i in self.running)
         return [
             i
             for i in below
-            if i.id not in affected
+            if i.id in self.stored.items
+            and i.id not in affected
             and (i.kind is ObjectKind.TABLE or i.is_run)
             and any(r.id in affected for r in self.catalog.all_readers(i.id))
         ]
@@ -244,6 +254,15 @@ class _Rehearsing:
         after, chosen = choose_times(
             sorted(times), count=count, first=first, complete=min(now, complete)
         )
+        later = len([t for t in times if chosen and t > chosen[-1]])
+        if later:
+            through = [(t, complete_through(present.warehouse, [t])) for t in tasks]
+            self.notes += (
+                f"{task.name} is behind: it is complete through {to_iso(at)}, so the rehearsal "
+                f"begins there, and leaves the newest {_counted(later, 'change')} out"
+                for task, at in through
+                if at <= complete
+            )
         return self._apart(tasks, after), chosen
 
     def _reached(self, bases: Sequence[Item]) -> int:
@@ -259,6 +278,10 @@ class _Rehearsing:
                 if not failed:
                     raise
                 now = min(now, *(time - 1 for time in failed))
+                self.notes.append(
+                    f"{item.name} cannot be read from {to_iso(now + 1)} on: changes from there on "
+                    "are left out"
+                )
         return now
 
     def _known_from(self, item: Item) -> int:
@@ -289,8 +312,13 @@ class _Rehearsing:
         trial.context = self.present.context
         gateway = trial.gateway
         assert isinstance(gateway, ReadOnlyGateway)  # as asked for
-        new = [i for i in self.catalog if i.id not in self.stored.items]
-        trial.relations.use(self.catalog.with_items(replace(i, created=after) for i in new))
+        made = [m for o in self.planned.objects for m in self._made_tables(o, after)]
+        new = {i.id: replace(i, created=after) for i in (*self.new, *made)}
+        trial.relations.use(self.catalog.with_items(new.values()))
+        trial.timeline.refresh()
+        for table in made:
+            version = trial.relations.table(table).version()
+            assume_bound(trial.timeline, table.id, version, at=after)
         put_in_force: dict[str, Callable[[TaskState, int], TaskState]] = {}
         for item in self.running:
             if item.id in self.redefined:
@@ -301,6 +329,26 @@ class _Rehearsing:
                 self._place(trial, gateway, output, after)
         trial.timeline.mint(trial.relations.sources(), tasks=put_in_force)
         return trial
+
+    def _made_tables(self, bound: BoundObject, after: int) -> Iterator[Item]:
+        """The table of a definition, if it is new, as it would have been made at a T."""
+        statement = bound.definition.statement
+        if bound.old is not None or not isinstance(statement, st.CreateTable):
+            return
+        (table,), schema = bound.items, bound.definition.schema
+        if statement.location is None:
+            location = f"file:{self.place}/{table.id}"
+            begun = OpenTransaction(self.present, after)  # it reads as of then
+            run_on_table(
+                self.present, statement.text, statement.target, location, schema, within=begun
+            )
+            table = replace(table, location=location)
+            table = Creation(Namespace(self.present, schema)).as_stored(table)
+        stored = self.present.relations.table(table)
+        count = stored.rows_count(stored.version())
+        held = "some rows" if count is None else _counted(count, "row") if count else "no rows"
+        self.notes.append(f"{table.name} is new: it holds {held} throughout")
+        yield table
 
     def _place(self, trial: Engine, gateway: ReadOnlyGateway, output: Item, after: int) -> None:
         """Pin an output's table, or make an empty one where there was none with its columns."""
@@ -346,6 +394,7 @@ class _Rehearsing:
 
     def _note(self, item: Item, at: int, problem: CtsqlError) -> None:
         """Keep an error; of a view that has the same one at the next T the first."""
+        self.failed_at[item.id] = at
         known = self.problems.setdefault(item.id, [])
         cause = problem.__cause__ if isinstance(problem.__cause__, CtsqlError) else problem
         said = replace(Refusal.of(cause), place=self._place_of(item, problem), hint="")
@@ -365,11 +414,6 @@ class _Rehearsing:
 
     # ---- what came of it
 
-    def _untried(self) -> Iterator[Rehearsed]:
-        for item in self.affected:
-            note = self.left_out.get(item.id, "nothing has changed in what it reads")
-            yield self._told(item, note=note)
-
     def _told(self, item: Item, **found: object) -> Rehearsed:
         is_new = item.id not in self.stored.items
         parts = self.parts.get(item.id, ())
@@ -381,13 +425,13 @@ class _Rehearsing:
         self, trial: Engine, item: Item, after: int, times: Sequence[int]
     ) -> Iterator[Rehearsed]:
         """What came of a task's outputs, or of a view."""
-        if item.id in self.left_out:
-            yield self._told(item, note=self.left_out[item.id])
+        if not times and item.id in self.stored.items:
+            yield self._told(item, note="nothing has changed in what it reads")
             return
         if trial.relations.is_suspended(item):
             yield self._told(item, note="it is suspended")
             return
-        last, problems = times[-1], tuple(self.problems.get(item.id, ()))
+        last, problems = times[-1] if times else after, tuple(self.problems.get(item.id, ()))
         waits = [
             str(i.name)
             for i in trial.catalog.closure([item.id])
@@ -400,7 +444,7 @@ class _Rehearsing:
                 found = replace(found, problems=problems, costs=costs)
             if waits:
                 found = replace(found, note=f"it waits for {', '.join(waits)}")
-            elif not (problems and (item.is_task or problems[-1].time == last)):
+            elif not (problems and (item.is_task or self.failed_at[item.id] == last)):
                 rows = trial.versions.contents_as_now(output, last)
                 found = self._compared(replace(found, rows=rows), output, last)
             if number == 0:  # now that it is brought up by the present definitions, too
@@ -424,6 +468,15 @@ class _Rehearsing:
         if not same_columns(old.columns, output.columns):
             return replace(found, note="its columns are others, so its rows are not compared")
         return replace(found, stored=rows)
+
+
+def _counted(count: int, what: str) -> str:
+    """A number of things.
+
+    >>> _counted(1, "row"), _counted(1200, "change")
+    ('1 row', '1,200 changes')
+    """
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _reading(catalog: Catalog, object_id: str) -> list[str]:

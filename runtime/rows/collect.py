@@ -12,16 +12,19 @@ A row's width is that of its texts and other columns without a fixed width, in b
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession, types as T
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import FILE_COLUMN, WIDE
-from ctsql.runtime.rows.arrow_exchange import execute, frame_over
+from ctsql.runtime.rows.arrow_exchange import arrow_of, execute, frame_over
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.rows.types import has_fixed_width
+from ctsql.runtime.rows.types import fits_arrow, has_fixed_width
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.session import setting
 
@@ -34,20 +37,69 @@ _TEXT = (T.StringType, T.CharType, T.VarcharType, T.BinaryType)
 _NESTED = (T.ArrayType, T.MapType, T.StructType, T.VariantType)
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Few rows in the driver's JVM, as a sequence, and their columns.
+
+    Each may have more values at its end than there are columns, which nobody reads.
+
+    Attributes:
+        arrow: the rows for this process, where it has them.
+    """
+
+    rows: Any
+    output: Any
+    arrow: pa.Table | None = None
+
+
 def few(rows: DataFrame) -> DataFrame | Declined:
     """The rows, computed now and held in the driver's JVM; declined when they are not few."""
+    held = hold(rows)
+    if isinstance(held, Declined):
+        return held
+    return frame_over(rows.sparkSession, held.rows, held.output)
+
+
+def hold(rows: DataFrame) -> Held | Declined:
+    """The rows, computed now; declined when they are not few.
+
+    As Spark's own rows: one of Java's objects has no dates of October 5 to 14, 1582, and no text
+    that is not UTF-8. A limit needs no exchange here, as with toArrow it would.
+    """
     session = rows.sparkSession
     asked = mark_wide(rows)
     if isinstance(asked, Declined):
         return asked
-    with unadaptive(session):
-        held = within_result_size(lambda: _compute(asked.limit(DRIVER_ROWS_MAX + 1)))
-        if isinstance(held, Declined) or asked is rows:
-            return held
-        # Spark evaluates both on what it holds, without a job.
-        if held.where(WIDE).isEmpty():
-            return held.drop(WIDE)
+    with unadaptive(session), translate_spark_errors():
+        root = asked.limit(DRIVER_ROWS_MAX + 1)._jdf.queryExecution().executedPlan()
+        output = rows._jdf.queryExecution().analyzed().output()
+        return held_of(session, root, output, rows.schema, is_marked=asked is not rows)
+
+
+def held_of(
+    session: SparkSession, root: Any, output: Any, schema: T.StructType, *, is_marked: bool
+) -> Held | Declined:
+    """What a physical plan gives, computed now; declined when it is not few.
+
+    Args:
+        root: gives at most one row more than may be held. is_marked: is there ``WIDE`` behind
+            the columns?
+    """
+    found = within_result_size(lambda: execute(session, root))
+    if isinstance(found, Declined):
+        return found
+    if found.size() > DRIVER_ROWS_MAX:
+        return TOO_MANY
+    if not is_marked:
+        return Held(found, output)
+    if not fits_arrow(schema):
+        marked = frame_over(session, found, root.output())
+        return Held(found, output) if marked.where(WIDE).isEmpty() else TOO_WIDE
+    fields = [*schema.fields, T.StructField(WIDE, T.BooleanType())]
+    arrow = arrow_of(session, found, root.output(), T.StructType(fields))
+    if pc.any(arrow.column(len(schema))).as_py():
         return TOO_WIDE
+    return Held(found, output, arrow.remove_column(len(schema)))
 
 
 def within_result_size(compute: Callable[[], _Rows]) -> _Rows | Declined:
@@ -59,19 +111,6 @@ def within_result_size(compute: Callable[[], _Rows]) -> _Rows | Declined:
         if "spark.driver.maxResultSize" in f"{problem.message} {problem.detail}":
             return Declined("more bytes than spark.driver.maxResultSize")
         raise
-
-
-def _compute(rows: DataFrame) -> DataFrame | Declined:
-    """The rows as the driver's JVM holds them; declined for more than ``DRIVER_ROWS_MAX``.
-
-    As Spark's own rows: one of Java's objects has no dates of October 5 to 14, 1582, and no text
-    that is not UTF-8. A limit needs no exchange here, as with toArrow it would.
-    """
-    query = rows._jdf.queryExecution()
-    found = execute(rows.sparkSession, query.executedPlan())
-    if found.size() > DRIVER_ROWS_MAX:
-        return TOO_MANY
-    return frame_over(rows.sparkSession, found, query.analyzed().output())
 
 
 def mark_wide(rows: DataFrame) -> DataFrame | Declined:
@@ -95,12 +134,7 @@ def mark_wide(rows: DataFrame) -> DataFrame | Declined:
         f"CASE WHEN {narrow} THEN {q} END AS {q}" if name in names else q
         for name, q in quoted.items()
     ]
-    asked = rows.selectExpr(*columns, f"NOT ({narrow}) AS {WIDE}")
-    if not any(f.metadata for f in fields if f.name in names):
-        return asked
-    return asked.select(
-        *(F.col(quoted[f.name]).alias(f.name, metadata=f.metadata) for f in fields), WIDE
-    )
+    return rows.selectExpr(*columns, f"NOT ({narrow}) AS {WIDE}")
 
 
 def _width(field: T.StructField) -> str:

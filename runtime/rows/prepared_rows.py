@@ -28,21 +28,12 @@ from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Any
 
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession, types as T
 
-from ctsql.catalog.reserved_columns import WIDE
-from ctsql.runtime.rows.arrow_exchange import arrow_of, as_spark_has_it, execute, row_classes
-from ctsql.runtime.rows.collect import (
-    DRIVER_ROWS_MAX,
-    TOO_MANY,
-    TOO_WIDE,
-    few,
-    mark_wide,
-    within_result_size,
-)
+from ctsql.runtime.rows.arrow_exchange import row_classes
+from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, held_of, mark_wide
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.rows.row_set import JvmRows, LocalRows, RowSet, SparkRows
+from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
 from ctsql.runtime.rows.types import fits_arrow
 from ctsql.runtime.spark.definite import is_definite
 from ctsql.runtime.spark.errors import translate_spark_errors
@@ -257,8 +248,7 @@ class PreparedPlans:
     def _plan_and_run(self, recipe: Recipe) -> LocalRows | Declined:
         rows = recipe.build([leaf.frame for leaf in recipe.leaves])
         with self._for_few_rows(rows):
-            found = few(rows)
-        return found if isinstance(found, Declined) else LocalRows.of(found)
+            return SparkRows(rows).collect()
 
     @contextmanager
     def _for_few_rows(self, rows: DataFrame) -> Iterator[None]:
@@ -328,20 +318,10 @@ class PreparedPlans:
             to_put = to_put.updated(node, scan)
         root = plan.root.transform(to_put)
         with without_files(self._session):
-            found = within_result_size(lambda: execute(self._session, root))
+            found = held_of(self._session, root, plan.output, plan.schema, is_marked=plan.is_marked)
         if isinstance(found, Declined):
             return found
-        if found.size() > DRIVER_ROWS_MAX:
-            return TOO_MANY
-        rows = LocalRows(self._session, plan.schema, in_jvm=JvmRows(found, plan.output))
-        if not plan.is_marked:
-            return rows
-        output, fields = root.output(), [*plan.schema.fields, T.StructField(WIDE, T.BooleanType())]
-        marked = arrow_of(self._session, found, output, T.StructType(fields))
-        if pc.any(marked.column(WIDE)).as_py():
-            return TOO_WIDE
-        rows.arrow = as_spark_has_it(marked.drop_columns([WIDE]), plan.schema)
-        return rows
+        return LocalRows(self._session, plan.schema, in_jvm=found)
 
 
 def _key(recipe: Recipe) -> Hashable:

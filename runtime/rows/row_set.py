@@ -7,9 +7,7 @@ it is first asked for. Whoever has a :class:`RowSet` need not know which of the 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
 from pyspark import StorageLevel
@@ -25,7 +23,7 @@ from ctsql.runtime.rows.arrow_exchange import (
     frame_over,
     row_classes,
 )
-from ctsql.runtime.rows.collect import few
+from ctsql.runtime.rows.collect import Held, hold
 from ctsql.runtime.rows.declined import Declined
 
 
@@ -141,8 +139,10 @@ class SparkRows(RowSet):
 
     def collect(self) -> "LocalRows | Declined":
         """The rows held by the driver, if they are few."""
-        found = few(self._frame)
-        return found if isinstance(found, Declined) else LocalRows.of(found)
+        found = hold(self._frame)
+        if isinstance(found, Declined):
+            return found
+        return LocalRows(self.session, self.schema, in_jvm=found)
 
     def select(self, names: Sequence[str], called: Sequence[str] | None = None) -> RowSet:
         """Some columns, maybe under other names."""
@@ -154,17 +154,6 @@ class SparkRows(RowSet):
         return SparkRows(self._frame.where(F.col(backtick(column)) != 0))
 
 
-@dataclass(frozen=True, slots=True)
-class JvmRows:
-    """Spark's own rows, a sequence of the JVM's, and their columns.
-
-    Each may have more values at its end than there are columns, which nobody reads.
-    """
-
-    rows: Any
-    output: Any
-
-
 class LocalRows(RowSet):
     """Few rows that the driver holds."""
 
@@ -174,7 +163,7 @@ class LocalRows(RowSet):
         schema: T.StructType,
         arrow: pa.Table | None = None,
         held: DataFrame | None = None,
-        in_jvm: JvmRows | None = None,
+        in_jvm: Held | None = None,
     ) -> None:
         """Of an Arrow table, of a DataFrame whose rows the driver's JVM holds, or of these."""
         self.session = session
@@ -194,9 +183,11 @@ class LocalRows(RowSet):
     @cached_property
     def arrow(self) -> pa.Table:
         """The rows for this process."""
-        known: JvmRows | None = self.__dict__.get("in_jvm")
+        known: Held | None = self.__dict__.get("in_jvm")
         if known is None:
             found = collect_arrow(self.plain_frame)
+        elif known.arrow is not None:
+            found = known.arrow
         else:
             found = arrow_of(self.session, known.rows, known.output, self.schema)
         return as_spark_has_it(found, self.schema)
@@ -204,17 +195,17 @@ class LocalRows(RowSet):
     @cached_property
     def plain_frame(self) -> DataFrame:
         """The rows for Spark, which reads them without a job."""
-        known: JvmRows | None = self.__dict__.get("in_jvm")
+        known: Held | None = self.__dict__.get("in_jvm")
         if known is None:
             return at_hand(self.session, self.arrow, self.schema)
         return frame_over(self.session, known.rows, known.output)
 
     @cached_property
-    def in_jvm(self) -> JvmRows:
+    def in_jvm(self) -> Held:
         """The rows as the JVM has them."""
         query = self.plain_frame._jdf.queryExecution()
         rows = row_classes(self.session).wrap(query.executedPlan().executeCollect())
-        return JvmRows(rows, query.analyzed().output())
+        return Held(rows, query.analyzed().output())
 
     @cached_property
     def signature(self) -> str:

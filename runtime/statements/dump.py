@@ -9,6 +9,10 @@ from ctsql.literals import literal
 from ctsql.planner.syntax import ast as st, parse_as, splice
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.statements.show import column_changes, current_definition
+from ctsql.runtime.statements.stored_constraints import stored_constraints
+
+DEFAULT = "CURRENT_DEFAULT"
+"""Where Delta keeps a column's DEFAULT, as text."""
 
 
 def dump(engine: Engine) -> list[tuple[str, str]]:
@@ -42,6 +46,11 @@ def _text(engine: Engine, item: Item) -> str:
     if not definition:
         definition = f"CREATE TABLE {item.name.qualified()} LOCATION {literal(item.location)}"
         changes = []  # the table is there, with its columns
+    if changes:
+        statement = parse_as(st.CreateTable, definition, str(item.name))
+        if statement.columns_span is not None:  # else a query has given it columns, and rows
+            listed = st.Edit(span=statement.columns_span, text=_column_list(engine, item))
+            definition, changes = splice(statement.span, [listed]).text, []
     if item.flows:
         definition = streaming_text(definition, item)
     lines = [f"USE {quote(item.search_schema)};", f"{definition};", *changes]
@@ -50,6 +59,19 @@ def _text(engine: Engine, item: Item) -> str:
     if engine.relations.is_suspended(item):
         lines.append(f"ALTER CONTINUAL TASK {item.name.qualified()} SUSPEND;")
     return "\n".join(lines) + "\n"
+
+
+def _column_list(engine: Engine, item: Item) -> str:
+    """The columns and constraints that a table has now, as CREATE TABLE takes them."""
+    table = engine.relations.table(item)
+    fields = table.metadata.columns
+    made = []
+    for column in engine.relations.columns_now(item):
+        value = fields[fold(column.name)].field["metadata"].get(DEFAULT)
+        made.append(column.ddl() + (f" DEFAULT {value}" if value else ""))
+    rules = stored_constraints(table.configuration())
+    made += (f"CONSTRAINT {quote(name)} {rule}" for name, rule in rules)
+    return f"({', '.join(made)})"
 
 
 def streaming_text(definition: str, item: Item) -> str:

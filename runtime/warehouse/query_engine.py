@@ -57,6 +57,13 @@ class TaskSources(Sources, Protocol):
         """What the output holds of the keys of a change, with the places; None for nothing."""
 
 
+class StoredRelations(Sources, Protocol):
+    """The rows of objects as of T."""
+
+    def held(self, object_id: str, at: int) -> LocalRows | Declined:
+        """All rows of an object whose table has few of them; nothing is computed."""
+
+
 class QueryEngine(Protocol):
     """Computes rows. What is ``Any`` here has a type of the room that asks."""
 
@@ -96,6 +103,9 @@ class QueryEngine(Protocol):
 
     def view_rows(self, view: ViewWrite, sources: Sources, at: int) -> DataFrame:
         """What a view ought to hold as of T."""
+
+    def view_of_few(self, view: ViewWrite, sources: StoredRelations, at: int) -> RowSet | None:
+        """The same, where all that it reads is few rows; None where it is not."""
 
     def schema_text(self, item: Item) -> str:
         """The columns of an output's table, as the log writes them."""

@@ -16,6 +16,7 @@ from ctsql.planner.nodes import ChangesInput, DeletesInput, InsertsInput
 from ctsql.planner.rules import transform
 from ctsql.runtime.delta.change_feed import InputChange
 from ctsql.runtime.delta.key_lookup import Keys, find_with_keys, place_columns
+from ctsql.runtime.delta.keyed_scan import rows_of
 from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows
@@ -77,6 +78,24 @@ class StoredSources:
             if not self.is_exact(item, at):
                 return self._computed(item, shown)
         return self.warehouse.versions.contents_at(item, at)
+
+    def held(self, object_id: str, at: int) -> LocalRows | Declined:
+        """All rows of an object as of T, where its table has few that this process can read."""
+        item, versions = self.warehouse.relations.item(object_id), self.warehouse.versions
+        if item.location is None or object_id in self.written:
+            return Declined("it has no table of its own, or an open transaction has written it")
+        if item.kind is ObjectKind.MATERIALIZED_VIEW and not self.is_exact(item, at):
+            return Declined("it is not stored as of then")
+        stored = versions.find_storage(item, at)
+        if stored.version is None or stored.shared is not None:
+            return Declined("the rows are not those of one version")
+        if versions.held_error(item, stored.version) is not None:
+            return Declined("the contents are an error")
+        table = self.warehouse.relations.table(item)
+        names = [c.name for c in self.warehouse.relations.columns_now(item)]
+        if table.schema_at(stored.version).names != names:
+            return Declined("its columns have changed since")
+        return rows_of(table, stored.version, names)
 
     def view_contents(self, item: Item, at: int) -> DataFrame:
         """What the query of a plain view gives as of T, also of one that no catalog knows."""

@@ -463,6 +463,13 @@ class Timeline:
         return held[0].time if held else None
 
 
+def assume_bound(timeline: Timeline, source: str, version: int, *, at: int) -> None:
+    """Have a source without any T bound to a version at one, in this process only."""
+    assert timeline.bound(source) is None  # its bindings are what they are
+    timeline._bindings[source] = [Binding(at, source, version)]
+    timeline._frontier = {**timeline._frontier, source: version}
+
+
 def _with_decision(known: Mapping[str, int | None], proposal: str, at: int | None) -> str:
     newest = [*known.items(), (proposal, at)][-PROPOSALS_KEPT:]
     return json.dumps(dict(newest))

@@ -80,6 +80,9 @@ class ModelEngine:
                 found.append(time)
         return found
 
+    def view_of_few(self, view: ViewWrite, sources: Any, at: int) -> None:
+        """Left to :meth:`view_rows`."""
+
     def view_rows(self, view: ViewWrite, sources: Any, at: int) -> Rows:
         """A view's rows, by its Python function."""
         return self.rows_at(view.object_id, sources, at)

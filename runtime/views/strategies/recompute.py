@@ -6,6 +6,7 @@ from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import Telling
 from ctsql.runtime.log.staging import discard_on_error
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
+from ctsql.runtime.rows.row_set import AnyRows, row_set
 from ctsql.runtime.views.change_plans import prepared
 from ctsql.runtime.views.leaving_rows import in_order
 from ctsql.runtime.views.outcomes import Outcome, Staged, translated_failure
@@ -35,18 +36,21 @@ def refresh(context: RefreshContext) -> Outcome:
     assert at is not None  # a view is written from its first refresh on
     with translated_failure(item, context.time), discard_on_error([batch]):
         outputs = {item.id: (item, batch.version_read)}
-        desired = _built_beside(context, at)
+        small, sources = _is_small(context), StoredSources(warehouse)
+        desired: AnyRows = _built_beside(context, at)
+        if desired is None and small:
+            desired = warehouse.queries.view_of_few(context.view, sources, at)
         if desired is None:
-            desired = warehouse.queries.view_rows(context.view, StoredSources(warehouse), at)
+            desired = warehouse.queries.view_rows(context.view, sources, at)
         stored = None
         if awaits_columns(warehouse, item):
             batch.start_anew(warehouse.queries.schema_text(item))
         else:
             stored = StoredSources(warehouse, outputs=outputs).stored(item.id)
-        small = _is_small(context)
         if stored is None and not small:
             leaving = prepared(warehouse, item, at).leaving
-            desired = desired if leaving is None else in_order(desired, leaving)
+            if leaving is not None and desired is not None:
+                desired = in_order(row_set(desired).frame, leaving)
         warehouse.queries.stage(context.staging, desired, stored, context.columns, small=small)
     return Staged(NAME)
 

@@ -204,6 +204,65 @@ def test_over_ts_that_share_a_commit(con: Connection) -> None:
     assert _differences(report) == {"counted": ([(4,)], [(104,)])}
 
 
+def test_over_tables_that_are_new(con: Connection) -> None:
+    """What reads a new table is rehearsed with the rows that creating the table gives it."""
+    applied(con, COPIED, COPIES)
+    for k in range(3):
+        con.execute(f"INSERT INTO t VALUES ({k}); SELECT * FROM counted")
+    new = """
+        CREATE TABLE events (k INT);
+        CREATE TABLE names AS SELECT * FROM VALUES (1, 'one'), (9, 'nine') AS n (k, name);
+        CREATE TABLE first_ones AS SELECT k FROM t WHERE k < 2;
+        CREATE CONTINUAL TASK seen (k INT) ON INPUT events AS (
+            INSERT INTO seen SELECT k FROM events);
+        CREATE MATERIALIZED VIEW named AS SELECT x.k, name FROM x JOIN names USING (k);
+        CREATE MATERIALIZED VIEW early AS SELECT count(*) AS n FROM first_ones;
+        CREATE MATERIALIZED VIEW broken AS SELECT 1 DIV count(*) AS n FROM events;
+    """
+    changed = COPIES.replace("FROM x", "FROM x LEFT JOIN events USING (k)")
+    before = _files(con.warehouse)
+    report = rehearse(con, folder_of(COPIED, changed, new), count=2)
+    assert _files(con.warehouse) == before
+    found = {o.output.name: o for o in report.outcomes}
+    assert {n: o.count for n, o in found.items()} == {
+        "seen": 0, "named": 1, "early": 1, "broken": None, "counted": 1
+    }  # fmt: skip
+    assert [p.said.condition for p in found["broken"].output.problems] == ["DATA_ERROR"]
+    assert found["counted"].difference is None
+    notes = {
+        "events is new: it holds no rows throughout",
+        "names is new: it holds 2 rows throughout",
+        "first_ones is new: it holds 1 row throughout",
+    }
+    assert set(report.rehearsal.notes) == notes < set(lines_of(report))
+
+
+def test_over_a_new_table_alone(con: Connection) -> None:
+    """Where nothing has changed that is there, what is new is made and computed once."""
+    applied(con, COPIED)
+    alone = """
+        CREATE TABLE events AS SELECT 3 AS k;
+        CREATE MATERIALIZED VIEW most AS SELECT max(k) AS m FROM events;
+    """
+    report = rehearse(con, folder_of(COPIED, alone))
+    (outcome,) = report.outcomes
+    assert (outcome.output.name, outcome.count, report.rehearsal.times) == ("most", 1, ())
+    assert "events is new: it holds 1 row throughout" in list(lines_of(report))
+
+
+def test_a_task_that_is_behind_is_told(con: Connection) -> None:
+    """A rehearsal over changes that a task still waits for leaves the newest out, and says so."""
+    applied(con, COPIED)
+    for k in range(5):
+        con.execute(f"INSERT INTO t VALUES ({k})")
+    report = rehearse(con, folder_of(COPIED.replace("SELECT k", "SELECT -k")), count=2)
+    (note,) = report.rehearsal.notes
+    assert note.startswith("x is behind: it is complete through 20")
+    assert note.endswith("begins there, and leaves the newest 3 changes out")
+    con.execute("SELECT * FROM x")
+    assert not rehearse(con, folder_of(COPIED.replace("SELECT k", "SELECT -k"))).rehearsal.notes
+
+
 def test_before_a_failure_of_what_stays(con: Connection) -> None:
     """Where a task that the folder leaves alone has failed, the rehearsal ends."""
     stays = (
@@ -217,4 +276,6 @@ def test_before_a_failure_of_what_stays(con: Connection) -> None:
     expect_error(con, "SELECT * FROM seen", "TASK_FAILED")
     report = rehearse(con, folder_of(stays, seen.replace("SELECT k", "SELECT -k")))
     assert len(report.rehearsal.times) == 2
+    (note,) = report.rehearsal.notes
+    assert note.startswith("x cannot be read from 20")
     assert _differences(report) == {"seen": ([(10,), (5,)], [(-10,), (-5,)])}

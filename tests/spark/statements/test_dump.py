@@ -9,6 +9,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.spans import Source
 from ctsql.dump import write_dump
 from ctsql.planner.syntax import split
+from tests.helpers.sql_folder import applied, planned, statuses
 
 pytestmark = pytest.mark.spark
 
@@ -51,3 +52,24 @@ def test_a_dump_makes_the_same_again(con: Connection, tmp_path: Path) -> None:
         assert other.execute("SELECT * FROM shop.aa").fetchall() == [(1, 2)]
     with pytest.raises(CtsqlError, match=r"there are .sql files"):
         write_dump(con, tmp_path / "first")
+
+
+def test_an_altered_table_is_what_it_is_now(con: Connection, tmp_path: Path) -> None:
+    """ALTER TABLE is no definition of a folder, so the dump has the columns and rules of now."""
+    con.execute("""
+        CREATE TABLE t (k INT NOT NULL, CONSTRAINT small CHECK (k < 10)) COMMENT 'kept';
+        ALTER TABLE t ADD COLUMN note STRING;
+        ALTER TABLE t ALTER COLUMN note SET DEFAULT 'none';
+        ALTER TABLE t DROP CONSTRAINT small;
+        ALTER TABLE t ADD CONSTRAINT large CHECK (k > 0);
+    """)
+    (file,) = write_dump(con, tmp_path / "first")
+    text = file.read_text()
+    assert "ALTER" not in text
+    assert "k int NOT NULL, note string DEFAULT 'none', CONSTRAINT large CHECK (k > 0))" in text
+    assert statuses(planned(con, text)) == {"t": "unchanged"}
+    with connect(str(tmp_path / "other"), spark=con.spark) as other:
+        applied(other, text)
+        other.execute("INSERT INTO t (k) VALUES (12)")
+        assert other.execute("SELECT * FROM t").fetchall() == [(12, "none")]
+        assert write_dump(other, tmp_path / "second")[0].read_text() == text

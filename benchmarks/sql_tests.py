@@ -1,0 +1,71 @@
+"""What a hundred small tests in SQL take: ``ctsql test`` over a folder with a task and a view.
+
+    python -m benchmarks.sql_tests [--tests 100]
+
+Each test gives two rows, then one more, and expects the rows of the task and of the view: two
+commits of a table, runs of the task and refreshes of the view, and two comparisons. Spark has been
+started before. Jobs and calls into the JVM are those of a test after the first ten; they are exact,
+seconds are those of the machine.
+"""
+
+import argparse
+import tempfile
+import time
+
+from benchmarks.fanout import Calls
+from benchmarks.measures import jobs_started
+from ctsql.api import connect
+from ctsql.catalog.spans import Source
+from ctsql.testing.collecting import collect
+from ctsql.testing.command import Chosen, run_tests
+from ctsql.testing.running import Outcome
+
+WARM_UP = 10
+OBJECTS = """
+CREATE TABLE orders (id INT, customer STRING, amount DECIMAL(10, 2));
+CREATE CONTINUAL TASK newest (id INT, customer STRING, amount DECIMAL(10, 2)) ON INPUT orders AS (
+    DELETE FROM newest WHERE id IN (SELECT id FROM orders);
+    INSERT INTO newest SELECT id, customer, max(amount) FROM orders GROUP BY id, customer;
+);
+CREATE MATERIALIZED VIEW spent AS
+    SELECT customer, sum(amount) AS total FROM newest GROUP BY customer;
+"""
+TEST = """
+TEST 'order {n}'
+    GIVEN orders VALUES (1, 'ann', {n}), (2, 'bob', 5)
+    THEN orders VALUES (1, 'ann', {n}.50)
+    EXPECT newest VALUES (1, 'ann', {n}.50), (2, 'bob', 5)
+    EXPECT spent VALUES ('ann', {n}.50), ('bob', 5);
+"""
+
+
+def main() -> None:
+    """Run the tests and print what they took."""
+    arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    arguments.add_argument("--tests", type=int, default=100, metavar="N")
+    count = arguments.parse_args().tests
+    text = OBJECTS + "".join(TEST.format(n=n) for n in range(count))
+    calls, spent = Calls(), list[tuple[int, int]]()
+    with tempfile.TemporaryDirectory() as folder:
+        connection = connect(f"{folder}/first")
+        connection.execute("SELECT 1").fetchall()
+        session = connection.spark
+
+        def tell(outcome: Outcome) -> None:
+            assert outcome.passed, outcome.failures
+            spent.append((jobs_started(session), calls.made))
+
+        begun = time.perf_counter()
+        run_tests(connection, Chosen(suite=collect([Source(text, "tests.sql")])), tell)
+        seconds = time.perf_counter() - begun
+    print(f"{count} tests: {seconds:.1f} s")
+    if count > WARM_UP:
+        jobs, made = (
+            (last - first) / (count - WARM_UP)
+            for last, first in zip(spent[-1], spent[WARM_UP - 1], strict=True)
+        )
+        print(f"a test: {jobs:.1f} jobs, {made:,.0f} calls into the JVM")
+
+
+if __name__ == "__main__":
+    main()

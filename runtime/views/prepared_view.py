@@ -1,0 +1,66 @@
+"""A view over few rows, computed whole: this process reads its tables, and its plan is kept.
+
+What a view's first contents are made of is often little. A scan of each table, with its file list,
+its statistics and an exchange, takes Spark longer than the query; and the plan of the query over
+rows that the driver holds is the same each time (:mod:`ctsql.runtime.rows.prepared_rows`).
+"""
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+
+from ctsql.planner.lowering import Context, lower_view
+from ctsql.planner.nodes import NormalReference, Query, Relation, ViewReference, ViewWrite, descend
+from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.rows.prepared_rows import derive
+from ctsql.runtime.rows.row_set import LocalRows, RowSet
+from ctsql.runtime.spark.analyzer import EmptySources
+from ctsql.runtime.warehouse.query_engine import StoredRelations
+
+
+class _Held(EmptySources):
+    """Relations whose rows are given."""
+
+    def __init__(self, session: SparkSession, rows: Mapping[str, DataFrame]) -> None:
+        super().__init__(session, lambda _: ())
+        self._rows = rows
+
+    def contents(self, object_id: str, at: int) -> DataFrame:
+        return self._rows[object_id]
+
+
+def view_of_few(
+    view: ViewWrite, sources: StoredRelations, at: int, session: SparkSession
+) -> RowSet | None:
+    """What a view ought to hold as of T; None where it reads the clock, or more than few rows."""
+    read = _read(view)
+    if read is None:
+        return None
+    held: dict[str, LocalRows] = {}
+    for object_id in read:
+        rows = sources.held(object_id, at)
+        if isinstance(rows, Declined):
+            return None
+        held[object_id] = rows
+
+    def build(frames: Sequence[DataFrame]) -> DataFrame:
+        given = _Held(session, dict(zip(held, frames, strict=True)))
+        return lower_view(view, Context(session, given, at, clock_at=at))
+
+    return derive(list(held.values()), build, ("view", view))
+
+
+def _read(view: ViewWrite) -> list[str] | None:
+    """The objects that a view reads the rows of; None where it reads anything else."""
+    found: dict[str, None] = {}
+    for node in descend(view.desired):
+        match node:
+            case NormalReference(object_id=object_id):
+                found[object_id] = None
+            case ViewReference():
+                pass  # the relations of its query follow
+            case Relation():
+                return None
+            case Query(sql=sql) if sql.clocks:
+                return None
+    return list(found) or None
