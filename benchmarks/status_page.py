@@ -1,6 +1,6 @@
 """How soon the status page shows something, over a warehouse with a long history.
 
-    python -m benchmarks.status_page --objects 20 --ticks 500
+    python -m benchmarks.status_page --objects 200 --ticks 10000
 
 The warehouse is made as by benchmarks.observing. ``ctsql serve`` is started as a process; then the
 first view is measured, later views, a page of an object and that of the warehouse, and how long
@@ -19,8 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import ctsql
-from benchmarks.observing import lengthen, make, timed
+from benchmarks.observing import made, timed
 
 ROUNDS = 5
 
@@ -66,17 +65,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--objects", type=int, default=20)
     parser.add_argument("--ticks", type=int, default=500)
-    parser.add_argument("--warehouse", type=Path, help="one that is there")
+    parser.add_argument("--warehouse", type=Path, help="a folder for it, or one that is there")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        warehouse = given.warehouse
-        if warehouse is None:
-            warehouse = Path(folder) / "warehouse"
-            con = ctsql.connect(str(warehouse))
-            make(con, given.objects)
-            con.close()
-            lengthen(warehouse, given.ticks)
-            print(f"{given.objects} objects, {given.objects * given.ticks:,} commits")
+        warehouse = given.warehouse or Path(folder) / "warehouse"
+        made(warehouse, given.objects, given.ticks)
         for name, seconds in measured(warehouse):
             print(f"{name:24}{seconds:8.2f} s")
 

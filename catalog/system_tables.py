@@ -109,6 +109,7 @@ _DEPENDENCIES = _columns("""
     reads_kind   string!  of what it reads
     role         string!  input, reference or output
     columns      array<string>!  those of its columns that the definition names; all by a star
+    column_lineage  map<string,array<string>>!  by column of the object: those that go into it
 """)
 _QUARANTINE = _columns("""
     object           string!  the task or materialized view that has set the row aside

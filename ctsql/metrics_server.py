@@ -6,7 +6,6 @@ without Spark; elsewhere by an engine of the page's own, with a session cloned f
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
@@ -21,6 +20,7 @@ from ctsql.side_reader import SideReader
 
 if TYPE_CHECKING:
     from ctsql.api import Connection
+    from ctsql.runtime.log_reader import LogReader
     from ctsql.runtime.service.events import Event
 
 
@@ -37,6 +37,8 @@ class Metrics:
         """Count an event of the service."""
         if event.refresh is not None:
             self._counts.add_refresh(event.refresh, event.seconds)
+            if event.quarantine_of is not None:
+                self._counts.add_quarantined(event.quarantine_of, event.inserted or 0)
         elif event.condition is not None:
             self._counts.add_failure(event.name, event.condition)
 
@@ -73,10 +75,16 @@ class Metrics:
         One thread at a time asks.
         """
         try:
-            rows: list[LagRow] = self._reader(partial(system_rows, name="lag"))
-            return rows
+            return self._reader(self._look)
         except NeedsSpark:
             return ()
+
+    def _look(self, reader: "LogReader") -> Sequence[LagRow]:
+        rows: list[LagRow] = system_rows(reader, "lag")
+        for item in reader.catalog:
+            if item.quarantine is not None:
+                self._counts.add_quarantined(str(item.name), 0)  # so that its first row is seen
+        return rows
 
     def _memory(self) -> Sequence[JvmMemory]:
         """The memory of the JVM; nothing before Spark has started, or when it is gone."""

@@ -27,13 +27,22 @@ from ctsql.runtime.monitoring.objects import DependencyRow, ObjectRow, dependenc
 from ctsql.runtime.monitoring.refreshes import Refresh, refreshes
 from ctsql.runtime.monitoring.savings import Savings, savings
 from ctsql.runtime.monitoring.status import State
-from ctsql.runtime.monitoring.storage import StorageRow, storage
+from ctsql.runtime.monitoring.storage import ROWS, StorageRow, storage
 from ctsql.runtime.monitoring.wanted import ALL, Bounds, Newest, Wanted
 from ctsql.runtime.statements.show import current_definition
 from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
 from ctsql.runtime.warehouse.table_checks import missing_table
-from ctsql.status_page.model import Details, History, Overview, Pace, Reader, Shown, overview
+from ctsql.status_page.model import (
+    Details,
+    History,
+    Overview,
+    Pace,
+    Reader,
+    SetAside,
+    Shown,
+    overview,
+)
 
 PACE_MS = 60_000
 """Rows a minute are those of the commits of this long."""
@@ -119,7 +128,7 @@ class Lookup:
             now_t = reader.timeline.refresh()
             if catalog is not self._catalog:
                 self._objects = list(objects(reader, ALL))
-                self._reads = list(dependencies(reader, ALL))
+                self._reads = list(dependencies(reader, Wanted(columns=frozenset())))
                 self._recent = {i: r for i, r in self._recent.items() if i in catalog.items}
                 self._catalog = catalog
             opened = failures(reader, Wanted(states=frozenset({OPEN})))
@@ -148,6 +157,7 @@ class Lookup:
                 reads=tuple(_reads_of(seen, object_id)),
                 readers=tuple(_readers_of(reader, seen, object_id)),
                 storage=_stored(reader, wanted),
+                set_aside=_set_aside(reader, item),
             )
             if shown.state == State.UNREADABLE.value:
                 return found
@@ -261,6 +271,15 @@ def _stored(reader: LogReader, wanted: Wanted) -> tuple[StorageRow, ...] | None:
         return tuple(storage(reader, wanted))
     except NeedsSpark:
         return None
+
+
+def _set_aside(reader: LogReader, item: Item) -> SetAside | None:
+    """How many rows an object's quarantine holds; None without one."""
+    if item.quarantine is None:
+        return None
+    name = str(reader.catalog.items[item.quarantine].name)
+    files = _stored(reader, Wanted(objects=frozenset({name})))
+    return SetAside(name, next((f.rows for f in files or () if f.part == ROWS), None))
 
 
 def _oldest(reader: LogReader, item: Item) -> tuple[int | None, datetime | None]:

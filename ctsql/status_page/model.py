@@ -128,6 +128,14 @@ class Reader:
     id: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """The rows that an object's quarantine holds, as it is written; None where that is not told."""
+
+    name: str
+    rows: int | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Details:
     """The page of one object.
@@ -136,7 +144,7 @@ class Details:
         definition: as typed. plan: None for what has none.
         refreshes, failures: the last ones, the newest first.
         reads: what it reads, each with the role.
-        storage: None when its log alone does not list the files.
+        storage: None when its log alone does not list the files. set_aside: None for none.
         logged_from, logged_at: the oldest version that can still be read, and its instant.
     """
 
@@ -149,6 +157,7 @@ class Details:
     reads: tuple[Reader, ...]
     readers: tuple[Reader, ...]
     storage: tuple[StorageRow, ...] | None
+    set_aside: SetAside | None = None
     logged_from: int | None = None
     logged_at: datetime | None = None
 

@@ -390,6 +390,8 @@ class _Marking:
             raise _Untold("a subquery in a condition of a join", _span(node))
         if inner.left is not None and list(subqueries(inner.left)):
             raise _Untold("a subquery before IN", _span(node))
+        if isinstance(node, alg.Filter) and any(_finds_none(p, inner) for p in node.predicates):
+            return None
         below: alg.Node = inner.node
         conditions: tuple[alg.Expr, ...] = ()
         if inner.kind in (alg.SubqueryKind.EXISTS, alg.SubqueryKind.SCALAR):
@@ -397,15 +399,17 @@ class _Marking:
             columns: tuple[alg.Col, ...] = ()
         else:
             columns = below.columns
-            if len(columns) != 1 or inner.left is None:
-                raise _Untold("IN behind anything but a single column", _span(node))
         marked = self._of(below, ())
         if marked is None:
             return None
         fresh = tuple(replace(c, number=next(self._numbers)) for c in columns)
         right = rename(marked, (*columns, *self.marks), (*fresh, *self.marks))
-        if inner.left is not None and fresh:
-            conditions = (alg.Expr.of("(", inner.left, ") =", fresh[0]),)
+        if fresh:
+            operands = _operands(inner, len(fresh))
+            if operands is None:
+                raise _Untold("what stands before IN cannot be taken apart", _span(node))
+            pairs = zip(operands, fresh, strict=True)
+            conditions = tuple(alg.Expr.of("(", one, ") =", col) for one, col in pairs)
         if isinstance(node, alg.Filter):
             return self._lateral(node, right, conditions)
         left = self._lateral(node.child, right, conditions)
@@ -440,13 +444,41 @@ class _Marking:
         self, left: alg.Node, right: alg.Node, conditions: tuple[alg.Expr, ...]
     ) -> alg.Node:
         """A join in which the right side may use columns of the left one."""
-        if not free(right):
+        around = free(right)
+        if not around:
             return alg.Join(children=(left, right), conditions=conditions)
         for below in descend(right):
-            if isinstance(below, _NOT_THROUGH) and free(below):
+            if isinstance(below, _NOT_THROUGH) and free(below) & around:
                 words = f"a subquery that depends on the row around it below: {label(below)}"
                 raise _Untold(words, _span(below))
         return alg.LateralJoin(left=left, right=right, is_left=False, conditions=conditions)
+
+
+def _finds_none(predicate: alg.Expr, inner: alg.Subquery) -> bool:
+    """Whether a predicate is true only for rows for which a subquery in it finds no row."""
+    left = () if inner.left is None else inner.left.parts
+    one = ("EXISTS", inner) if inner.kind is alg.SubqueryKind.EXISTS else (*left, "IN", inner)
+    no = ("NOT", *one) if inner.kind is alg.SubqueryKind.EXISTS else (*left, "NOT", "IN", inner)
+    parts = tuple(p.upper() if isinstance(p, str) else p for p in predicate.parts)
+    return parts in (no, ("NOT", *one), ("(", *one, ")", "IS", "NOT", "TRUE"))
+
+
+def _operands(inner: alg.Subquery, count: int) -> list[alg.Expr] | None:
+    """What is compared with each column of the subquery behind an IN; None if it is not known."""
+    if inner.left is None or count == 1:
+        return None if inner.left is None else [inner.left]
+    parts = inner.left.parts
+    if parts[0] != "(" or parts[-1] != ")":
+        return None
+    found: list[list[alg.Part]] = [[]]
+    depth = 0
+    for part in parts[1:-1]:
+        if part == "," and not depth:
+            found.append([])
+            continue
+        depth += (part == "(") - (part == ")")
+        found[-1].append(part)
+    return [alg.Expr(tuple(one)) for one in found] if len(found) == count else None
 
 
 def _chain(node: alg.Node, last: alg.Node) -> list[alg.Node]:

@@ -3,18 +3,23 @@
 A predicate says which row is missed. It is moved down the query as far as it can be: through a
 projection by its expression, through GROUP BY where it is about the keys, to the sides of a join
 by their columns, and to the other side by what the join equates. Parts that cannot be moved on are
-left behind: they are about what is only computed there. So each operator has a number of rows that
+left behind: they are about what is only computed there. An EXISTS, an IN or a comparison with a
+scalar subquery is asked what a semi join is: what the row must find there, by what is equated with
+the row around. So each operator has a number of rows that
 may still become the missed row, by all parts and by those that were moved on. Where the latter is
 none although all that the operator reads has some, the row was lost; where only the former is none,
 the row is there with other values; where a table has none, there never was one.
+
+A condition of a subquery on the row around that equates nothing is left out, so more rows may seem
+to be there than are; where there are none, none are.
 
 W1: a part that computes something is not moved below what leaves rows out: it might be asked of
     rows for which it cannot be computed.
 Source: Chapman and Jagadish, Why Not? (SIGMOD 2009): the picky manipulation, found from below.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import pairwise
 
@@ -25,8 +30,10 @@ from ctsql.planner.ivm.algebra.traversal import (
     columns_in,
     equal_classes,
     expressions,
+    free,
     inputs,
     numbers_above,
+    rebuild,
     subqueries,
     substitute,
     union_all,
@@ -34,6 +41,7 @@ from ctsql.planner.ivm.algebra.traversal import (
 from ctsql.planner.ivm.explain import label, text_of
 from ctsql.planner.ivm.parse.from_relations import PlainView, Relation
 from ctsql.planner.ivm.parse.query import compile_query
+from ctsql.planner.ivm.rewrites.semijoin_pushdown import join_pairs
 from ctsql.planner.ivm.sql.queries import Text
 
 _UNSEEN = (alg.Project, alg.Window, alg.Distinct)
@@ -101,7 +109,7 @@ class Search:
             some = [candidates[i] > 0 for i in stage.below]
             if count:
                 found.append(Verdict.PASSES)
-            elif not some and stage.table is not None:
+            elif stage.table is not None:
                 found.append(Verdict.NEVER_THERE)
             elif rest:
                 found.append(Verdict.OTHER_VALUES)
@@ -140,9 +148,9 @@ def search(
         node = next(inputs(node))
     if any(list(subqueries(p)) for p in node.predicates):
         return Reason("SUBQUERY_PLACE", node.predicates[0].span)
-    stages: list[Stage] = []
-    _walk(node.child, [_Part(p, _computes(p)) for p in node.predicates], stages)
-    return Search(tuple(stages))
+    walk = _Walk()
+    walk.add(node.child, [_Part(p, _computes(p)) for p in node.predicates])
+    return Search(tuple(walk.stages))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,33 +174,103 @@ def _computes(expr: alg.Expr) -> bool:
 _BEFORE = ("IN", "AND", "OR", "NOT", "")
 
 
-def _walk(node: alg.Node, asked: Sequence[_Part], stages: list[Stage]) -> int:
-    """Add the stages of a node and of what is below it; returns the number of its own."""
-    there = set(node.columns)
-    asked = [p for p in asked if columns_in(p.expr) <= there]
-    moves = _moves(node)
-    moved: set[_Part] = set()
-    needed: list[int] = []
-    for child, move in moves:
-        found = [(p, m) for p in asked if (m := move(p)) is not None]
-        moved |= {p for p, _ in found}
-        needed.append(_walk(child, [m for _, m in found], stages))
-    if isinstance(node, _UNSEEN) and all(p in moved for p in asked):
-        return needed[0]
-    span = next((e.span for e in expressions(node) if e.span is not None), None)
-    stages.append(
-        Stage(
-            operator=label(node),
-            below=tuple(needed),
-            needs_all=not isinstance(node, alg.UnionAll),
-            candidates=_where(node, asked),
-            kept=_where(node, [p for p in asked if p in moved]),
-            asked=" AND ".join(text_of(p.expr) for p in asked),
-            table=node.table if isinstance(node, alg.Scan) else None,
-            span=getattr(node, "span", None) or span,
+@dataclass
+class _Walk:
+    """One way through a query, from its result down.
+
+    Attributes:
+        stages: those found, each behind what it reads. found_by: what of the predicate is asked of
+            a relation in a subquery, as it is equated there with the row around.
+    """
+
+    stages: list[Stage] = field(default_factory=list)
+    found_by: dict[alg.Node, list[_Part]] = field(default_factory=dict)
+
+    def add(self, node: alg.Node, asked: Sequence[_Part]) -> int:
+        """Add the stages of a node and of what is below it; returns the number of its own."""
+        there = set(node.columns)
+        asked = [p for p in (*asked, *self.found_by.get(node, ())) if columns_in(p.expr) <= there]
+        moved: set[_Part] = set()
+        needed: list[int] = []
+        for child, move in _moves(node):
+            found = [(p, m) for p in asked if (m := move(p)) is not None]
+            moved |= {p for p, _ in found}
+            needed.append(self.add(child, [m for _, m in found]))
+        if isinstance(node, alg.Filter):
+            for predicate in node.predicates:
+                needed += self._add_subquery(predicate, node.child.columns, asked)
+        if isinstance(node, _UNSEEN) and all(p in moved for p in asked):
+            return needed[0]
+        span = next((e.span for e in expressions(node) if e.span is not None), None)
+        self.stages.append(
+            Stage(
+                operator=label(node),
+                below=tuple(needed),
+                needs_all=not isinstance(node, alg.UnionAll),
+                candidates=_where(node, asked),
+                kept=_where(node, [p for p in asked if p in moved]),
+                asked=" AND ".join(text_of(p.expr) for p in asked),
+                table=node.table if isinstance(node, alg.Scan) else None,
+                span=getattr(node, "span", None) or span,
+            )
         )
-    )
-    return len(stages) - 1
+        return len(self.stages) - 1
+
+    def _add_subquery(
+        self, predicate: alg.Expr, around: Sequence[alg.Col], asked: Sequence[_Part]
+    ) -> Iterator[int]:
+        """Add the stages of a subquery without whose rows a predicate is true for no row."""
+        inner = _needed_subquery(predicate)
+        if inner is None:
+            return
+        node = self._alone(inner.node, around, asked)
+        if free(node):
+            return  # it depends on the row around in another way
+        given: list[_Part] = []
+        if inner.left is not None and inner.left.column is not None:
+            move = _renamed({inner.left.column: node.columns[0]})
+            given = [m for p in asked if (m := move(p)) is not None]
+        yield self.add(node, given)
+
+    def _alone(self, node: alg.Node, around: Sequence[alg.Col], asked: Sequence[_Part]) -> alg.Node:
+        """A subquery without its conditions on the row around; what they equate is noted."""
+
+        def change(thing: object) -> object:
+            if not isinstance(thing, alg.Filter):
+                return thing
+            own = tuple(p for p in thing.predicates if not columns_in(p) & set(around))
+            if len(own) == len(thing.predicates):
+                return thing
+            move = _renamed(dict(join_pairs(thing.predicates, around, thing.child.columns)))
+            known = self.found_by.setdefault(thing.child, [])
+            known += [m for p in asked if (m := move(p)) is not None]
+            return replace(thing, predicates=own) if own else thing.child
+
+        made: alg.Node = rebuild(node, change)
+        return made
+
+
+_COMPARING = frozenset(["=", "==", "<>", "!=", "<", ">", "<=", ">=", "+", "-", "*", "(", ")"])
+"""Words of a predicate that is NULL where the one value in it is."""
+
+
+def _needed_subquery(predicate: alg.Expr) -> alg.Subquery | None:
+    """The subquery that must have rows for a predicate to be true; None if there is none."""
+    found = [p for p in predicate.parts if isinstance(p, alg.Subquery)]
+    if len(found) != 1:
+        return None
+    (inner,) = found
+    words = [p.upper() for p in predicate.parts if isinstance(p, str)]
+    match inner.kind:
+        case alg.SubqueryKind.EXISTS:
+            return inner if words == ["EXISTS"] else None
+        case alg.SubqueryKind.IN:
+            return inner
+        case alg.SubqueryKind.SCALAR:
+            compares = all(w in _COMPARING or w.isdigit() for w in words)
+            return inner if compares and len(words) > 0 else None
+        case _:
+            return None
 
 
 def _where(node: alg.Node, asked: Sequence[_Part]) -> alg.Filter:

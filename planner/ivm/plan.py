@@ -28,6 +28,7 @@ from ctsql.planner.ivm.rules import change
 from ctsql.planner.ivm.rules.context import DeltaDerivation, RuleUse
 from ctsql.planner.ivm.rules.counting import StatePlan, initial, stored_groups
 from ctsql.planner.ivm.sql.queries import (
+    CertainTexts,
     ChangeTexts,
     FirstRowsTest,
     KeyedTexts,
@@ -154,7 +155,7 @@ class ChangePlan:
         changes = self._changes(changed)
         is_added = add and self.inexact is None
         added = added_rows(top, self.query, self.columns, changes) if is_added else None
-        desired, doubtful = added or (desired_rows(top, changes), None)
+        desired, certain = added or (desired_rows(top, changes), None)
         if desired is None:
             return None
         node, step, places = desired
@@ -163,7 +164,13 @@ class ChangePlan:
             rows=self._final(node, signed=False),
             keys=step.name,
             pairs=tuple((self.columns[i], col.sql) for i, col in places),
-            doubtful=None if doubtful is None else _whole(doubtful),
+            certain=None
+            if certain is None
+            else CertainTexts(
+                rows=self._final(certain.node, signed=False),
+                step=certain.rows.name,
+                flag=certain.flag.sql,
+            ),
         )
 
     def first_rows(self, changed: Collection[str]) -> TopTexts | None:

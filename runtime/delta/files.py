@@ -1,26 +1,35 @@
 """Rewrites, lists and deletes a table's files.
 
-Compaction is Delta's OPTIMIZE in a transaction of ours. OPTIMIZE commits by itself, so on a local
-disk, where a commit must hold our lock, all writers would wait while it rewrites files; here only
-the commit holds the lock. A clustered table, or one with row tracking, is left to OPTIMIZE, under
-the lock.
+Compaction is Delta's OPTIMIZE in a transaction of ours; few rows are read and written by this
+process. OPTIMIZE commits by itself, so on a local disk, where a commit must hold our lock, all
+writers would wait while it rewrites files; here only the commit holds the lock. A clustered table,
+or one with row tracking, is left to OPTIMIZE, under the lock.
 
 :mod:`ctsql.runtime.maintenance.retention` decides which files may be deleted. Delta's VACUUM is not
 used: it does not know the needs of consumers, and for three files it takes four seconds of Spark
 jobs (19 the first time).
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
+from ctsql.runtime.delta.local_scan import local_rows
 from ctsql.runtime.delta.locks import commit_lock
 from ctsql.runtime.delta.table import DeltaTable, Gateway
+from ctsql.runtime.log.actions import sum_known
 from ctsql.runtime.log.batches import StagedFile
 from ctsql.runtime.log.data_files import Bin, DataFile, StoredFile
 from ctsql.runtime.log.protocol import Conflict
+from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
+from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.storage_errors import translate_os_errors
 
 LOG_FOLDER = "_delta_log"
 CHANGE_FOLDER = "_change_data"
@@ -51,7 +60,7 @@ def compact(
     staged: list[StagedFile] = []
     try:
         for one in bins:
-            staged += txn.rewrite(one)
+            staged += txn.rewrite(one, _few_rows(table, one, txn.version_read))
     except BaseException:
         _discard(table, staged)
         raise
@@ -65,6 +74,17 @@ def compact(
         version = landed
     # After any other error the commit may be in, so nothing is discarded.
     return Compacted(sum(map(len, bins)), len(staged), version)
+
+
+def _few_rows(table: DeltaTable, files: Bin, version: int) -> LocalRows | None:
+    """The live rows of files; None if they are not few, or only Spark reads them."""
+    if (sum_known(file.rows_count for file in files) or DRIVER_ROWS_MAX + 1) > DRIVER_ROWS_MAX:
+        return None
+    schema = table.schema_at(version)
+    rows = local_rows(table, files, version)
+    if isinstance(rows, Declined):
+        return None
+    return LocalRows(table.gateway.session, schema, rows.select(schema.names))
 
 
 def _discard(table: DeltaTable, staged: Sequence[StagedFile]) -> None:
@@ -120,26 +140,54 @@ def write_checkpoint(table: DeltaTable, *, commits_min: int) -> int | None:
 
 def stored_files(table: DeltaTable) -> list[StoredFile]:
     """The data, change and vector files in a table's folder, without nested tables."""
-    with translate_spark_errors():
-        return list(_list(table, table.jpath, ""))
+    here = table.log_files.table_folder
+    with translate_spark_errors(), translate_os_errors(table.location):
+        if here is not None:
+            return list(_list(_entries_here, here, ""))
+        return list(_list(partial(_entries, table._fs), table.jpath, ""))
 
 
-def _list(table: DeltaTable, folder: Any, prefix: str) -> Iterator[StoredFile]:
-    statuses = list(table._fs.listStatus(folder))
-    if prefix and any(str(s.getPath().getName()) == LOG_FOLDER for s in statuses):
+_Entries = Iterator[tuple[str, Any, StoredFile | None]]
+"""The names in a folder, each with its path, and what a file is like; None for a folder."""
+
+
+def _list(
+    entries: Callable[[Any, str], _Entries], folder: Any, prefix: str
+) -> Iterator[StoredFile]:
+    listed = list(entries(folder, prefix))
+    if prefix and any(name == LOG_FOLDER for name, _, _ in listed):
         return  # a table of its own
-    for status in statuses:
+    for name, path, file in listed:
+        if file is None:
+            if not name.startswith(("_", ".")) or name == CHANGE_FOLDER:
+                yield from _list(entries, path, f"{prefix}{name}/")
+        elif not name.startswith(("_", ".")):
+            yield file
+
+
+def _entries(fs: Any, folder: Any, prefix: str) -> _Entries:
+    for status in fs.listStatus(folder):
         path = status.getPath()
         name = str(path.getName())
         if status.isDirectory():
-            if not name.startswith(("_", ".")) or name == CHANGE_FOLDER:
-                yield from _list(table, path, f"{prefix}{name}/")
-        elif not name.startswith(("_", ".")):
-            yield StoredFile(
-                path=prefix + name,
-                size=int(status.getLen()),
-                modified_ms=int(status.getModificationTime()),
-            )
+            yield name, path, None
+        else:
+            size, modified_ms = int(status.getLen()), int(status.getModificationTime())
+            yield name, path, StoredFile(path=prefix + name, size=size, modified_ms=modified_ms)
+
+
+def _entries_here(folder: str, prefix: str) -> _Entries:
+    """The same on a local disk, without five calls into the JVM for each file."""
+    with os.scandir(folder) as found:
+        for entry in found:
+            if entry.is_dir():
+                yield entry.name, entry.path, None
+                continue
+            with suppress(FileNotFoundError):  # it is being deleted
+                status, path = entry.stat(), prefix + entry.name
+                ms = status.st_mtime_ns // 1_000_000
+                file = StoredFile(path=path, size=status.st_size, modified_ms=ms)
+                yield entry.name, entry.path, file
 
 
 def delete_files(table: DeltaTable, files: Sequence[StoredFile]) -> list[StoredFile]:
@@ -198,9 +246,7 @@ def log_names(table: DeltaTable) -> list[str]:
     """The names of a log's files; none if ctsql may not delete any."""
     if any(table.has_feature(name) for name in FEATURES_OF_LOGS):
         return []
-    with translate_spark_errors():
-        statuses = table._fs.listStatus(table.log.logPath())
-        return [str(s.getPath().getName()) for s in statuses if s.isFile()]
+    return list(table.log_files.names())
 
 
 def delete_log_files(table: DeltaTable, names: Iterable[str]) -> int:

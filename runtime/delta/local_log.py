@@ -7,31 +7,28 @@ same, as the same code runs over :class:`ctsql.runtime.delta.table.Gateway`.
 The state of a version is that of the newest version checksum file at or before it, and of the
 commits behind that. A table without such files that was checkpointed is left to Spark.
 
-Source: the Delta protocol, "Version Checksum File", "Protocol Evolution"; Hadoop's
-``ChecksumFileSystem`` for the ``.NAME.crc`` files, which Delta checks as well.
+Source: the Delta protocol, "Version Checksum File", "Protocol Evolution".
 """
 
 import os
 import re
-import struct
-import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Never
 
 from ctsql.runtime.delta.locks import local_path
-from ctsql.runtime.delta.log_files import LogFiles, commit_name
+from ctsql.runtime.delta.log_files import LogFiles
+from ctsql.runtime.delta.log_stores import LocalStore
 from ctsql.runtime.delta.snapshots import Snapshot
 from ctsql.runtime.delta.table_log import TableLog
 from ctsql.runtime.log.actions import Commit, roll_files
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.table_metadata import TableMetadata
-from ctsql.runtime.spark.storage_errors import damaged_file, translate_os_errors
+from ctsql.runtime.spark.storage_errors import translate_os_errors
 
 ROLLED_MAX = 200
 """The most commits to read behind a checksum file."""
 _CHECKPOINT_NAME = re.compile(r"(\d{20})\.checkpoint\..*")
-_SUM_HEADER = struct.Struct(">4sI")
 _READER_VERSIONS = (1, 2, 3)
 _READ_ALIKE = {
     "columnMapping",
@@ -118,13 +115,12 @@ class LocalLogFiles(LogFiles):
     """The log of one table in a folder of a local disk."""
 
     def __init__(self, location: str, folder: Path) -> None:
-        super().__init__(location, f"{_URI}{folder}")
-        self._folder = folder
+        super().__init__(location, LocalStore(folder))
 
     def newest(self) -> LoggedState | None:
         """The newest version with its state; None without a committed version."""
         last = self.last_version()
-        made = (int(found[1]) for n in self._names() if (found := _CHECKPOINT_NAME.fullmatch(n)))
+        made = (int(found[1]) for n in self.names() if (found := _CHECKPOINT_NAME.fullmatch(n)))
         if max(made, default=-1) > (-1 if last is None else last):
             raise NeedsSpark("a checkpoint behind all commits")
         return None if last is None else self.snapshot_at(last)
@@ -145,60 +141,11 @@ class LocalLogFiles(LogFiles):
         state.check_readable()
         return state
 
-    def mark(self, version: int) -> tuple[int, int] | None:
-        """The time and the length of a commit's file; None if there is none."""
-        found = self._status(commit_name(version))
-        return None if found is None else (found.st_mtime_ns // 1_000_000, found.st_size)
-
-    def _status(self, name: str) -> os.stat_result | None:
-        with translate_os_errors(str(self._folder / name)):
-            try:
-                return os.stat(self._folder / name)
-            except FileNotFoundError:
-                return None
-
-    def _exists(self, name: str) -> bool:
-        return self._status(name) is not None
-
-    def _read(self, name: str) -> str:
-        with translate_os_errors(str(self._folder / name)):
-            data = (self._folder / name).read_bytes()
-            try:
-                sums = (self._folder / f".{name}.crc").read_bytes()
-            except FileNotFoundError:
-                sums = b""
-        if not _fits(data, sums):
-            how = "its contents do not match its checksum"
-            raise damaged_file(f"{self._folder_name}/{name}", how)
-        return data.decode("utf-8", errors="replace")
-
-    def _modified_ms(self, name: str) -> int:
-        with translate_os_errors(str(self._folder / name)):
-            return os.stat(self._folder / name).st_mtime_ns // 1_000_000
-
-    def _names(self) -> Sequence[str]:
-        with translate_os_errors(str(self._folder)):
-            try:
-                return os.listdir(self._folder)
-            except FileNotFoundError:
-                return ()
-
 
 def _is_whole(checksum: Mapping[str, Any]) -> bool:
     """Whether a checksum file has all of a state."""
     kinds = ("table", "protocol", "transactions", "domains")
     return all(checksum.get(kind) is not None for kind in kinds)
-
-
-def _fits(data: bytes, sums: bytes) -> bool:
-    """Whether a file's bytes fit Hadoop's checksums of them; True without any."""
-    if len(sums) < _SUM_HEADER.size:
-        return True
-    magic, step = _SUM_HEADER.unpack_from(sums)
-    if magic != b"crc\0" or step <= 0:
-        return True  # Hadoop ignores such a file
-    made = (zlib.crc32(data[i : i + step]) for i in range(0, len(data), step))
-    return b"".join(s.to_bytes(4, "big") for s in made) == sums[_SUM_HEADER.size :]
 
 
 class LocalTable(OnSpark, TableLog):

@@ -8,6 +8,7 @@ Only for columns whose values Arrow reads as Spark does: no nested ones, and no 
 of an old calendar. Arrow casts a file's values to the table's types and refuses lossy casts.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -157,7 +158,8 @@ def _layout(store: FileStore, path: str) -> _Layout:
     footer = pq.read_metadata(path, filesystem=store.files)
     schema = footer.schema.to_arrow_schema().remove_metadata()
     paths = [footer.schema.column(i).path for i in range(footer.num_columns)]
-    places = {name: paths.index(name) for name in schema.names if paths.count(name) == 1}
+    count, number = Counter(paths), {path: i for i, path in enumerate(paths)}
+    places = {name: number[name] for name in schema.names if count[name] == 1}
     return _Layout(footer, schema, places)
 
 
@@ -329,7 +331,8 @@ class _Search:
 
     def rows(self, group: _Group) -> pa.Table:
         """The wanted rows of a group, in the table's types."""
-        there = [f.name for f in self.schema if f.name in group.layout.schema.names]
+        stored_names = set(group.layout.schema.names)
+        there = [name for name in self.schema.names if name in stored_names]
         with pq.ParquetFile(
             group.file.path,
             metadata=group.layout.footer,

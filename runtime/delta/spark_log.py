@@ -1,11 +1,13 @@
-"""A table's log, read by Delta in the JVM."""
+"""A table's log, of which Delta reads the states, and the files too where only Spark can."""
 
 import json
 from collections.abc import Sequence
 from typing import Any
 
 from ctsql.runtime.delta.jvm import JvmObjects, scala_items
-from ctsql.runtime.delta.log_files import LogFiles, commit_name
+from ctsql.runtime.delta.locks import local_path
+from ctsql.runtime.delta.log_files import LogFiles
+from ctsql.runtime.delta.log_stores import LocalStore, LogStore
 from ctsql.runtime.delta.snapshots import Snapshot
 from ctsql.runtime.log.table_metadata import TableMetadata
 from ctsql.runtime.spark.errors import translate_spark_errors
@@ -62,19 +64,20 @@ def java_of(snapshot: Snapshot) -> Any:
 
 
 class SparkLogFiles(LogFiles):
-    """The log of one table, through Delta's own log store."""
+    """The log of one table, whose state Delta reads."""
 
     def __init__(self, gateway: JvmObjects, log: Any, location: str) -> None:
         """Args: log: Delta's own handle. location: the table's, for errors."""
         self._gateway = gateway
         self._log = log
         with translate_spark_errors():
-            self._folder = log.logPath()
-            self._hadoop = log.newDeltaHadoopConf()
-            self._fs = self._folder.getFileSystem(self._hadoop)
-            self._store = log.store()
-        super().__init__(location, str(self._folder.toString()))
-        self._asked: tuple[str, Any] = ("", None)
+            uri = str(log.logPath().toString())
+        folder = local_path(uri)
+        here = None if folder is None else LocalStore(folder)
+        if here is None or here.uri != uri:  # a path with signs that mean something in URIs
+            super().__init__(location, HadoopStore(gateway, log))
+        else:
+            super().__init__(location, here)
 
     def newest(self) -> SparkSnapshot | None:
         """The newest version with its state; None without a committed version."""
@@ -89,6 +92,21 @@ class SparkLogFiles(LogFiles):
         with translate_spark_errors():
             return SparkSnapshot(self, self._log.getSnapshotAt(version, none, none, False))
 
+
+class HadoopStore(LogStore):
+    """A log in a store that Spark reaches, read through Delta's own log store."""
+
+    def __init__(self, gateway: JvmObjects, log: Any) -> None:
+        """Args: log: Delta's own handle."""
+        self._gateway = gateway
+        with translate_spark_errors():
+            self._folder = log.logPath()
+            self._hadoop = log.newDeltaHadoopConf()
+            self._fs = self._folder.getFileSystem(self._hadoop)
+            self._delta = log.store()
+            self.uri = str(self._folder.toString())
+        self._asked: tuple[str, Any] = ("", None)
+
     def _path(self, name: str) -> Any:
         """The path of a file; the last one is cached, since polling repeats it."""
         known, path = self._asked
@@ -97,29 +115,27 @@ class SparkLogFiles(LogFiles):
             self._asked = name, path
         return path
 
-    def mark(self, version: int) -> tuple[int, int] | None:
-        """The time and the length of a commit's file; None if there is none."""
-        name = commit_name(version)
-        if not self._exists(name):
+    def exists(self, name: str) -> bool:
+        """Whether there is a file."""
+        with translate_spark_errors():
+            return bool(self._fs.exists(self._path(name)))
+
+    def read(self, name: str) -> str:
+        """The text of a file."""
+        with translate_spark_errors():
+            lines = self._delta.read(self._path(name), self._hadoop)
+            return self._gateway.join(lines, "\n")
+
+    def mark(self, name: str) -> tuple[int, int] | None:
+        """The time and the length of a file."""
+        if not self.exists(name):
             return None
         with translate_spark_errors():
             status = self._fs.getFileStatus(self._path(name))
             return int(status.getModificationTime()), int(status.getLen())
 
-    def _exists(self, name: str) -> bool:
-        with translate_spark_errors():
-            return bool(self._fs.exists(self._path(name)))
-
-    def _read(self, name: str) -> str:
-        with translate_spark_errors():
-            lines = self._store.read(self._path(name), self._hadoop)
-            return self._gateway.join(lines, "\n")
-
-    def _modified_ms(self, name: str) -> int:
-        with translate_spark_errors():
-            return int(self._fs.getFileStatus(self._path(name)).getModificationTime())
-
-    def _names(self) -> Sequence[str]:
+    def names(self) -> Sequence[str]:
+        """The names in the folder."""
         with translate_spark_errors():
             if not self._fs.exists(self._folder):
                 return ()

@@ -21,12 +21,14 @@ Identifiers", "Domain Metadata", "In-Commit Timestamps" and "Version Checksum Fi
 
 import os
 from collections import OrderedDict
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from ctsql.catalog.errors import error
 from ctsql.runtime.delta.deletion_vectors import Vectors
@@ -116,6 +118,13 @@ class Gateway(JvmObjects):
     def _place(self, location: str) -> tuple[Any, Any]:
         path = self.path(location)
         return path, path.getFileSystem(self.jsession.sessionState().newHadoopConf())
+
+    def rows_of(self, rows: Sequence[tuple[object, ...]], columns: str) -> LocalRows:
+        """Some rows of Python values, for a table with these columns."""
+        schema = StructType.fromDDL(columns)
+        assert isinstance(schema, StructType)  # as the text has columns
+        values = [pa.array(column) for column in zip(*rows, strict=True)]
+        return LocalRows(self.session, schema, pa.table(values, schema.names))
 
     def cancel(self, group: str) -> None:
         """Cancel the present and future jobs of a group."""

@@ -281,19 +281,19 @@ class Transaction:
             except conflict_errors() as conflict:
                 raise Conflict(type(conflict).__name__) from conflict
 
-    def rewrite(self, files: Sequence[DataFile]) -> list[StagedFile]:
+    def rewrite(self, files: Sequence[DataFile], rows: LocalRows | None = None) -> list[StagedFile]:
         """Rewrite the live rows of some files of one partition as one new file; no row changes.
 
         It fails if another commit first removes one of the files, not if one only adds files.
+
+        Args:
+            rows: these rows, if they were read.
         """
         gateway = self.gateway
         adds = [gateway.add_file(file) for file in files]
-        with translate_spark_errors():
-            rows = self.table.log.createDataFrame(
-                self.snapshot(), gateway.seq(adds), False, gateway.option("Optimize")
-            )
-            made = self.txn.writeFiles(rows.coalesce(1), gateway.none, True, gateway.seq(()))
-            staged = [StagedFile(a.path(), _unchanging(a.json())) for a in scala_items(made)]
+        file = None if rows is None else self.stage_here(rows)
+        made = _rewrite_by_spark(self, adds) if file is None else [file]
+        staged = [StagedFile(one.path, _unchanging(one.action)) for one in made]
         self.txn.trackFilesRead(gateway.seq(adds))
         now_ms = clock.now_ms()
         self.add_files(staged)
@@ -306,6 +306,17 @@ class Transaction:
         empty = self.gateway.seq(())
         optimize = getattr(self.gateway.delta, "DeltaOperations$Optimize")
         return self._commit(optimize(empty, empty, False, none, False))
+
+
+def _rewrite_by_spark(given: Transaction, adds: Sequence[Any]) -> list[StagedFile]:
+    """Write the live rows of some files as one new file."""
+    gateway = given.gateway
+    with translate_spark_errors():
+        rows = given.table.log.createDataFrame(
+            given.snapshot(), gateway.seq(adds), False, gateway.option("Optimize")
+        )
+        made = given.txn.writeFiles(rows.coalesce(1), gateway.none, True, gateway.seq(()))
+        return [StagedFile(file.path(), file.json()) for file in scala_items(made)]
 
 
 def whole_file(file: DataFile) -> StagedDelete:

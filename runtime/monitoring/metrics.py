@@ -49,6 +49,7 @@ class _Done:
     phases: "defaultdict[str, float]" = field(default_factory=lambda: defaultdict(float))
     failures: "defaultdict[str, int]" = field(default_factory=lambda: defaultdict(int))
     delay_seconds: float | None = None
+    quarantined: int | None = None
 
 
 _COUNTED = {
@@ -96,8 +97,17 @@ class Counts:
         with self._lock:
             self._of(name).failures[condition] += 1
 
+    def add_quarantined(self, name: str, rows: int) -> None:
+        """Count rows that were set aside; an object of which none was counted is shown with 0."""
+        with self._lock:
+            done = self._of(name)
+            done.quarantined = (done.quarantined or 0) + rows
+
     def families(self) -> Iterator[Metric]:
         """The counters."""
+        quarantined = CounterMetricFamily(
+            "ctsql_quarantined_rows", "Rows that a task or view has set aside.", labels=("object",)
+        )
         refreshes = CounterMetricFamily(
             "ctsql_refreshes", "Commits of tasks and views.", labels=("object", "strategy")
         )
@@ -126,9 +136,11 @@ class Counts:
                     failures.add_metric((name, condition), count)
                 for counted, count in done.numbers.items():
                     counters[counted].add_metric((name,), count)
+                if done.quarantined is not None:
+                    quarantined.add_metric((name,), done.quarantined)
                 if done.delay_seconds is not None:
                     delays.add_metric((name,), done.delay_seconds)
-        yield from (refreshes, *counters.values(), phases, failures, delays)
+        yield from (refreshes, *counters.values(), quarantined, phases, failures, delays)
 
 
 class Lags:

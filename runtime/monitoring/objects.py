@@ -1,11 +1,12 @@
 """One row for each object, for what each reads, and for how far each task and view is."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.times import CLOSED
-from ctsql.planner.nodes import TaskWrite
+from ctsql.planner.column_lineage import Origin, column_origins, query_origins
+from ctsql.planner.nodes import TaskWrite, ViewWrite
 from ctsql.planner.syntax.tokens.named_columns import named_columns
 from ctsql.runtime.log.table_changes import due_changes
 from ctsql.runtime.log_reader import LogReader
@@ -60,6 +61,7 @@ class DependencyRow:
     reads_kind: str
     role: str
     columns: tuple[str, ...]
+    column_lineage: Mapping[str, tuple[str, ...]]
 
 
 def _wanted_items(reader: LogReader, wanted: Wanted) -> list[Item]:
@@ -119,6 +121,8 @@ def dependencies(reader: LogReader, wanted: Wanted) -> Iterator[DependencyRow]:
     catalog = reader.catalog
     for item in _wanted_items(reader, wanted):
         inputs = _inputs(reader, item)
+        follows = wanted.looks_at("column_lineage")  # it takes longer than all the rest
+        origins = _column_origins(reader, item) if follows else {}
         for reading in item.reads:
             read = catalog.items.get(reading.object_id)
             if read is None or read.id == item.id:
@@ -131,7 +135,29 @@ def dependencies(reader: LogReader, wanted: Wanted) -> Iterator[DependencyRow]:
                 reads_kind=read.kind.value,
                 role=OUTPUT if item.kind is ObjectKind.TASK_OUTPUT else role,
                 columns=named_columns(item.definition, reading.columns),
+                column_lineage={
+                    column: tuple(sorted(c for i, c in found if i == read.id))
+                    for column, found in origins.items()
+                    if any(i == read.id for i, _ in found)
+                },
             )
+
+
+def _column_origins(reader: LogReader, item: Item) -> Mapping[str, frozenset[Origin]]:
+    """By column of an object, what goes into it; of a task with OUTPUTS by ``output.column``."""
+    if item.id not in reader.relations.readable([item.id]):
+        return {}
+    if item.kind is ObjectKind.VIEW:
+        return query_origins(reader.relations.bound(item).query, [c.name for c in item.columns])
+    if not item.is_run:
+        return {}
+    plan = reader.relations.bound(item).plan
+    assert isinstance(plan, ViewWrite | TaskWrite)  # what is run
+    found = column_origins(plan, direct=True)
+    if item.id in found:
+        return found[item.id]
+    names = {o.id: o.name for o in reader.catalog.outputs_of(item)}
+    return {f"{names[o]}.{c}": made for o, by in found.items() for c, made in by.items()}
 
 
 def _inputs(reader: LogReader, item: Item) -> set[str]:

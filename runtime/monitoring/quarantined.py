@@ -1,7 +1,9 @@
 """The rows of all quarantines: ``system.quarantine``.
 
 Unlike the other system tables it is made of rows, not of logs: one relation over the tables of the
-quarantines that are asked for, of which Spark reads what the query needs.
+quarantines that are asked for, of which Spark reads what the query needs. The quarantine of a view
+is a view beside it, which may be written later: as long as it is not, its query is read instead, as
+of the T that the view shows.
 """
 
 from collections.abc import Sequence
@@ -13,10 +15,11 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.schemas import Column
 from ctsql.planner.binding.constraints import QUARANTINE_REASON
-from ctsql.planner.lowering import AS_JSON
+from ctsql.planner.lowering import AS_JSON, Context, lower_query
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.wanted import Wanted
 from ctsql.runtime.rows.given_rows import rows_for
+from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.table_checks import missing_table
 
 NAME = "quarantine"
@@ -42,11 +45,15 @@ def _rows_of(reader: LogReader, owner: Item) -> DataFrame | None:
     quarantine = reader.catalog.items[owner.quarantine or ""]
     if missing_table(reader.relations, [owner, quarantine]) is not None:
         return None
-    is_view = owner.kind is ObjectKind.MATERIALIZED_VIEW
-    at = reader.versions.stored_upper(quarantine if is_view else owner) - 1
-    rows = reader.versions.contents_at(quarantine, min(at, reader.timeline.now))
-    if is_view:
-        own = [c.name for c in quarantine.columns]
+    at = min(reader.versions.stored_upper(owner) - 1, reader.timeline.now)
+    if owner.kind is not ObjectKind.MATERIALIZED_VIEW:
+        rows = reader.versions.contents_at(quarantine, at)
+    else:
+        shown = reader.warehouse.schedules.shown_at(owner, at)
+        if shown is None or at < owner.created:
+            return None  # it was not written yet
+        rows = _of_view(reader, quarantine, shown)
+        own = rows.columns
         names, reasons = own[: -len(QUARANTINE_REASON)], own[-len(QUARANTINE_REASON) :]
         rows = rows.select(
             F.lit(None).cast("bigint").alias("t"),
@@ -58,3 +65,13 @@ def _rows_of(reader: LogReader, owner: Item) -> DataFrame | None:
         )
     named = F.lit(str(owner.name)).alias("object")
     return rows.select(named, F.lit(owner.kind.value).alias("kind"), "*")
+
+
+def _of_view(reader: LogReader, quarantine: Item, at: int) -> DataFrame:
+    """The rows that a view leaves out as of T, be they written or not."""
+    if reader.versions.stored_upper(quarantine) > at:
+        return reader.versions.contents_at(quarantine, at)
+    session = reader.warehouse.gateway.session
+    context = Context(session, StoredSources(reader.warehouse), at, clock_at=at)
+    plan = reader.relations.bound(quarantine).view
+    return lower_query(plan.desired, context).toDF(*(c.name for c in plan.columns))

@@ -2,13 +2,14 @@
 
 The query is planned over empty tables that Spark knows nothing of. Spark's optimizer resolves
 names, folds constants such as ``now() - INTERVAL 1 HOUR`` and moves filters to the tables; here
-only comparisons of a column with a constant are read off, directly above a table, and
-``ORDER BY t DESC LIMIT n`` above these. Whatever else a query has is Spark's alone: it makes the
-range no smaller, and Spark evaluates the whole query over the rows.
+only comparisons of a column with a constant are read off, directly above a table,
+``ORDER BY t DESC LIMIT n`` above these, and which columns the plan names at all. Whatever else a
+query has is Spark's alone: it makes the range no smaller, and Spark evaluates the whole query over
+the rows.
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -25,6 +26,11 @@ _OPS = {
 }
 _TURNED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _SORTED = ("t", "at")
+_NAMING = (
+    "Project", "Filter", "Aggregate", "Sort", "Join", "Window", "GlobalLimit", "LocalLimit",
+    "LogicalRDD",
+)  # fmt: skip
+"""Operators that look at no column but those that they name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +63,11 @@ def asked_of(query: DataFrame, tables: Mapping[int, DataFrame]) -> dict[int, Wan
     plan = query._jdf.queryExecution().optimizedPlan()
     found: dict[int, Wanted] = {}
     parts = [plan, *_items(plan.subqueriesAll())]
+    used = {i for part in parts for i in _used(part)}
     for scan, above in (one for part in parts for one in _scans(part, _Above())):
         key = keys.get(_rdd_of(scan))
         if key is not None:
-            one = _wanted(scan, above)
+            one = _wanted(scan, above, used)
             found[key] = found[key].hull(one) if key in found else one
     return found
 
@@ -99,7 +106,23 @@ def _sorted(sort: Any, limit: _Limit) -> _Limit | None:
     return _Limit(limit.count, _id(order.child()))
 
 
-def _wanted(scan: Any, above: _Above) -> Wanted:
+def _used(plan: Any) -> Iterator[int]:
+    """The columns that a plan gives, or names anywhere."""
+    yield from map(_id, _items(plan.output()))
+    for node in _nodes(plan):
+        yield from map(_id, _items(node.references().toSeq()))
+        if _short(node) not in _NAMING:
+            for child in _items(node.children()):
+                yield from map(_id, _items(child.output()))
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    yield plan
+    for child in _items(plan.children()):
+        yield from _nodes(child)
+
+
+def _wanted(scan: Any, above: _Above, used: Collection[int]) -> Wanted:
     columns = {_id(a): str(a.name()) for a in _items(scan.output())}
     made = (_comparison(condition, columns) for condition in above.conditions)
     known = [one for one in made if one is not None]
@@ -110,7 +133,8 @@ def _wanted(scan: Any, above: _Above) -> Wanted:
         by = "at" if above.limit.sorted_by is None else columns.get(above.limit.sorted_by)
         if by in _SORTED:
             newest = Newest(above.limit.count, str(by))
-    return wanted(known, newest)
+    named = frozenset(name for i, name in columns.items() if i in used)
+    return replace(wanted(known, newest), columns=named)
 
 
 def _is_implied(condition: Any, columns: Mapping[int, str], compared: Collection[str]) -> bool:

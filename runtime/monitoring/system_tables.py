@@ -50,5 +50,5 @@ def as_tuples(name: str, rows: list[Any]) -> list[tuple[Any, ...]]:
 def _plain(value: object) -> object:
     """A value as Arrow takes it: a map is a list of pairs."""
     if isinstance(value, Mapping):
-        return list(value.items())
+        return [(key, _plain(one)) for key, one in value.items()]
     return list(value) if isinstance(value, tuple) else value

@@ -82,6 +82,7 @@ class Wanted:
     Attributes:
         objects: names as ``object`` has them; None for all. states: the same of ``state``.
         t: bounds of T. at: of the instant, in microseconds. newest: None for all rows.
+        columns: those that are looked at; None for all. Others may have any value.
     """
 
     objects: frozenset[str] | None = None
@@ -89,10 +90,15 @@ class Wanted:
     t: Bounds = Bounds()
     at: Bounds = Bounds()
     newest: Newest | None = None
+    columns: frozenset[str] | None = None
 
     def has(self, name: str) -> bool:
         """Whether an object is asked for."""
         return self.objects is None or name in self.objects
+
+    def looks_at(self, column: str) -> bool:
+        """Whether a column is looked at."""
+        return self.columns is None or column in self.columns
 
     def hull(self, other: "Wanted") -> "Wanted":
         """What holds both."""
@@ -101,6 +107,7 @@ class Wanted:
             _union(self.states, other.states),
             self.t.hull(other.t),
             self.at.hull(other.at),
+            columns=_union(self.columns, other.columns),
         )
 
     def with_objects(self, names: frozenset[str]) -> "Wanted":

@@ -34,6 +34,7 @@ class Event:
         inserted, deleted: numbers of rows; None without statistics.
         refresh: the row of system.refreshes, of a commit of a task or view.
         origins: of that the commits of the sources at T; empty unless they are asked for.
+        quarantine_of: the task or view whose quarantine was written.
     """
 
     kind: EventKind
@@ -48,6 +49,7 @@ class Event:
     message: str | None = None
     refresh: Refresh | None = None
     origins: tuple[Origin, ...] = ()
+    quarantine_of: str | None = None
 
     @staticmethod
     def of_commit(
@@ -58,6 +60,7 @@ class Event:
         time: int | None = None,
         refresh: Refresh | None = None,
         origins: tuple[Origin, ...] = (),
+        quarantine_of: str | None = None,
     ) -> "Event":
         """The event for a commit that changed rows."""
         inserted, deleted = rows_changed(commit)
@@ -72,6 +75,7 @@ class Event:
             seconds=seconds,
             refresh=refresh,
             origins=origins,
+            quarantine_of=quarantine_of,
         )
 
     @staticmethod

@@ -23,7 +23,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, ObjectKind, owner_of_quarantine
 from ctsql.runtime.delta.log_watch import LogWatch
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
@@ -319,6 +319,7 @@ class Service:
             )
         elif commit.changes_data:
             owner = engine.relations.item(item.owner) if item.kind is TASK_OUTPUT else item
+            aside = owner_of_quarantine(engine.catalog, item)
             event = Event.of_commit(
                 commit,
                 str(item.name),
@@ -326,6 +327,7 @@ class Service:
                 time=entry.upper - 1,
                 refresh=refresh_of(OutputOf(owner, item), commit),
                 origins=_origins(engine, item, entry.upper - 1) if self.tells_origins else (),
+                quarantine_of=None if aside is None else str(aside.name),
             )
         else:
             return

@@ -75,5 +75,7 @@ def translate_os_errors(path: str) -> Iterator[None]:
         said = f"{path}: {problem.strerror or problem}"
         found = storage_problem(said)
         if found is None:
-            found = error("STORAGE_ERROR", message=NOT_ALLOWED, detail=said)
+            is_missing = isinstance(problem, FileNotFoundError)
+            message = FILE_MISSING if is_missing else NOT_ALLOWED
+            found = error("STORAGE_ERROR", message=message, detail=said)
         raise found from problem

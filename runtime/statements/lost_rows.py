@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.spans import Span
 from ctsql.planner import nodes as lp
+from ctsql.planner.body_rows import written_rows
 from ctsql.planner.ivm import Input, TableUse, Text
 from ctsql.planner.ivm.algebra.reasons import Reason
 from ctsql.planner.ivm.lineage import whole_query
@@ -81,30 +82,31 @@ class LostRows:
         if item.kind is ObjectKind.VIEW:
             query = transform(self.engine.relations.bound(item).query)
             assert isinstance(query, lp.Query)  # it stays one
-            self._search(_Asked("query", query, tuple(c.name for c in item.columns)), {})
+            self._search(_Asked("query", query, tuple(c.name for c in item.columns)))
             return
         if item.kind is ObjectKind.MATERIALIZED_VIEW:
             plan = self.engine.relations.bound(item).view
             shown = self.warehouse.schedules.shown_at(item, self.at)
             self.at = self.at if shown is None else shown
-            self._search(_Asked("query", plan.desired, tuple(c.name for c in plan.columns)), {})
+            self._search(_Asked("query", plan.desired, tuple(c.name for c in plan.columns)))
             return
         task = item
         if item.kind is ObjectKind.TASK_OUTPUT:
             task = self.engine.relations.item(item.owner)
         _, body = self.engine.relations.in_force(task, self.at)
-        seen = {view.object_id: view for view in body.seen}
         for number, statement in enumerate(body.transaction.statements, 1):
-            name = f"statement {number}: {type(statement).__name__.upper()}"
-            if not isinstance(statement, lp.Insert):
-                if read_id(statement.of) == item.id:
-                    self._line(name, verdict=None, note="may take rows away; it is not searched")
-            elif statement.object_id == item.id:
-                asked = _Asked(name, statement.query, statement.filled, _WHOLE)
-                self._search(asked, seen)
+            if isinstance(statement, lp.Delete) and read_id(statement.of) == item.id:
+                note = "may take rows away; it is not searched"
+                self._line(f"statement {number}: DELETE", verdict=None, note=note)
+        for one in written_rows(body, item.id):
+            if one.untold or one.query is None:
+                self._line(one.statement, verdict=None, note=f"cannot be told: {one.untold}")
+                continue
+            columns = tuple(c.name for c in one.columns)
+            self._search(_Asked(one.statement, one.query, columns, _WHOLE))
 
-    def _search(self, asked: _Asked, seen: Mapping[str, lp.ViewReference]) -> None:
-        reader = Reader(self.engine, self.at, seen)
+    def _search(self, asked: _Asked) -> None:
+        reader = Reader(self.engine, self.at)
         text, relations = reader.read(asked.query)
         why = reader.refusal(asked.query, whole_query(text.text, relations))
         found = search(self._predicate.text, ASKED, text.text, asked.columns, relations)
@@ -134,11 +136,13 @@ class LostRows:
 
     def _run(self, text: Text, nodes: Mapping[str, lp.Node], names: TemporaryNames) -> RowSet:
         inputs: dict[Input, RowSet] = {}
+        came = {n.object_id for n in nodes.values() if isinstance(n, lp.InsertsInput)}
         for use in text.inputs:
             assert isinstance(use, TableUse)  # nothing else is read
-            rows = StoredSources(self.warehouse, as_now=True).contents(
-                read_id(nodes[use.table]), self.at
-            )
+            node = nodes[use.table]
+            rows = StoredSources(self.warehouse, as_now=True).contents(read_id(node), self.at)
+            if isinstance(node, lp.DeletesInput) and node.object_id in came:
+                rows = rows.limit(0)  # all that an input holds has come, and nothing has gone
             inputs[use] = SparkRows(rows)
         return self.warehouse.queries.run(text, inputs, names)
 

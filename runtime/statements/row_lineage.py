@@ -23,6 +23,7 @@ from ctsql.catalog.reserved_columns import FILE_COLUMN, NOTE, ROW_COLUMN, TIME, 
 from ctsql.catalog.schemas import Column, plain_type
 from ctsql.catalog.spans import Source
 from ctsql.planner import nodes as lp
+from ctsql.planner.body_rows import written_rows
 from ctsql.planner.ivm import Input, PlainView, Relation, TableUse, Text
 from ctsql.planner.ivm.algebra.reasons import Reason
 from ctsql.planner.ivm.lineage import Contribution, trace, wanted_columns, whole_query
@@ -86,12 +87,11 @@ class Reader:
     """The text of a query with a name for each relation that it reads.
 
     Attributes:
-        nodes: what each name means. seen: the views through which a task sees its inputs, by id.
+        nodes: what each name means.
     """
 
     engine: Engine
     at: int
-    seen: Mapping[str, lp.ViewReference] = field(default_factory=dict)
     nodes: dict[str, lp.Node] = field(default_factory=dict)
 
     def read(self, query: lp.Query) -> tuple[Rewritten, dict[str, Relation]]:
@@ -100,15 +100,14 @@ class Reader:
         names = {}
         for ref, node in zip(query.sql.relations, query.relations, strict=True):
             name = f"r{len(self.nodes)}"
-            view = self.seen.get(getattr(node, "object_id", ""), node)
             self.nodes[name] = node
             names[ref] = name
-            if isinstance(view, lp.ViewReference):
-                text, below = self.read(view.query)
-                relations[name] = PlainView(text.text, view.columns, below)
+            if isinstance(node, lp.ViewReference):
+                text, below = self.read(node.query)
+                relations[name] = PlainView(text.text, node.columns, below)
             else:
-                assert isinstance(view, lp.Relation)  # a definition reads no files
-                relations[name] = self._columns(view)
+                assert isinstance(node, lp.Relation)  # a definition reads no files
+                relations[name] = self._columns(node)
         warehouse = self.engine.warehouse
         context = Context(self.engine.session, StoredSources(warehouse), self.at, clock_at=self.at)
         return rewrite_text(query.sql, names, context), relations
@@ -121,8 +120,6 @@ class Reader:
         """
         if isinstance(whole, Reason):
             return whole.sentence
-        if self.seen:
-            return None  # Spark reads the condition and the body one after the other
         tables = {
             use.table: Table(node.object_id, tuple(self._columns(node)), node.columns)
             for use in whole.inputs
@@ -169,7 +166,7 @@ class RowLineage:
         query = transform(self.engine.relations.bound(item).query)
         assert isinstance(query, lp.Query)  # it stays one
         columns = [c.name for c in item.columns]
-        self._trace(_Step(query, columns, item.columns, item, at, "query"), rows, 1, {})
+        self._trace(_Step(query, columns, item.columns, item, at, "query"), rows, 1)
 
     def _follow(self, found: Rows, level: int) -> None:
         match found.item.kind:
@@ -187,7 +184,7 @@ class RowLineage:
             return
         columns = [c.name for c in plan.columns]
         step = _Step(plan.desired, columns, tuple(plan.columns), found.item, at, "query")
-        self._trace(step, found.rows, level, {})
+        self._trace(step, found.rows, level)
 
     def _through_task(self, found: Rows, level: int) -> None:
         written = with_writers(self.warehouse, found.located, found.rows)
@@ -214,36 +211,29 @@ class RowLineage:
             self._tell(level, output, time, "", None, f"cannot be told: {why}")
             return
         _, plan = self.engine.relations.in_force(task, time)
-        seen = {view.object_id: view for view in plan.seen}
-        statements = plan.transaction.statements
-        for number, statement in enumerate(statements, 1):
-            if not isinstance(statement, lp.Insert):
-                is_delete = isinstance(statement, lp.Delete)
-                if not is_delete and read_id(statement.of) == output.id:
-                    verb = type(statement).__name__.upper()
-                    note = f"what statement {number} ({verb}) wrote cannot be told apart"
-                    self._tell(level, output, time, f"statement {number}: {verb}", None, note)
+        for one in written_rows(plan, output.id):
+            if one.untold or one.query is None:
+                note = f"cannot be told: {one.untold}"
+                self._tell(level, output, time, one.statement, None, note)
                 continue
-            if statement.object_id != output.id:
-                continue
-            into = statement.filled
-            target = {fold(c.name): c for c in statement.target}
             step = _Step(
-                statement.query,
-                list(into),
-                tuple(target[fold(c)] for c in into),
+                one.query,
+                [c.name for c in one.columns],
+                one.columns,
                 output,
                 time,
-                f"statement {number}: INSERT",
-                is_first=number == 1 and plan.transaction.iterations == 1,
+                one.statement,
                 is_snapshot=plan.snapshot and time == task.created,
             )
-            self._trace(step, rows, level, seen)
+            self._trace(step, rows, level)
 
     def _why_untold(self, task: Item, time: int) -> str | None:
         """Why the definition does not say what wrote rows at a T; None if it does."""
         if time == task.created and _begins_with_copies(task):
             return "the task began with rows that were copied"
+        then, _ = self.engine.relations.in_force(task, time)
+        if then.retry:
+            return "rows that were set aside were sent through again then: RETRY QUARANTINE"
         number = self.engine.timeline.task(task.id).revision_at(time)
         if task.flows or number in {r.number for r in task.revisions}:
             return None
@@ -251,11 +241,9 @@ class RowLineage:
 
     # ---- one query
 
-    def _trace(
-        self, step: "_Step", rows: DataFrame, level: int, seen: Mapping[str, lp.ViewReference]
-    ) -> None:
+    def _trace(self, step: "_Step", rows: DataFrame, level: int) -> None:
         """Show and follow what some rows come from through one query."""
-        reader = Reader(self.engine, step.at, seen)
+        reader = Reader(self.engine, step.at)
         text, relations = reader.read(step.query)
         whole = whole_query(text.text, relations)
         why = self._refusals.get(text.text, "")
@@ -337,10 +325,6 @@ class RowLineage:
                 return deleted_at(self.warehouse, item, at)
             case lp.DeletesInput():
                 return None
-            case lp.ChangesInput():
-                return "cannot be told: rows that come and rows that go are read as one"
-            case lp.SelfReference() if not step.is_first:
-                return "cannot be told: it is read after what earlier statements did to it"
             case lp.SelfReference():
                 return self._whole(item, at - 1)
             case _:
@@ -400,7 +384,6 @@ class _Step:
     Attributes:
         columns: the output's columns that the query's fill, in order; stored: with their types.
         item: what was written. name: what the query is called in ``via``.
-        is_first: whether no statement before it can have changed the output.
         is_snapshot: whether the inputs were read whole.
     """
 
@@ -410,7 +393,6 @@ class _Step:
     item: Item
     at: int
     name: str
-    is_first: bool = True
     is_snapshot: bool = False
 
     @property

@@ -72,5 +72,12 @@ class PlanRunner:
                 assert group_types is not None  # there is a state table then
                 rows = rows.cast(group_types)
             is_held = step.role in (StepRole.KEYS, StepRole.GROUPS) or step.name in awaited
-            is_read_often = step.must_be_stored or uses[step.name] > 1
+            is_read_often = step.must_be_stored or (
+                uses[step.name] > 1 and not _is_cheap(step, rows)
+            )
             self.steps[step.name] = self.keep(rows) if is_held or is_read_often else rows
+
+
+def _is_cheap(step: StepText, rows: RowSet) -> bool:
+    """Whether computing a step again takes less than a job: one change of few rows, projected."""
+    return step.role is StepRole.CHANGE and rows.is_of_few and len(step.rows.inputs) == 1

@@ -449,8 +449,7 @@ class Timeline:
             if not rows:
                 batch.discard()
                 return
-            frame = self._gateway.session.createDataFrame(rows, SCHEMA).coalesce(1)
-            batch.at(self._output.upper).stage(frame)
+            batch.at(self._output.upper).stage(self._gateway.rows_of(rows, SCHEMA))
             batch.domains[ARCHIVED] = json.dumps(version)
             if isinstance(self._output.commit(batch, None, {}), Committed):
                 return

@@ -108,11 +108,11 @@ class ByHand:
         found = NOWHERE
         for inner in own_subqueries(node):
             for row, where in self.rows(inner.node, env):
-                if inner.left is not None and inner.kind not in (
-                    alg.SubqueryKind.EXISTS, alg.SubqueryKind.SCALAR
-                ):  # fmt: skip
-                    (col,) = inner.node.columns
-                    test = alg.Expr.of("(", inner.left, ") =", literal(row[col]))
+                if inner.kind not in (alg.SubqueryKind.EXISTS, alg.SubqueryKind.SCALAR):
+                    if inner.left is None:
+                        raise Unsupported("IN behind what is not known")
+                    values = ", ".join(literal(row[c]) for c in inner.node.columns)
+                    test = alg.Expr.of(inner.left, "IN ( (", values, ") )")
                     if self.value(test, env) is not True:
                         continue
                 found |= where

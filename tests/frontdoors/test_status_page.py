@@ -101,7 +101,9 @@ def test_the_page_of_an_object() -> None:
     assert {"bar s-incremental", "bar s-recompute-and-diff"} <= {b["class"] for b in in_charts}
     for word in ("Definition", "Plan", "Readers", "Retention", "Last 100 refreshes", "upper"):
         assert word in page.text
+    assert "3 in order_lines_quarantine" in page.text
     assert "refreshes" not in table.text
+    assert "set aside" not in table.text
 
 
 def test_the_page_of_the_warehouse() -> None:

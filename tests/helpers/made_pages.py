@@ -13,7 +13,7 @@ from ctsql.runtime.monitoring.objects import DependencyRow, LagRow, ObjectRow
 from ctsql.runtime.monitoring.refreshes import Refresh
 from ctsql.runtime.monitoring.savings import Savings
 from ctsql.runtime.monitoring.storage import StorageRow
-from ctsql.status_page.model import Details, History, Overview, Pace, Reader, overview
+from ctsql.status_page.model import Details, History, Overview, Pace, Reader, SetAside, overview
 
 T = TypeVar("T")
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -118,6 +118,7 @@ class Made:
                     reads_kind=kinds[read],
                     role=role,
                     columns=("id",),
+                    column_lineage={},
                 )
             )
 
@@ -176,6 +177,7 @@ class Made:
                 if d.reads == shown.name
             ),
             storage=(stored(shown.name),),
+            set_aside=SetAside(f"{shown.name}_quarantine", 3) if of_run else None,
             logged_from=3,
             logged_at=NOW - timedelta(days=3),
         )
@@ -234,6 +236,7 @@ def shop() -> Made:
             reads_kind=TABLE,
             role="reference",
             columns=("id",),
+            column_lineage={},
         )
     )
     return made

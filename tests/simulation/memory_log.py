@@ -108,10 +108,6 @@ class Session:
     def set(self, name: str, value: str) -> None:
         """Settings are for Spark."""
 
-    def createDataFrame(self, rows: list[Row], schema: str) -> Rows:
-        """The rows."""
-        return Rows(rows)
-
 
 class MemoryGateway:
     """What :class:`ctsql.runtime.delta.table.Gateway` is to the engine, for one process."""
@@ -123,6 +119,10 @@ class MemoryGateway:
         self.link = link
         self.session = Session()
         self._tables: dict[str, MemoryTable] = {}
+
+    def rows_of(self, rows: Sequence[Row], columns: str) -> Rows:
+        """The rows."""
+        return Rows(rows)
 
     def table(self, location: str) -> "MemoryTable":
         """The table at a location; the same object for the same location."""

@@ -5,7 +5,7 @@ tree says where they stand), calls of aggregate and window functions, and subque
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -115,6 +115,23 @@ class Calls:
     reads_clock: bool = False
 
 
+_BEFORE_OPERAND = ("AND", "OR", "NOT", "WHEN", "THEN", "ELSE", "CASE", "(", ",")
+
+
+def _operand(parts: Sequence[Part]) -> Expr | None:
+    """What stands before IN, behind some parts; None where its beginning is not certain."""
+    depth, start = 0, len(parts)
+    for start in range(len(parts), -1, -1):
+        word = parts[start - 1] if start else "("
+        word = word.upper() if isinstance(word, str) else ""
+        if word == "END" or isinstance(parts[start - 1], Subquery):
+            return None
+        if not depth and word in _BEFORE_OPERAND:
+            break
+        depth += (word == ")") - (word == "(")
+    return Expr(tuple(parts[start:])) if parts[start:] else None
+
+
 class Expressions:
     """Builds expressions of a text; ``subquery`` compiles a query's tokens in a scope."""
 
@@ -183,14 +200,11 @@ class Expressions:
             return stop + 1
         negated = index > 1 and tokens[index - 2].upper == "NOT"
         left = parts[: -2 if negated else -1]
-        column = left[-1] if left and isinstance(left[-1], Col) else None
-        stands_alone = len(left) == 1 or left[-2:-1] in (["("], ["and"], ["AND"])
-        known = Expr((column,)) if column is not None and stands_alone else None
         # NULL and false differ everywhere but in a predicate that is nothing but this IN.
         is_whole = len(left) == 1 and stop + 1 == len(tokens)
         plain = calls.is_condition and is_whole and not negated
         kind = SubqueryKind.IN if plain else SubqueryKind.NULL_AWARE_IN
-        parts.append(Subquery(node, kind, known))
+        parts.append(Subquery(node, kind, _operand(left)))
         return stop + 1
 
     def _column(self, tokens: Tokens, index: int, scope: Scope, parts: list[Part]) -> int:

@@ -102,6 +102,18 @@ class ChangeTexts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CertainTexts:
+    """What the view should hold for the affected keys if ``step`` has 0 in all of ``flag``.
+
+    ``rows`` reads no table, nor a later step.
+    """
+
+    rows: Text
+    step: str
+    flag: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedTexts:
     """What the view should hold for the affected keys; all else in it stays.
 
@@ -109,15 +121,14 @@ class KeyedTexts:
         rows: those wanted, the view's columns. keys: the step that holds the keys.
         pairs: a column of the view and the step's column; a row of the view is affected if
             the step has a row that equals it in all of these, NULL equal to NULL.
-        doubtful: where the change is added to groups, a text with a row if any of them had to be
-            recomputed; else None.
+        certain: if the change is added to groups, what is wanted where none is recomputed.
     """
 
     steps: tuple[StepText, ...]
     rows: Text
     keys: str
     pairs: tuple[tuple[str, str], ...]
-    doubtful: Text | None = None
+    certain: CertainTexts | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ The other groups are recomputed from all their rows. A sum of floating-point num
 to: the order of addition counts.
 """
 
+from dataclasses import dataclass
+
 from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.traversal import pass_through, rename, union_all
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import restrict
@@ -28,6 +30,20 @@ from ctsql.planner.ivm.strategies.stored_view import KeyedTop, place_of, put_abo
 _ADDED = ("count", "sum")
 
 Desired = tuple[alg.Node, alg.Step, tuple[tuple[int, alg.Col], ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certain:
+    """The touched groups where all of them are certain.
+
+    Attributes:
+        node: what the view should hold for them. rows: the step with all touched groups.
+        flag: its column that is 1 for a group that is not certain, else 0.
+    """
+
+    node: alg.Node
+    rows: alg.Step
+    flag: alg.Col
 
 
 def can_add(top: KeyedTop, query: alg.Node) -> bool:
@@ -43,15 +59,15 @@ def shows_counts(node: alg.Aggregate) -> bool:
 
 def added_rows(
     top: KeyedTop, query: alg.Node, names: tuple[str, ...], changes: DeltaDerivation
-) -> tuple[Desired, alg.Node] | None:
+) -> tuple[Desired, Certain] | None:
     """The rows that the view should hold for the touched groups.
 
     Args:
         names: of the view's columns.
 
     Returns:
-        as :func:`~ctsql.planner.ivm.strategies.stored_view.desired_rows`, and the groups that are
-        not certain; None if nothing changed, or groups cannot be added to.
+        as :func:`~ctsql.planner.ivm.strategies.stored_view.desired_rows`, and the same if no group
+        has to be recomputed; None if nothing changed, or groups cannot be added to.
     """
     node, shown = top.operator, _places_shown(top, query)
     if shown is None or not isinstance(node, alg.Aggregate):
@@ -60,7 +76,10 @@ def added_rows(
     if state is None or delta is None:
         return None
     step = changes.step(StepRole.CHANGE, delta)
-    keys, key_names = changes.keys(step, [k.source for k in node.keys])
+    key_names = tuple(changes.fresh("key") for _ in node.keys)
+    touched = rename(step, [k.source for k in node.keys], key_names)
+    # No step of keys, which would be computed by itself: the rows below have them, too.
+    keys = changes.step(StepRole.CHANGE, alg.Distinct(child=touched))
     change = change_groups(node, state, step, changes)
     stored = alg.StoredGroups(
         number=alg.VIEW,
@@ -85,11 +104,11 @@ def added_rows(
         child=both, items=(*pass_through(both.columns), alg.Projection(groups.is_doubtful(), flag))
     )
     rows = changes.step(StepRole.ROWS, flagged, must_be_stored=True)
-    doubtful = alg.Filter(child=rows, predicates=(alg.Expr.of(flag, "=", "1"),))
-    found = _combine(groups, rows, flag, doubtful, changes)
-    found = put_above(top.above, found)
+    added = _add(groups, rows, flag)
+    found = union_all([added, _recompute(groups, rows, flag, changes)], node.columns)
     places = [place for place in top.places if place is not None]
-    return (found, keys, tuple(zip(places, key_names, strict=True))), doubtful
+    desired = put_above(top.above, found), rows, tuple(zip(places, groups.keys, strict=True))
+    return desired, Certain(node=put_above(top.above, added), rows=rows, flag=flag)
 
 
 def _places_shown(top: KeyedTop, query: alg.Node) -> tuple[int, ...] | None:
@@ -179,17 +198,21 @@ class _Groups:
         return () if count is None else (alg.Expr.of(count, "> 0"),)
 
 
-def _combine(
-    groups: _Groups, rows: alg.Step, flag: alg.Col, doubtful: alg.Node, changes: DeltaDerivation
-) -> alg.Node:
-    """The certain groups by addition, the doubtful ones from all their rows."""
-    node = groups.node
+def _add(groups: _Groups, rows: alg.Step, flag: alg.Col) -> alg.Node:
+    """The certain groups, by addition."""
     certain = alg.Filter(child=rows, predicates=(alg.Expr.of(flag, "=", "0"), *groups.remains()))
-    added = alg.Project(child=certain, items=tuple(groups.values()))
+    return alg.Project(child=certain, items=tuple(groups.values()))
+
+
+def _recompute(
+    groups: _Groups, rows: alg.Step, flag: alg.Col, changes: DeltaDerivation
+) -> alg.Node:
+    """The doubtful groups, from all their rows."""
+    node = groups.node
+    doubtful = alg.Filter(child=rows, predicates=(alg.Expr.of(flag, "=", "1"),))
     names = tuple(changes.fresh("key") for _ in node.keys)
     step = changes.step(StepRole.KEYS, alg.Distinct(child=rename(doubtful, groups.keys, names)))
     pairs = tuple((k.source, n) for k, n in zip(node.keys, names, strict=True))
-    again = alg.Aggregate(
+    return alg.Aggregate(
         child=restrict(node.child, step, pairs), keys=node.keys, calls=node.calls, sets=None
     )
-    return union_all([added, again], node.columns)

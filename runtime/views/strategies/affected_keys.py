@@ -42,11 +42,19 @@ def refresh(context: RefreshContext) -> Outcome:
         runner.state_rows = (
             SparkRows(contents(context.item, None)) if stored is None else stored.all
         )
-    doubtful = texts.doubtful
-    runner.run(texts.steps, [texts.rows, *([] if doubtful is None else [doubtful])])
-    if doubtful is not None and changes.kept is not None:
-        context.state.rows_went = not runner.rows(doubtful).is_empty
-    rows = runner.rows(texts.rows)
+    wanted = texts.rows
+    certain, later = texts.certain, texts.steps
+    if certain is not None:
+        number = 1 + [step.name for step in texts.steps].index(certain.step)
+        first, later = texts.steps[:number], texts.steps[number:]
+        runner.run(first, [*(step.rows for step in later), texts.rows])
+        rows_went = not runner.steps[certain.step].where_nonzero(certain.flag).is_empty
+        if not rows_went:
+            wanted, later = certain.rows, ()
+        if changes.kept is not None:
+            context.state.rows_went = rows_went
+    runner.run(later, [wanted])
+    rows = runner.rows(wanted)
     is_large = context.state.rows_went and runner.relations.is_scanning
     if is_large and context.policy is Policy.AUTO:
         return _from_filled(context, changes, stored)

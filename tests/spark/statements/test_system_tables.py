@@ -99,6 +99,8 @@ def _check_objects(con: Connection) -> None:
         ("copy", "names", "reference", ["k", "name"]),
         ("odd", "many", "output", []),
     ]
+    lineage = {r["reads"]: dict(r["column_lineage"]) for r in reads}
+    assert lineage == {"feed": {"k": ["k"]}, "names": {"name": ["name"]}, "many": {}}
     (lag,) = _rows(con, "SELECT * FROM system.lag WHERE object = 'sums'")
     assert (lag["state"], lag["lag_versions"]) == ("behind", 1)
     assert lag["lag_seconds"] > 0

@@ -2,6 +2,7 @@
 
 import pytest
 
+from benchmarks.measures import jobs_started
 from ctsql.api import Connection
 from ctsql.errors import CtsqlError
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
@@ -117,3 +118,28 @@ def test_a_strict_view_must_have_a_change_plan(con: Connection) -> None:
     assert newest == [(False, -1, -1), (True, 2, 2)]
     assert con.execute("SELECT * FROM starred").fetchall() == [(2,)]
     assert con.execute("SELECT * FROM beside ORDER BY k").fetchall() == [(1, 1), (2, 2)]
+
+
+def test_groups_that_are_certain_read_no_table(con: Connection) -> None:
+    """Ten groups by an expression: two jobs follow an insert, and more a delete that ends one."""
+    con.execute(
+        "CREATE TABLE t (k BIGINT, v BIGINT);"
+        "INSERT INTO t SELECT id, nullif(id, 7) FROM range(20000);"
+        "CREATE MATERIALIZED VIEW m WITH (REFRESH POLICY = incremental) AS "
+        "SELECT k % 10 AS d, sum(v) AS v, count(*) AS n FROM t GROUP BY k % 10"
+    )
+    query = "SELECT k % 10 AS d, sum(v) AS v, count(*) AS n FROM t GROUP BY k % 10 ORDER BY d"
+    jobs = []
+    for statement in (
+        *(f"INSERT INTO t VALUES ({turn}, {turn}), (3, NULL), (-5, 1)" for turn in range(4)),
+        "DELETE FROM t WHERE k = -5",
+        "INSERT INTO t VALUES (-5, NULL)",
+    ):
+        con.execute(statement)
+        before = jobs_started(con.spark)
+        con.run(once=True)
+        jobs.append(jobs_started(con.spark) - before)
+        shown = con.execute("SELECT * FROM m ORDER BY d").fetchall()
+        assert shown == con.execute(query).fetchall()
+    assert jobs[3] == 2
+    assert jobs[4] > 2

@@ -58,15 +58,25 @@ def test_of_views(query: str, wanted: dict[str, str]) -> None:
 
 
 def test_of_tasks() -> None:
-    """All INSERTs count, by the columns that they fill; after an UPDATE nothing is known."""
+    """All INSERTs count, by the columns that they fill, and what an UPDATE or a MERGE assigns."""
     header = "CREATE CONTINUAL TASK t (a INT, b STRING, c STRING) ON INPUT feed AS ("
     both = "INSERT INTO t (c, a) SELECT val, key FROM feed; INSERT INTO t (a) SELECT id FROM pages"
     told = {}
-    for body in (both, f"{both}; UPDATE t SET b = 'x'"):
+    update = "UPDATE t SET b = (SELECT max(title) FROM pages p WHERE p.id = t.a)"
+    merge = (
+        "MERGE INTO t USING (SELECT key, max(val) AS v FROM feed GROUP BY key) s ON t.a = s.key"
+        " WHEN MATCHED THEN UPDATE SET c = concat(t.c, s.v)"
+        " WHEN NOT MATCHED THEN INSERT (a, b) VALUES (s.key, s.v)"
+    )
+    for body in (both, f"{both}; {update}", merge):
         plan = bind(f"{header}{body})").plan
         assert isinstance(plan, TaskWrite)
         (told[body],) = (_told(dict(o)) for o in column_origins(plan).values())
-    assert list(told.values()) == [{"c": "feed.val", "a": "feed.key pages.id"}, {}]
+    assert list(told.values()) == [
+        {"c": "feed.val", "a": "feed.key pages.id"},
+        {"c": "feed.val", "a": "feed.key pages.id", "b": "pages.title"},
+        {"a": "feed.key", "b": "feed.val", "c": "feed.val"},
+    ]
 
 
 def test_the_diff_of_a_change_is_no_column() -> None:

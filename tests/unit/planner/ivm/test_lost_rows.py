@@ -76,6 +76,48 @@ CASES = [
         "k IS NULL",
         [("Filter v IN (subquery)", LOST)],
     ),
+    ("SELECT k FROM t WHERE k IN (SELECT k FROM u WHERE w > 1)", "k = 3", [("Scan u", NEVER)]),
+    ("SELECT k FROM t WHERE k IN (SELECT k FROM u WHERE w > 1)", "k = 1", [("Filter w > 1", LOST)]),
+    (
+        "SELECT k FROM t WHERE k NOT IN (SELECT k FROM u)",
+        "k = 1",
+        [("Filter k NOT IN (subquery)", LOST)],
+    ),
+    (
+        "SELECT k FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k AND u.w > 1)",
+        "k = 1",
+        [("Filter w > 1", LOST)],
+    ),
+    (
+        "SELECT k FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k)",
+        "k = 3",
+        [("Scan u", NEVER)],
+    ),
+    (
+        "SELECT k FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k AND u.w > t.v)",
+        "k = 1",
+        [("Filter EXISTS (subquery)", LOST)],
+    ),
+    (
+        "SELECT k FROM t WHERE k > 3 OR EXISTS (SELECT 1 FROM u WHERE u.k = t.k)",
+        "k = 3",
+        [("Filter k > 3 OR EXISTS (subquery)", LOST)],
+    ),
+    (
+        "SELECT k FROM t WHERE v > (SELECT max(w) FROM u WHERE u.k = t.k)",
+        "k = 3",
+        [("Scan u", NEVER), ("Filter v > (subquery)", LOST)],
+    ),
+    (
+        "SELECT k FROM t WHERE v > (SELECT w FROM u WHERE u.k = t.k AND w > 1)",
+        "k = 1",
+        [("Filter w > 1", LOST)],
+    ),
+    (
+        "SELECT k FROM t WHERE v > 90 AND k IN (SELECT k FROM u)",
+        "k = 3",
+        [("Filter v > 90", LOST), ("Scan u", NEVER)],
+    ),
     ("SELECT DISTINCT s FROM t", "s = 'z'", [("Scan t", NEVER)]),
 ]
 

@@ -53,6 +53,8 @@ def test_what_the_page_has() -> None:
     counts.add_refresh(REFRESH, None)
     counts.add_failure("f", "DATA_ERROR")
     counts.add_failure(None, "STORAGE_ERROR")
+    for name, rows in (("m", 2), ("m", 3), ("none", 0)):
+        counts.add_quarantined(name, rows)
     pulse.ticking_since = time.monotonic() - 60
     memory = [JvmMemory("heap", 10, 20, None), JvmMemory("nonheap", 1, 2, 3)]
     page = _page(ServiceMetrics(counts, pulse, Lags(lambda: [LAG]), lambda: memory))
@@ -65,6 +67,8 @@ def test_what_the_page_has() -> None:
         ("ctsql_phase_seconds_total", "m,compute"): 2.0,
         ("ctsql_phase_seconds_total", "m,rest"): 0.75,
         ("ctsql_delay_seconds", "m"): 0.5,
+        ("ctsql_quarantined_rows_total", "m"): 5,
+        ("ctsql_quarantined_rows_total", "none"): 0,
         ("ctsql_failures_total", "DATA_ERROR,f"): 1,
         ("ctsql_failures_total", "STORAGE_ERROR,"): 1,
         ("ctsql_looks_total", ""): 9,
@@ -139,6 +143,7 @@ def test_dashboard_and_rules_name_metrics_that_are_there() -> None:
     counts, pulse = Counts(), Pulse(looked_at=0.0)
     counts.add_refresh(REFRESH, 2.0)
     counts.add_failure("f", "DATA_ERROR")
+    counts.add_quarantined("m", 1)
     memory = [JvmMemory("heap", 10, 20, 30)]
     page = _page(ServiceMetrics(counts, pulse, Lags(lambda: [LAG]), lambda: memory))
     given = {name for name, _ in page}

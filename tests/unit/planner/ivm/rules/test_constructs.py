@@ -282,6 +282,12 @@ def test_a_certain_group_reads_no_table() -> None:
     wide = {use.version.value: use.keys for use in uses}
     (keys,) = wide["new"]
     assert keys[0] != texts.keys  # not by all touched keys, but by the doubtful ones
+    assert texts.certain is not None
+    uses.clear()
+    number = [step.name for step in texts.steps].index(texts.certain.step) + 1
+    for text in (*(step.rows for step in texts.steps[:number]), texts.certain.rows):
+        text.sql(name_by(table))
+    assert {use.version.value for use in uses} == {"delta"}
 
 
 INEXACT = {

@@ -1,0 +1,373 @@
+"""The rows that the statements of a body write, as one query for each place where they are made.
+
+    INSERT                             its query
+    UPDATE                             held rows that match, with their new values
+    MERGE, WHEN MATCHED                held rows joined with the source, with their new values
+    MERGE, WHEN NOT MATCHED            rows of the source that no held row matches
+    MERGE, WHEN NOT MATCHED BY SOURCE  held rows that no row of the source matches, with new values
+
+What an output holds when a statement reads it is a query, too: what it held at T - 1 without the
+rows that earlier statements took, and what these proposed. So is ``changes(x)``: the rows that came
+and those that went, each once with how often. So where a row comes from is asked of queries over
+the inputs and over the output as of T - 1, of nothing that is there only while a body runs. Pure.
+
+The statements mean what :mod:`ctsql.planner.lowering.transaction` makes of them.
+
+*Not yet*: a body with ITERATIONS that reads or changes its own rows.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ctsql.catalog.names import Name, backtick, backtick_all, fold
+from ctsql.catalog.reserved_columns import COLUMN_, PREFIX
+from ctsql.catalog.schemas import Column, plain_type
+from ctsql.planner import nodes as lp
+from ctsql.planner.syntax import rewrite
+from ctsql.planner.syntax.ast import MergeAction, MergeWhen, Select
+from ctsql.planner.syntax.parse import parse_as
+
+ITERATED = "the body runs several times at one T, and a run changes what the next one reads"
+BY_NAME = "only Spark knows which columns a query BY NAME fills"
+_ROWS = Name("", f"{PREFIX}rows")
+Rows = lp.SelfReference | lp.ViewReference | lp.InsertsInput | lp.DeletesInput
+Piece = str | lp.Query
+Pieces = list[Piece]
+Change = lp.Delete | lp.Update | lp.Merge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """The rows that a statement writes into an output.
+
+    Attributes:
+        statement: which one, and what it does. columns: the output's that the query fills, in
+            order. query: None where Spark alone knows ``columns``. untold: why it does not give
+            the rows of each T; empty where it does.
+    """
+
+    statement: str
+    columns: tuple[Column, ...] = ()
+    query: lp.Query | None = None
+    untold: str = ""
+
+
+def written_rows(task: lp.TaskWrite, object_id: str) -> tuple[Written, ...]:
+    """What the statements of a task's body write into an output, as queries as of T."""
+    body, seen = task.transaction, {view.object_id: view for view in task.seen}
+    if any(isinstance(s, lp.Insert) and not s.filled for s in body.statements):
+        return (Written(statement="INSERT", untold=BY_NAME),)
+    outputs = _before(body)
+    for number, statement in enumerate(body.statements, 1):
+        own = _output_of(statement)
+        outputs[own] = _Step(outputs, outputs[own], f"statement {number}", seen).after(statement)
+    written = [one.told for one in outputs[object_id].proposed] if object_id in outputs else []
+    if body.iterations == 1:
+        return tuple(written)
+    changes = any(isinstance(s, lp.Update | lp.Merge) for s in body.statements)
+    return tuple(replace(w, untold=ITERATED) if changes or _reads_own(w) else w for w in written)
+
+
+def _before(body: lp.Transaction) -> "dict[str, _Held]":
+    """Each output that a body writes or reads, before its first statement."""
+    read = {n.object_id: n for n in lp.descend(body) if isinstance(n, lp.SelfReference)}
+    targets: dict[str, tuple[Column, ...]] = {}
+    for statement in body.statements:
+        if isinstance(statement, lp.Delete):
+            continue
+        own, target = _output_of(statement), statement.target
+        targets[own] = target
+        columns = tuple(c.name for c in target)
+        read.setdefault(own, lp.SelfReference(object_id=own, name=_ROWS, columns=columns))
+    return {o: _Held(targets.get(o, ()), base=node, stored=node) for o, node in read.items()}
+
+
+def _output_of(statement: lp.Insert | Change) -> str:
+    if isinstance(statement, lp.Insert):
+        return statement.object_id
+    assert isinstance(statement.of, lp.SelfReference)  # the rules have run
+    return statement.of.object_id
+
+
+def _reads_own(written: Written) -> bool:
+    query = written.query
+    return query is not None and any(isinstance(n, lp.SelfReference) for n in lp.descend(query))
+
+
+@dataclass(frozen=True, slots=True)
+class _Proposed:
+    """Rows that a statement proposed and that are still there.
+
+    Attributes:
+        told: how they are told. rows: all their columns, as they are stored.
+    """
+
+    told: Written
+    rows: Rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What an output holds while a body runs.
+
+    Attributes:
+        target: its columns. base: what it held at T - 1. stored: of this, what is still there.
+    """
+
+    target: tuple[Column, ...]
+    base: lp.SelfReference
+    stored: Rows
+    proposed: tuple[_Proposed, ...] = ()
+
+    def contents(self) -> Rows:
+        """All rows."""
+        if not self.proposed:
+            return self.stored
+        parts = [self.stored, *(one.rows for one in self.proposed)]
+        rows = {f"part{i}": part for i, part in enumerate(parts)}
+        listed = ", ".join(backtick_all(self.base.columns))
+        text = " UNION ALL ".join(f"SELECT {listed} FROM {{{name}}}" for name in rows)
+        return _view(_compose([text], rows), self.base.columns)
+
+
+def _view(query: lp.Query, columns: Sequence[str]) -> lp.ViewReference:
+    """A query as a relation, with an id that differs from that of what it reads."""
+    below = (n.object_id for n in query.relations if isinstance(n, lp.Relation))
+    made = f"{PREFIX}over_{next(below, '')}"
+    return lp.ViewReference(object_id=made, name=_ROWS, columns=tuple(columns), query=query)
+
+
+def _compose(pieces: Sequence[Piece], rows: Mapping[str, Rows]) -> lp.Query:
+    """One query of texts of ours and of the user's; ``{name}`` in ours is one of ``rows``."""
+    nodes: dict[str, lp.Node] = {}
+
+    def name(node: lp.Node) -> str:
+        made = f"{PREFIX}r{len(nodes)}"
+        nodes[made] = node
+        return made
+
+    texts = []
+    for piece in pieces:
+        if isinstance(piece, lp.Query):
+            found = {r: name(n) for r, n in zip(piece.sql.relations, piece.relations, strict=True)}
+            texts.append(rewrite(piece.sql, relation=found.__getitem__).text)
+            continue
+        text = piece
+        for key in (k for k in rows if f"{{{k}}}" in piece):
+            text = text.replace(f"{{{key}}}", name(rows[key]))
+        texts.append(text)
+    made = parse_as(Select, "".join(texts), "rows of a statement").query
+    return lp.Query(sql=made, relations=tuple(nodes[ref.parts[-1]] for ref in made.relations))
+
+
+def _changes(node: lp.ChangesInput) -> lp.ViewReference:
+    """``changes(x)``, as what came and what went."""
+    columns, diff = node.columns[:-1], backtick(node.columns[-1])
+    came = lp.InsertsInput(
+        object_id=node.object_id,
+        name=node.name,
+        columns=columns,
+        with_snapshot=node.with_snapshot,
+    )
+    gone = lp.DeletesInput(object_id=node.object_id, name=node.name, columns=columns)
+    listed = ", ".join(backtick_all(columns))
+    text = (
+        f"SELECT {listed}, count(*) AS {diff} FROM {{came}} GROUP BY {listed} UNION ALL"
+        f" SELECT {listed}, - count(*) AS {diff} FROM {{gone}} GROUP BY {listed}"
+    )
+    return _view(_compose([text], {"came": came, "gone": gone}), node.columns)
+
+
+def _as_deletes(node: lp.Node) -> lp.Node:
+    if not isinstance(node, lp.InsertsInput):
+        return node
+    return lp.DeletesInput(object_id=node.object_id, name=node.name, columns=node.columns)
+
+
+def _values(
+    target: Sequence[Column], given: Mapping[str, Piece | None], otherwise: str | None = None
+) -> Pieces:
+    """SELECT of values as they are stored; of columns without one NULL, or ``otherwise.column``."""
+    pieces: Pieces = []
+    for i, column in enumerate(target):
+        name = backtick(column.name)
+        pieces.append(", " if i else "SELECT ")
+        if column.name not in given and otherwise is not None:
+            pieces.append(f"{otherwise}.{name} AS {name}")
+            continue
+        pieces += ["CAST((", given.get(column.name) or "NULL"]
+        pieces.append(f") AS {plain_type(column.type)}) AS {name}")
+    return pieces
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One statement, over the outputs as it finds them.
+
+    Attributes:
+        held: the output that it writes. seen: what a body sees of an input that it does not see
+            whole, by the input's id.
+    """
+
+    outputs: Mapping[str, _Held]
+    held: _Held
+    name: str
+    seen: Mapping[str, lp.ViewReference]
+
+    def after(self, statement: lp.Insert | Change) -> _Held:
+        """The output after the statement."""
+        match statement:
+            case lp.Insert():
+                return self._insert(statement)
+            case lp.Merge():
+                return self._merge(statement)
+            case lp.Delete() | lp.Update():
+                return self._change(statement)
+
+    def _insert(self, node: lp.Insert) -> _Held:
+        target = {fold(c.name): c for c in node.target}
+        columns = tuple(target[fold(c)] for c in node.filled)
+        query = self._bound(node.query)
+        places = [f"{COLUMN_}{i}" for i in range(len(columns))]
+        given: dict[str, Piece | None] = {a.column: a.value for a in node.defaults}
+        given |= {c.name: place for c, place in zip(columns, places, strict=True)}
+        pieces = [*_values(node.target, given), " FROM {rows}"]
+        made = self._query(pieces, _view(query, places))
+        told = Written(statement=f"{self.name}: INSERT", columns=columns, query=query)
+        rows = _view(made, [c.name for c in node.target])
+        return replace(self.held, proposed=(*self.held.proposed, _Proposed(told, rows)))
+
+    def _change(self, node: lp.Delete | lp.Update) -> _Held:
+        """After a DELETE or an UPDATE: the rows that do not match, and the new ones."""
+        ctes: Pieces = [] if node.ctes is None else [node.ctes, " "]
+        where: Piece = "true" if node.where is None else node.where
+        of = f" FROM {{rows}} AS {node.alias} WHERE ("
+        left = self._left([*ctes, "SELECT *", of, where, ") IS NOT TRUE"])
+        if isinstance(node, lp.Delete):
+            return left
+        values = _values(node.target, {a.column: a.value for a in node.assignments}, node.alias)
+        made = self._made("UPDATE", [*ctes, *values, of, where, ")"])
+        return replace(left, proposed=(*left.proposed, made))
+
+    def _merge(self, node: lp.Merge) -> _Held:
+        merge = _Merge(node)
+        left = self.held
+        if merge.of(MergeWhen.MATCHED) or merge.of(MergeWhen.NOT_MATCHED_BY_SOURCE):
+            left = self._left(merge.left())
+        made = [
+            self._made(f"MERGE, WHEN {when.name.replace('_', ' ')}", pieces)
+            for when, pieces in merge.written()
+        ]
+        return replace(left, proposed=(*left.proposed, *made))
+
+    def _made(self, does: str, pieces: Pieces) -> _Proposed:
+        """The rows of a query over all that is held, ``{rows}``."""
+        query = self._query(pieces, self.held.contents())
+        told = Written(statement=f"{self.name}: {does}", columns=self.held.target, query=query)
+        return _Proposed(told, _view(query, self.held.base.columns))
+
+    def _left(self, pieces: Pieces) -> _Held:
+        """What is left of the output: the rows of a query over each part of it, ``{rows}``."""
+        held, columns = self.held, self.held.base.columns
+        proposed = []
+        for one in held.proposed:
+            query = self._query(pieces, one.rows)
+            told = replace(one.told, columns=held.target, query=query)
+            proposed.append(_Proposed(told, _view(query, columns)))
+        stored = _view(self._query(pieces, held.stored), columns)
+        return replace(held, stored=stored, proposed=tuple(proposed))
+
+    def _query(self, pieces: Sequence[Piece], rows: Rows) -> lp.Query:
+        bound = [p if isinstance(p, str) else self._bound(p) for p in pieces]
+        return _compose(bound, {"rows": rows})
+
+    def _bound(self, query: lp.Query) -> lp.Query:
+        """A text over what the outputs hold now."""
+
+        def change(node: lp.Node) -> lp.Node:
+            match node:
+                case lp.SelfReference():
+                    return self.outputs[node.object_id].contents()
+                case lp.ChangesInput():
+                    return lp.map_nodes(_changes(node), change)
+                case lp.InsertsInput() if node.object_id in self.seen:
+                    return self.seen[node.object_id]
+                case lp.DeletesInput() if node.object_id in self.seen:
+                    return lp.map_nodes(self.seen[node.object_id], _as_deletes)
+                case _:
+                    return node
+
+        made = lp.map_nodes(query, change)
+        assert isinstance(made, lp.Query)  # it stays one
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class _Merge:
+    """The queries of a MERGE, over ``{rows}``."""
+
+    node: lp.Merge
+
+    def of(self, when: MergeWhen) -> list[lp.MergeClause]:
+        """The clauses for one kind of rows, in order."""
+        return [c for c in self.node.clauses if c.when is when]
+
+    def written(self) -> Iterator[tuple[MergeWhen, Pieces]]:
+        """What each clause writes."""
+        for when in MergeWhen:
+            where: Pieces = []
+            for clause in self.of(when):
+                before = [*where, " AND " if where else " WHERE "]
+                if clause.condition is not None:
+                    where = [*before, "(", clause.condition, ")"]
+                if clause.action is not MergeAction.DELETE:
+                    given = {a.column: a.value for a in clause.assignments}
+                    kept = None if when is MergeWhen.NOT_MATCHED else self.node.alias
+                    values = _values(self.node.target, given, kept)
+                    yield when, [*values, " FROM ", *self._from(when), *where]
+                where = [*where, " IS NOT TRUE"]  # the parser lets only the last have none
+
+    def _from(self, when: MergeWhen) -> Pieces:
+        held, alias = f"{{rows}} AS {self.node.alias}", self.node.alias
+        match when:
+            case MergeWhen.MATCHED:
+                return [held, *self._joined("JOIN")]
+            case MergeWhen.NOT_MATCHED:
+                source: Pieces = ["(", self.node.source, f") AS {self.node.source_alias}"]
+                return [*source, f" LEFT ANTI JOIN {held} ON (", self.node.on, ")"]
+            case MergeWhen.NOT_MATCHED_BY_SOURCE:
+                return [f"(SELECT * FROM {held}", *self._joined("LEFT ANTI JOIN"), f") AS {alias}"]
+
+    def _joined(self, join: str, also: Sequence[Piece] = ()) -> Pieces:
+        source: Pieces = [f" {join} (", self.node.source, f") AS {self.node.source_alias}"]
+        return [*source, " ON ((", self.node.on, ")", *also, ")"]
+
+    def left(self) -> Pieces:
+        """The held rows that no clause is about."""
+        alias = self.node.alias
+        matched, alone = self.of(MergeWhen.MATCHED), self.of(MergeWhen.NOT_MATCHED_BY_SOURCE)
+        left: Pieces = [f"SELECT * FROM {{rows}} AS {alias}"]
+        if matched:
+            left += self._joined("LEFT ANTI JOIN", [" AND (", *_any(matched), ")"])
+        if not alone:
+            return left
+        left = ["SELECT * FROM (", *left, f") AS {alias}", *self._joined("LEFT SEMI JOIN")]
+        if any(c.condition is None for c in alone):
+            return left
+        others = self._from(MergeWhen.NOT_MATCHED_BY_SOURCE)
+        return [
+            *left,
+            " UNION ALL SELECT * FROM ",
+            *others,
+            " WHERE (",
+            *_any(alone),
+            ") IS NOT TRUE",
+        ]
+
+
+def _any(clauses: Sequence[lp.MergeClause]) -> Pieces:
+    """Whether one of them applies."""
+    pieces: Pieces = ["false"]
+    for clause in clauses:
+        pieces += [" OR true"] if clause.condition is None else [" OR (", clause.condition, ")"]
+    return pieces

@@ -1,0 +1,101 @@
+"""Where the files of a table's log are, and how they are asked for.
+
+On a local disk this process reads them itself, whether or not Spark has started: a call into the
+JVM takes a hundred times as long as what it asks for.
+
+Source: Hadoop's ``ChecksumFileSystem`` for the ``.NAME.crc`` files, which Delta checks as well.
+"""
+
+import os
+import struct
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+
+from ctsql.runtime.spark.storage_errors import damaged_file, translate_os_errors
+
+_SUM_HEADER = struct.Struct(">4sI")
+
+
+class LogStore(ABC):
+    """The folder of one log.
+
+    Attributes:
+        uri: what it is called in errors.
+        table_folder: the folder around it, where this process reaches that.
+    """
+
+    uri: str
+    table_folder: str | None = None
+
+    @abstractmethod
+    def exists(self, name: str) -> bool:
+        """Whether the folder has a file; one request to the store."""
+
+    @abstractmethod
+    def read(self, name: str) -> str:
+        """The text of a file."""
+
+    @abstractmethod
+    def mark(self, name: str) -> tuple[int, int] | None:
+        """The time, in milliseconds, and the length of a file; None if there is none."""
+
+    @abstractmethod
+    def names(self) -> Sequence[str]:
+        """The names in the folder; none without one."""
+
+
+class LocalStore(LogStore):
+    """A folder of a local disk."""
+
+    def __init__(self, folder: Path) -> None:
+        self.table_folder = str(folder.parent)
+        self._folder = str(folder)
+        self.uri = f"file:{folder}"
+
+    def mark(self, name: str) -> tuple[int, int] | None:
+        """The time and the length of a file."""
+        path = f"{self._folder}/{name}"
+        with translate_os_errors(path):
+            try:
+                found = os.stat(path)
+            except FileNotFoundError:
+                return None
+        return found.st_mtime_ns // 1_000_000, found.st_size
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a file."""
+        return self.mark(name) is not None
+
+    def read(self, name: str) -> str:
+        """The text of a file, checked by Hadoop's checksums if there are any."""
+        with translate_os_errors(f"{self._folder}/{name}"):
+            data = Path(self._folder, name).read_bytes()
+            try:
+                sums = Path(self._folder, f".{name}.crc").read_bytes()
+            except FileNotFoundError:
+                sums = b""
+        if not _fits(data, sums):
+            how = "its contents do not match its checksum"
+            raise damaged_file(f"{self.uri}/{name}", how)
+        return data.decode("utf-8", errors="replace")
+
+    def names(self) -> Sequence[str]:
+        """The names in the folder."""
+        with translate_os_errors(self._folder):
+            try:
+                return os.listdir(self._folder)
+            except FileNotFoundError:
+                return ()
+
+
+def _fits(data: bytes, sums: bytes) -> bool:
+    """Whether a file's bytes fit Hadoop's checksums of them; True without any."""
+    if len(sums) < _SUM_HEADER.size:
+        return True
+    magic, step = _SUM_HEADER.unpack_from(sums)
+    if magic != b"crc\0" or step <= 0:
+        return True  # Hadoop ignores such a file
+    made = (zlib.crc32(data[i : i + step]) for i in range(0, len(data), step))
+    return b"".join(s.to_bytes(4, "big") for s in made) == sums[_SUM_HEADER.size :]
