@@ -1,0 +1,72 @@
+"""What this process reads of a log and of a folder on a local disk is what Spark's classes say."""
+
+from functools import partial
+
+import pytest
+
+from ctsql.api import Connection
+from ctsql.catalog.errors import CtsqlError
+from ctsql.runtime.delta import files
+from ctsql.runtime.delta.locks import local_path
+from ctsql.runtime.delta.log_stores import LocalStore
+from ctsql.runtime.delta.spark_log import HadoopStore
+from ctsql.runtime.delta.table import DeltaTable
+from ctsql.runtime.log.data_files import StoredFile
+from tests.helpers.opened import engine_of
+
+pytestmark = pytest.mark.spark
+
+
+def table_of(con: Connection, name: str) -> DeltaTable:
+    """An object's table."""
+    warehouse = engine_of(con).warehouse
+    return warehouse.relations.table(next(i for i in warehouse.catalog if i.name.name == name))
+
+
+def test_a_log_is_the_same_log(con: Connection) -> None:
+    """Texts, times, lengths and names; files that are not there; damage."""
+    con.execute("CREATE TABLE x (k INT); INSERT INTO x VALUES (1); INSERT INTO x VALUES (2)")
+    table = table_of(con, "x")
+    folder = local_path(table.location)
+    assert folder is not None
+    here = LocalStore(folder / "_delta_log")
+    spark = HadoopStore(table.gateway, table.log)
+    assert here.uri == spark.uri
+    seen = {n for n in here.names() if not n.startswith(".")}
+    assert seen == {n for n in spark.names() if not n.startswith(".")}
+    commits = sorted(n for n in seen if n.endswith(".json"))
+    for name in [*commits, "nothing.json"]:
+        assert here.exists(name) == spark.exists(name)
+        assert here.mark(name) == spark.mark(name)
+    assert [here.read(n).splitlines() for n in commits] == [
+        spark.read(n).splitlines() for n in commits
+    ]
+    changed = folder / "_delta_log" / commits[-1]
+    changed.write_text(changed.read_text().replace("commitInfo", "commitinfo"))
+    for store in (here, spark):
+        with pytest.raises(CtsqlError, match="a file of a table") as raised:
+            store.read(commits[-1])
+        assert raised.value.condition == "STORED_DATA_INVALID"
+
+
+def test_a_folder_is_the_same_folder(con: Connection) -> None:
+    """Folders of partitions, change data, tables of others, hidden and odd names."""
+    con.execute("CREATE TABLE x (k INT, p STRING) PARTITIONED BY (p)")
+    con.execute("INSERT INTO x VALUES (1, 'a b'), (2, 'c%d'), (3, NULL)")
+    table = table_of(con, "x")
+    folder = local_path(table.location)
+    assert folder is not None
+    for name in ("_change_data/a.parquet", "_other/b", ".hidden", "t/_delta_log/0.json", "t/c"):
+        place = folder / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("some text")
+    (folder / "lost").symlink_to(folder / "nowhere")
+
+    def by_path(found: list[StoredFile]) -> list[StoredFile]:
+        return sorted(found, key=lambda file: file.path)
+
+    theirs = files._list(partial(files._entries, table._fs), table.jpath, "")
+    mine = by_path(files.stored_files(table))
+    assert mine == by_path(list(theirs))
+    assert "_change_data/a.parquet" in {file.path for file in mine}
+    assert len(mine) == 4
