@@ -3,7 +3,7 @@
     python -m benchmarks.overhead --rounds 3 --ticks 40
 
 Services are started by turns, each on a warehouse of its own with the same objects: an upsert, and
-a view over it. Another writer appends the same rows to each at the same intervals. While one is
+a view over it. This process inserts the same rows into each at the same intervals. While one is
 watched, a browser's stream of changes is open, the first page is read at each change, and the
 metrics once a second. What is compared is what the service says that each of its commits took;
 the first ticks of each service, in which its JVM warms up, do not count.
@@ -23,9 +23,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pyarrow as pa
-from deltalake import write_deltalake
-
 import ctsql
 
 MADE = """
@@ -42,18 +39,6 @@ SELECT count(*) FROM sums
 WARM_UP_TICKS = 15
 INTERVAL_SECONDS = 0.5
 ROWS = 100
-
-
-def make(folder: Path, count: int) -> list[tuple[Path, str]]:
-    """Warehouses, each with where its feed is."""
-    found = []
-    for n in range(count):
-        with ctsql.connect(str(folder / str(n))) as con:
-            con.execute(MADE)
-            query = "SELECT location FROM system.objects WHERE object = 'feed'"
-            ((location,),) = con.execute(query).fetchall()
-        found.append((folder / str(n), str(location)))
-    return found
 
 
 @contextmanager
@@ -115,20 +100,19 @@ def _collect(stop: threading.Event) -> None:
             continue  # it is starting, or ends
 
 
-def run(warehouse: Path, feed: str, ticks: int, *, watched: bool) -> list[float]:
+def run(warehouse: Path, ticks: int, *, watched: bool) -> list[float]:
     """The seconds of the commits of one service, without those of the first ticks."""
-    with served(warehouse, watched=watched) as seconds:
-        warm = 0
-        for n in range(WARM_UP_TICKS + ticks):
-            if n == WARM_UP_TICKS:
-                warm = len(seconds)
-            keys = [(n * 37 + i * 10) % 1000 for i in range(ROWS)]
-            rows = pa.table(
-                {"k": pa.array(keys, pa.int32()), "v": pa.array([n] * ROWS, pa.int32())}
-            )
-            write_deltalake(feed, rows, mode="append")
-            time.sleep(INTERVAL_SECONDS)
-        return seconds[warm:]
+    with ctsql.connect(str(warehouse)) as con:
+        con.execute(MADE)
+        with served(warehouse, watched=watched) as seconds:
+            warm = 0
+            for n in range(WARM_UP_TICKS + ticks):
+                if n == WARM_UP_TICKS:
+                    warm = len(seconds)
+                rows = ", ".join(f"({(n * 37 + i * 10) % 1000}, {n})" for i in range(ROWS))
+                con.execute(f"INSERT INTO feed VALUES {rows}")
+                time.sleep(INTERVAL_SECONDS)
+            return seconds[warm:]
 
 
 def main() -> None:
@@ -139,10 +123,9 @@ def main() -> None:
     given = parser.parse_args()
     found: dict[bool, list[float]] = {False: [], True: []}
     with tempfile.TemporaryDirectory() as folder:
-        places = iter(make(Path(folder), 2 * given.rounds))
         for turn in range(given.rounds):
             for watched in (False, True) if turn % 2 == 0 else (True, False):
-                seconds = run(*next(places), given.ticks, watched=watched)
+                seconds = run(Path(folder) / f"{turn}{watched}", given.ticks, watched=watched)
                 found[watched] += seconds
                 shown = f"{statistics.median(seconds) * 1000:.0f} ms of {len(seconds)} commits"
                 print(f"{'watched' if watched else 'alone':8} {shown}", flush=True)
