@@ -167,7 +167,7 @@ def test_a_plan_that_failed_is_made_anew(con: Connection, monkeypatch: pytest.Mo
     assert all(isinstance(one.collect(), LocalRows) for one in made[:2])
     assert is_planned(made[2])
 
-    def fail(*given: object) -> object:
+    def fail(*given: object, **named: object) -> object:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
