@@ -6,6 +6,7 @@ from ctsql.catalog.items import Item, ObjectKind, beside, is_quarantine
 from ctsql.catalog.names import DEFAULT_SCHEMA, fold, quote
 from ctsql.catalog.refreshes import Every
 from ctsql.literals import literal
+from ctsql.planner.binding.checks import NAME_FORBIDDEN
 from ctsql.planner.syntax import ast as st, parse_as, splice
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.statements.show import column_changes, current_definition
@@ -48,7 +49,9 @@ def _text(engine: Engine, item: Item) -> str:
         changes = []  # the table is there, with its columns
     if changes:
         statement = parse_as(st.CreateTable, definition, str(item.name))
-        if statement.columns_span is not None:  # else a query has given it columns, and rows
+        # Without a list a query has given it columns, and rows; and names that only RENAME makes
+        # stay what it makes.
+        if statement.columns_span is not None and _are_plain(engine, item):
             listed = st.Edit(span=statement.columns_span, text=_column_list(engine, item))
             definition, changes = splice(statement.span, [listed]).text, []
     if item.flows:
@@ -59,6 +62,12 @@ def _text(engine: Engine, item: Item) -> str:
     if engine.relations.is_suspended(item):
         lines.append(f"ALTER CONTINUAL TASK {item.name.qualified()} SUSPEND;")
     return "\n".join(lines) + "\n"
+
+
+def _are_plain(engine: Engine, item: Item) -> bool:
+    """Whether CREATE TABLE takes the names of a table's columns."""
+    columns = engine.relations.columns_now(item)
+    return not any(set(column.name) & set(NAME_FORBIDDEN) for column in columns)
 
 
 def _column_list(engine: Engine, item: Item) -> str:
