@@ -129,7 +129,7 @@ def made(warehouse: Path, objects: int, ticks: int) -> int:
         con.close()
         middle = lengthen(warehouse, ticks)
         noted.write_text(str(middle))
-    print(f"{objects} objects, {ticks:,} ticks")
+        print(f"{objects} objects, {ticks:,} ticks")
     return int(noted.read_text())
 
 

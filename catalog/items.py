@@ -89,6 +89,9 @@ class Revision:
     retry: str = ""
 
 
+FILE_FORMATS = ("csv", "json", "parquet", "orc", "avro")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSource:
     """Files that come into a table: a pattern as a full URI, their format, and Spark's options."""
@@ -574,7 +577,7 @@ def _hint_of_file(name: Name) -> str:
     """What to type where Spark would read a file by a format and a path, as a schema and a name."""
     if fold(name.schema) == "delta":
         return f"Make it a table here first: CREATE TABLE t LOCATION {quote_text(name.name)}"
-    if fold(name.schema) in ("csv", "json", "parquet", "orc", "avro"):
+    if fold(name.schema) in FILE_FORMATS:
         return f"A file is read by read_{fold(name.schema)}({quote_text(name.name)})"
     return ""
 

@@ -50,7 +50,7 @@ def name_unnamed(columns: Sequence[Column], sql: SqlText) -> tuple[Column, ...]:
     taken = {fold(c.name) for c in columns}
     made: list[Column] = []
     for place, column in enumerate(columns, start=1):
-        if fold(column.name) not in typed and set(column.name) & set(NAME_FORBIDDEN):
+        if fold(column.name) not in typed and has_forbidden(column.name):
             call = _CALL.match(column.name)
             base = call.group(1) if call else f"column_{place}"
             later = (f"{base}_{number}" for number in itertools.count(2))
@@ -65,7 +65,7 @@ def check_storable(columns: Sequence[Column], span: Span) -> None:
     """Columns a table can have: INVALID_NAME, INVALID_COLUMN_TYPE."""
     for column in columns:
         check_not_kept(column.name, span)
-        if any(character in NAME_FORBIDDEN for character in column.name):
+        if has_forbidden(column.name):
             detail = f"{forbidden_in(column.name)} Give it a name in the query: ... AS name."
             raise error("INVALID_NAME", span=span, name=column.name, detail=detail)
         check_not_void(column, span)
@@ -106,6 +106,11 @@ def check_updatable(columns: Sequence[Column], span: Span) -> None:
         if "`" in column.name:
             detail = "A table's column has no backtick in its name: Delta could not update it."
             raise error("INVALID_NAME", span=span, name=column.name, detail=detail)
+
+
+def has_forbidden(name: str) -> bool:
+    """Whether a name has characters that no stored column's name may have."""
+    return not set(NAME_FORBIDDEN).isdisjoint(name)
 
 
 def forbidden_in(name: str) -> str:

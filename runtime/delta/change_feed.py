@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, functions as F
 from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN
 from ctsql.runtime.delta.keyed_scan import FILES_MAX, change_of
-from ctsql.runtime.delta.local_scan import local_rows
+from ctsql.runtime.delta.local_scan import live_rows
 from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable, FewChanged
 from ctsql.runtime.log.table_changes import Movement, files_of, numbered_files
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, TOO_MANY
@@ -97,14 +97,10 @@ def few_added(table: DeltaTable, movement: Movement) -> LocalRows | Declined:
     """
     if not all(map(table.is_stored, movement.versions)):
         return NOT_STORED
-    schema = table.schema_at(movement.version)
 
     def read() -> FewChanged | Declined:
-        rows = local_rows(table, list(files_of(table, movement)), movement.version)
-        if isinstance(rows, Declined):
-            return rows
-        inserts = LocalRows(table.gateway.session, schema, rows.select(schema.names))
-        return FewChanged(inserts, None)
+        rows = live_rows(table, list(files_of(table, movement)), movement.version)
+        return rows if isinstance(rows, Declined) else FewChanged(rows, None)
 
     found = _shared(table, (movement,), read)
     return found if isinstance(found, Declined) else found.inserts

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
-from ctsql.runtime.delta.local_scan import local_rows
+from ctsql.runtime.delta.local_scan import live_rows
 from ctsql.runtime.delta.locks import commit_lock
 from ctsql.runtime.delta.table import DeltaTable, Gateway
 from ctsql.runtime.log.actions import sum_known
@@ -80,11 +80,8 @@ def _few_rows(table: DeltaTable, files: Bin, version: int) -> LocalRows | None:
     """The live rows of files; None if they are not few, or only Spark reads them."""
     if (sum_known(file.rows_count for file in files) or DRIVER_ROWS_MAX + 1) > DRIVER_ROWS_MAX:
         return None
-    schema = table.schema_at(version)
-    rows = local_rows(table, files, version)
-    if isinstance(rows, Declined):
-        return None
-    return LocalRows(table.gateway.session, schema, rows.select(schema.names))
+    rows = live_rows(table, files, version)
+    return None if isinstance(rows, Declined) else rows
 
 
 def _discard(table: DeltaTable, staged: Sequence[StagedFile]) -> None:

@@ -26,6 +26,7 @@ from ctsql.runtime.delta.transaction import files_by_name, relative_path
 from ctsql.runtime.log.data_files import DataFile, select_changed
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.rows.types import is_flat
 from ctsql.runtime.spark.errors import translate_spark_errors
 
@@ -86,6 +87,15 @@ def local_rows(
         return TOO_MANY_HERE
     except OnlySpark as problem:
         return Declined(str(problem))
+
+
+def live_rows(table: DeltaTable, files: Sequence[DataFile], version: int) -> LocalRows | Declined:
+    """All rows of some files, under the columns of a version, without their locations."""
+    rows = local_rows(table, files, version)
+    if isinstance(rows, Declined):
+        return rows
+    schema = table.schema_at(version)
+    return LocalRows(table.gateway.session, schema, rows.select(schema.names))
 
 
 def move_local_rows(

@@ -21,6 +21,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from ctsql.runtime.delta.file_stores import FileStore
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.batches import StagedFile
+from ctsql.runtime.log.table_metadata import CURRENT_DEFAULT
 from ctsql.runtime.rows.types import has_written_bounds, is_flat
 
 TEXT_MAX = 32
@@ -79,7 +80,7 @@ def why_not_by_rows(metadata: Mapping[str, Any]) -> str:
     if configuration.get("delta.appendOnly") == _IS_SET:
         return "the table only takes rows"
     fields = json.loads(metadata["schemaString"])["fields"]
-    if any(set(f["metadata"]) - {"comment", "CURRENT_DEFAULT"} for f in fields):
+    if any(set(f["metadata"]) - {"comment", CURRENT_DEFAULT} for f in fields):
         return "columns are computed, counted or padded"
     return ""
 

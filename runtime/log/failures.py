@@ -159,6 +159,11 @@ class Failure:
         )
 
 
+def is_failure_of(problem: CtsqlError, task: Item) -> bool:
+    """Whether an error is that a task has failed: that one, and not one that it reads."""
+    return problem.condition == "TASK_FAILED" and problem.given["name"] == str(task.name)
+
+
 class Action(Enum):
     """What to do about a failure."""
 

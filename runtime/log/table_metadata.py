@@ -23,6 +23,8 @@ from ctsql.catalog.schemas import decimal_size
 
 PHYSICAL = "delta.columnMapping.physicalName"
 MODE = "delta.columnMapping.mode"
+CURRENT_DEFAULT = "CURRENT_DEFAULT"
+"""The key of a column's metadata that has its DEFAULT, as text."""
 _OF_VALUES = ("delta.typeChanges", "__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS")
 _COUNTING = (PHYSICAL, "delta.columnMapping.id", *_OF_VALUES)
 """The keys of a column's metadata that decide how it is read."""

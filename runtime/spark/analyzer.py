@@ -5,7 +5,7 @@ definition costs no job and does not depend on data.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 from pyspark.sql import DataFrame, SparkSession, functions as F
@@ -75,6 +75,18 @@ class EmptySources:
     def stored_with_keys(self, lookup: KeyLookup, at: int) -> Found | None:
         """Nothing is looked up."""
         return None
+
+
+class HeldSources(EmptySources):
+    """Relations whose rows are given, by object; nothing else is read."""
+
+    def __init__(self, session: SparkSession, rows: Mapping[str, DataFrame]) -> None:
+        super().__init__(session, lambda _: ())
+        self._rows = rows
+
+    def contents(self, object_id: str, at: int) -> DataFrame:
+        """The rows of an object."""
+        return self._rows[object_id]
 
 
 class UnknownSources(EmptySources):

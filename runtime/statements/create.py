@@ -44,6 +44,7 @@ from ctsql.planner.syntax.statements.options import (
 )
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock, fault_points as faults
+from ctsql.runtime.log.failures import is_failure_of
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.alter_task import TaskAlteration
 from ctsql.runtime.statements.columns_read import readers_of_columns
@@ -634,7 +635,7 @@ def _telling_of_new(item: Item) -> Iterator[None]:
     try:
         yield
     except DataError as problem:
-        if problem.condition == "TASK_FAILED" and problem.given["name"] == str(item.name):
+        if is_failure_of(problem, item):
             problem.detail = "It was not created. It failed over the rows that are there already."
             problem.hint = (
                 "Give it a body that can compute them, for instance with try_cast. To begin with "

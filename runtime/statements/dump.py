@@ -6,14 +6,12 @@ from ctsql.catalog.items import Item, ObjectKind, beside, is_quarantine
 from ctsql.catalog.names import DEFAULT_SCHEMA, fold, quote
 from ctsql.catalog.refreshes import Every
 from ctsql.literals import literal
-from ctsql.planner.binding.checks import NAME_FORBIDDEN
+from ctsql.planner.binding.checks import has_forbidden
 from ctsql.planner.syntax import ast as st, parse_as, splice
 from ctsql.runtime.engine import Engine
+from ctsql.runtime.log.table_metadata import CURRENT_DEFAULT
 from ctsql.runtime.statements.show import column_changes, current_definition
 from ctsql.runtime.statements.stored_constraints import stored_constraints
-
-DEFAULT = "CURRENT_DEFAULT"
-"""Where Delta keeps a column's DEFAULT, as text."""
 
 
 def dump(engine: Engine) -> list[tuple[str, str]]:
@@ -51,7 +49,8 @@ def _text(engine: Engine, item: Item) -> str:
         statement = parse_as(st.CreateTable, definition, str(item.name))
         # Without a list a query has given it columns, and rows; and names that only RENAME makes
         # stay what it makes.
-        if statement.columns_span is not None and _are_plain(engine, item):
+        listed_names = [c.name for c in engine.relations.columns_now(item)]
+        if statement.columns_span is not None and not any(map(has_forbidden, listed_names)):
             listed = st.Edit(span=statement.columns_span, text=_column_list(engine, item))
             definition, changes = splice(statement.span, [listed]).text, []
     if item.flows:
@@ -64,19 +63,13 @@ def _text(engine: Engine, item: Item) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _are_plain(engine: Engine, item: Item) -> bool:
-    """Whether CREATE TABLE takes the names of a table's columns."""
-    columns = engine.relations.columns_now(item)
-    return not any(set(column.name) & set(NAME_FORBIDDEN) for column in columns)
-
-
 def _column_list(engine: Engine, item: Item) -> str:
     """The columns and constraints that a table has now, as CREATE TABLE takes them."""
     table = engine.relations.table(item)
     fields = table.metadata.columns
     made = []
     for column in engine.relations.columns_now(item):
-        value = fields[fold(column.name)].field["metadata"].get(DEFAULT)
+        value = fields[fold(column.name)].field["metadata"].get(CURRENT_DEFAULT)
         made.append(column.ddl() + (f" DEFAULT {value}" if value else ""))
     rules = stored_constraints(table.configuration())
     made += (f"CONSTRAINT {quote(name)} {rule}" for name, rule in rules)

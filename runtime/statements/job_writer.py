@@ -20,6 +20,7 @@ from ctsql.planner.lowering.type_names import type_name
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.staging import discard_on_error
+from ctsql.runtime.log.table_metadata import CURRENT_DEFAULT
 from ctsql.runtime.log.write_handle import (
     Appended,
     Batch,
@@ -34,7 +35,7 @@ from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.warehouse.multi_table_commit import alone
 from ctsql.runtime.warehouse.table_checks import check_tables
 
-_FILLED_BY_DELTA = ("CURRENT_DEFAULT", "delta.generationExpression", "delta.identity.start")
+_FILLED_BY_DELTA = (CURRENT_DEFAULT, "delta.generationExpression", "delta.identity.start")
 
 
 class JobWriter:

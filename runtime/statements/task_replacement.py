@@ -27,6 +27,7 @@ from ctsql.planner.binding import Bound, bind_task, qualify
 from ctsql.planner.due_times import snapshot_inputs
 from ctsql.planner.syntax import ast as st, parse_as, splice
 from ctsql.planner.syntax.statements.options import STORAGE_OPTIONS
+from ctsql.runtime.log.failures import is_failure_of
 from ctsql.runtime.maintenance.history import check_history
 from ctsql.runtime.statements.alter_task import merged_options, options_edit
 from ctsql.runtime.statements.create import Creation, keeps_vectors
@@ -285,7 +286,7 @@ class TaskReplacement(Redefinition):
             try:
                 made = stack.enter_context(building)
             except DataError as problem:
-                if problem.condition != "TASK_FAILED" or problem.given["name"] != str(item.name):
+                if not is_failure_of(problem, item):
                     raise
                 time, reason = int(str(problem.given["time"])), str(problem.given["reason"])
                 detail = f"That T is {times.to_iso(time)}."

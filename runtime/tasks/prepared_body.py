@@ -25,19 +25,12 @@ from ctsql.planner.nodes import (
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.prepared_rows import derive
 from ctsql.runtime.rows.row_set import LocalRows, RowSet
-from ctsql.runtime.spark.analyzer import EmptySources
+from ctsql.runtime.spark.analyzer import HeldSources
 from ctsql.runtime.warehouse.query_engine import Proposed, TaskSources
 
 
-class _Inserted(EmptySources):
+class _Inserted(HeldSources):
     """Inputs that only insert; of outputs, nothing that a statement would still look at."""
-
-    def __init__(self, session: SparkSession, rows: Mapping[str, DataFrame]) -> None:
-        super().__init__(session, lambda _: ())
-        self._rows = rows
-
-    def inserts(self, object_id: str, at: int) -> DataFrame:
-        return self._rows[object_id]
 
     def stored_with_keys(self, lookup: KeyLookup, at: int) -> Found:
         return Found(None)  # what it finds goes, and is looked up by itself

@@ -5,7 +5,7 @@ its statistics and an exchange, takes Spark longer than the query; and the plan 
 rows that the driver holds is the same each time (:mod:`ctsql.runtime.rows.prepared_rows`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -14,19 +14,8 @@ from ctsql.planner.nodes import NormalReference, Query, Relation, ViewReference,
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.prepared_rows import derive
 from ctsql.runtime.rows.row_set import LocalRows, RowSet
-from ctsql.runtime.spark.analyzer import EmptySources
+from ctsql.runtime.spark.analyzer import HeldSources
 from ctsql.runtime.warehouse.query_engine import StoredRelations
-
-
-class _Held(EmptySources):
-    """Relations whose rows are given."""
-
-    def __init__(self, session: SparkSession, rows: Mapping[str, DataFrame]) -> None:
-        super().__init__(session, lambda _: ())
-        self._rows = rows
-
-    def contents(self, object_id: str, at: int) -> DataFrame:
-        return self._rows[object_id]
 
 
 def view_of_few(
@@ -44,7 +33,7 @@ def view_of_few(
         held[object_id] = rows
 
     def build(frames: Sequence[DataFrame]) -> DataFrame:
-        given = _Held(session, dict(zip(held, frames, strict=True)))
+        given = HeldSources(session, dict(zip(held, frames, strict=True)))
         return lower_view(view, Context(session, given, at, clock_at=at))
 
     return derive(list(held.values()), build, ("view", view))

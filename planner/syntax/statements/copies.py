@@ -1,10 +1,11 @@
 """Reads COPY ... FROM and COPY ... TO."""
 
 from ctsql.catalog.errors import bad_option, invalid
+from ctsql.catalog.items import FILE_FORMATS
 from ctsql.catalog.names import did_you_mean
 from ctsql.planner.syntax.ast import ColumnDef, CopyFrom, CopyTo, FileRef, Select, rows_of
 from ctsql.planner.syntax.statements.queries import read_query
-from ctsql.planner.syntax.tokens.file_refs import FORMATS, file_ref, option_value
+from ctsql.planner.syntax.tokens.file_refs import file_ref, option_value
 from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import cut_at_commas
 
@@ -82,7 +83,7 @@ def _value(cursor: Cursor) -> str:
 
 def _format(cursor: Cursor) -> str:
     token = cursor.take("csv, json, parquet or orc")
-    if token.text.lower() not in FORMATS:
-        detail = f"The formats are: {', '.join(FORMATS)}."
-        raise bad_option(token.span, "FORMAT", detail, hint=did_you_mean(token.text, FORMATS))
+    if token.text.lower() not in FILE_FORMATS:
+        detail = f"The formats are: {', '.join(FILE_FORMATS)}."
+        raise bad_option(token.span, "FORMAT", detail, hint=did_you_mean(token.text, FILE_FORMATS))
     return token.text.lower()

@@ -3,18 +3,18 @@
 import re
 
 from ctsql.catalog.errors import error
+from ctsql.catalog.items import FILE_FORMATS
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import FileRef, RelationRef
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens
 
-FORMATS = ("csv", "json", "parquet", "orc", "avro")
-READERS = {f"READ_{name.upper()}": name for name in FORMATS}
+READERS = {f"READ_{name.upper()}": name for name in FILE_FORMATS}
 _ANY_READER = "READ_FILES"
 """Databricks' word: the format is the option of that name, or what the ending says."""
 _ENDINGS = {
-    **{f".{name}": name for name in FORMATS},
+    **{f".{name}": name for name in FILE_FORMATS},
     ".tsv": "csv",
     ".jsonl": "json",
     ".ndjson": "json",
@@ -82,8 +82,8 @@ def read_file(tokens: Tokens, index: int) -> tuple[RelationRef, int] | None:
 def _format_of(options: dict[str, str], span: Span) -> str | None:
     """The format that READ_FILES names; raises SYNTAX_ERROR for one that is not known."""
     given = options.get("format", "").lower()
-    if given and given not in FORMATS:
-        raise syntax_error(span, f"a format is one of {', '.join(FORMATS)}, not {given!r}")
+    if given and given not in FILE_FORMATS:
+        raise syntax_error(span, f"a format is one of {', '.join(FILE_FORMATS)}, not {given!r}")
     return given or None
 
 

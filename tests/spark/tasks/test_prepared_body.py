@@ -86,9 +86,9 @@ def test_the_clock_is_not_kept(con: Connection) -> None:
 def test_a_change_is_read_once(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     """All tasks on an input share the rows of its change at a T; each change is its own."""
     read = []
-    find = change_feed.local_rows
+    find = change_feed.live_rows
     monkeypatch.setattr(
-        change_feed, "local_rows", lambda *given: read.append(given[0].location) or find(*given)
+        change_feed, "live_rows", lambda *given: read.append(given[0].location) or find(*given)
     )
     con.execute("CREATE TABLE feed (k BIGINT, v BIGINT)")
     for name in ("a", "b", "c"):
