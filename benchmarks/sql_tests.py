@@ -1,6 +1,6 @@
 """What a hundred small tests in SQL take: ``ctsql test`` over a folder with a task and a view.
 
-    python -m benchmarks.sql_tests [--tests 100]
+    python -m benchmarks.sql_tests [--tests 100] [--workers 2]
 
 Each test gives two rows, then one more, and expects the rows of the task and of the view: two
 commits of a table, runs of the task and refreshes of the view, and two comparisons. Spark has been
@@ -43,7 +43,9 @@ def main() -> None:
     """Run the tests and print what they took."""
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     arguments.add_argument("--tests", type=int, default=100, metavar="N")
-    count = arguments.parse_args().tests
+    arguments.add_argument("--workers", type=int, default=1, metavar="N", help="tests at once")
+    given = arguments.parse_args()
+    count = given.tests
     text = OBJECTS + "".join(TEST.format(n=n) for n in range(count))
     calls, spent = Calls(), list[tuple[int, int]]()
     with tempfile.TemporaryDirectory() as folder:
@@ -56,7 +58,8 @@ def main() -> None:
             spent.append((jobs_started(session), calls.made))
 
         begun = time.perf_counter()
-        run_tests(connection, Chosen(suite=collect([Source(text, "tests.sql")])), tell)
+        chosen = Chosen(suite=collect([Source(text, "tests.sql")]))
+        run_tests(connection, chosen, tell, workers=given.workers)
         seconds = time.perf_counter() - begun
     print(f"{count} tests: {seconds:.1f} s")
     if count > WARM_UP:

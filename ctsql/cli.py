@@ -87,7 +87,8 @@ _WITH_FOLDER = ("dump", "plan", "rehearse", "apply", "test")
     "--workers",
     type=click.IntRange(min=1),
     metavar="N",
-    help="With run: how many outputs are brought up at the same time; 1 if not given.",
+    help="With run: how many outputs are brought up at the same time; 1 if not given. With test: "
+    "how many tests are run at the same time; if not given, several where there are many.",
 )
 @click.option(
     "--metrics",
@@ -248,7 +249,7 @@ _ABOUT = {
         "Run the TEST statements in the .sql files of a folder, each in a throw-away warehouse "
         "with the objects of the folder that it reads. Nothing else is read or written. Exit "
         "status: 0 all passed, 1 one failed, 2 bad usage, or no test.",
-        ("-k", "--junit", "--set"),
+        ("-k", "--workers", "--junit", "--set"),
     ),
     "status": (
         "List every task and view with its state and its lag.",
@@ -276,7 +277,7 @@ _ABOUT = {
 _GOES_WITH = {
     ("once", "--once"): ("run",),
     ("interval", "--interval"): ("run",),
-    ("workers", "--workers"): ("run",),
+    ("workers", "--workers"): ("run", "test"),
     ("metrics", "--metrics"): ("run",),
     ("traces", "--traces"): ("run",),
     ("lineage", "--lineage"): ("run",),
@@ -570,7 +571,14 @@ def _test(runner: Runner, given: dict[str, Any]) -> int:
         nonlocal passed
         file = None if given["junit_file"] is None else Path(given["junit_file"])
         pause = settings.progress.pause
-        passed = command(runner.connection, chosen, settings.out, pause=pause, junit_file=file)
+        passed = command(
+            runner.connection,
+            chosen,
+            settings.out,
+            pause=pause,
+            junit_file=file,
+            workers=given["workers"],
+        )
 
     code = runner.guard(work)
     return FAILED if code == OK and not passed else code

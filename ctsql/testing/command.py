@@ -1,19 +1,29 @@
 """``ctsql test FOLDER``: runs the tests, writes what came of them."""
 
+import os
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from ctsql.api import Connection
+from ctsql.api import Connection, connect
 from ctsql.catalog.errors import error
 from ctsql.folder import sql_files
-from ctsql.testing.collecting import Suite, collect
+from ctsql.testing.collecting import Case, Suite, collect
 from ctsql.testing.reporting import junit, outcome_lines, summary
 from ctsql.testing.running import Outcome, run_case
 from ctsql.testing.warehouses import Warehouses
+
+WORKERS_MAX = 4
+"""More share one driver, and gain little."""
+TESTS_OF_WORKER = 10
+"""So many tests at least for each worker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,28 +53,89 @@ def choose(folder: Path, part: str | None, variables: Mapping[str, str]) -> Chos
     return Chosen(suite=chosen, left_out=len(suite.cases) - len(chosen.cases))
 
 
+def workers_for(cases: int) -> int:
+    """How many tests are run at once: each worker first makes plans that the others have made."""
+    return max(1, min(os.cpu_count() or 1, WORKERS_MAX, cases // TESTS_OF_WORKER))
+
+
 def run_tests(
-    connection: Connection, chosen: Chosen, tell: Callable[[Outcome], None]
+    connection: Connection,
+    chosen: Chosen,
+    tell: Callable[[Outcome], None],
+    *,
+    workers: int | None = None,
 ) -> list[Outcome]:
-    """Run tests one after another, in warehouses that go with them.
+    """Run tests in warehouses that go with them; the outcomes in the order of the tests.
 
     Args:
-        tell: called with each outcome as it is known.
+        tell: called with each outcome, in the order of the tests, one at a time.
+        workers: the number of tests that are run at once, at least one; None: as many as help.
 
     Raises:
         STATEMENT_CANCELLED: they were cancelled.
     """
-    outcomes = []
-    with tempfile.TemporaryDirectory(prefix="ctsql-test-", ignore_cleanup_errors=True) as root:
+    cases, folder = chosen.suite.cases, chosen.suite.folder
+    count = workers_for(len(cases)) if workers is None else min(workers, len(cases))
+    run = _Run(cases, tell)
+    with (
+        tempfile.TemporaryDirectory(prefix="ctsql-test-", ignore_cleanup_errors=True) as root,
+        ExitStack() as stack,
+    ):
+        stack.callback(connection.close)  # before its warehouse goes
         # Spark and the operating system may call it by different names; logs have this one.
-        warehouses = Warehouses(connection, chosen.suite.folder, Path(root).resolve())
+        warehouses = Warehouses(connection, folder, Path(root).resolve())
+        if count == 1:
+            run.work(warehouses)
+            return run.outcomes
+        others = [
+            stack.enter_context(connect(f"{root}/none{n}", spark=connection.spark))
+            for n in range(1, count)
+        ]
+        with ThreadPoolExecutor(count - 1, thread_name_prefix="ctsql-test") as pool:
+            beside = [pool.submit(run.work, warehouses.beside(other)) for other in others]
+            try:
+                run.work(warehouses)  # here, where a signal cancels
+            except BaseException:
+                for other in others:
+                    other.cancel()
+                raise
+        for ended in beside:
+            ended.result()
+    return run.outcomes
+
+
+class _Run:
+    """Tests, of which each is run by one worker.
+
+    Args:
+        tell: called with each outcome, in order.
+    """
+
+    def __init__(self, cases: Sequence[Case], tell: Callable[[Outcome], None]) -> None:
+        self.outcomes: list[Outcome] = []
+        self._waiting = deque(enumerate(cases))
+        self._done: dict[int, Outcome] = {}
+        self._tell = tell
+        self._lock = threading.Lock()
+
+    def work(self, warehouses: Warehouses) -> None:
+        """Run tests until none is left, or a worker has raised."""
         try:
-            for case in chosen.suite.cases:
-                outcomes.append(run_case(case, chosen.suite.folder, warehouses))
-                tell(outcomes[-1])
-        finally:
-            connection.close()  # before its warehouse goes
-    return outcomes
+            while self._waiting:
+                with self._lock:
+                    if not self._waiting:
+                        return
+                    number, case = self._waiting.popleft()
+                outcome = run_case(case, warehouses.folder, warehouses)
+                with self._lock:
+                    self._done[number] = outcome
+                    while len(self.outcomes) in self._done:
+                        self.outcomes.append(self._done.pop(len(self.outcomes)))
+                        self._tell(self.outcomes[-1])
+        except BaseException:
+            with self._lock:
+                self._waiting.clear()
+            raise
 
 
 def command(
@@ -74,6 +145,7 @@ def command(
     *,
     pause: Callable[[], None],
     junit_file: Path | None = None,
+    workers: int | None = None,
 ) -> bool:
     """Run tests and write what came of them; returns whether all passed.
 
@@ -89,7 +161,7 @@ def command(
             out.write(f"{line}\n")
         out.flush()
 
-    outcomes = run_tests(connection, chosen, tell)
+    outcomes = run_tests(connection, chosen, tell, workers=workers)
     seconds = time.monotonic() - begun
     if junit_file is not None:
         junit_file.write_text(junit(outcomes, seconds), encoding="utf-8")

@@ -5,9 +5,12 @@ their warehouse is a template that is never written again, and each test gets a 
 What logs say of where tables are is changed to the copy's place; the two are equally long.
 """
 
+import itertools
 import shutil
+import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from ctsql.api import Connection, move_to
@@ -40,10 +43,19 @@ class Warehouses:
     root: Path
     _templates: dict[object, Template | CtsqlError] = field(default_factory=dict)
     _columns: dict[Name, str] = field(default_factory=dict)
-    _number: int = 0
+    _numbers: "itertools.count[int]" = field(default_factory=partial(itertools.count, 1))
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def beside(self, connection: Connection) -> "Warehouses":
+        """The same run's, for another thread, with a connection of its own."""
+        return replace(self, connection=connection)
 
     def template(self, plan: TestPlan) -> Template:
         """The warehouse with what a test needs; raises what making it raises, each time."""
+        with self._lock:  # made once, also where several threads need it
+            return self._template(plan)
+
+    def _template(self, plan: TestPlan) -> Template:
         tables = tuple((stand_in, self._columns_of(stand_in)) for stand_in in plan.stand_ins)
         key = (
             plan.made_at,
@@ -64,8 +76,7 @@ class Warehouses:
 
     def copy(self, template: Template) -> Path:
         """A copy of a template, for one test."""
-        self._number += 1
-        made = self.root / f"c{self._number:07}"
+        made = self.root / f"c{next(self._numbers):07}"
         copy_warehouse(template.path, made)
         return made
 
@@ -76,8 +87,7 @@ class Warehouses:
         definitions: Sequence[Definition],
         at: int,
     ) -> Template:
-        self._number += 1
-        path = self.root / f"t{self._number:07}"
+        path = self.root / f"t{next(self._numbers):07}"
         connection = self.connection
         move_to(connection, str(path))
         with clock.standing(at), connection._running("the objects of a test") as engine:

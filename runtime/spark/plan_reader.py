@@ -4,6 +4,7 @@ What is neither a plan nor an expression is kept by its parts if it has parts, e
 Ids that Spark gives to expressions are kept where a column is made or read, and nowhere else.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ _KINDS = {
     "variable": f"{_CATALYST}.expressions.NamedLambdaVariable",
     "expression": f"{_CATALYST}.expressions.Expression",
     "id": f"{_CATALYST}.expressions.ExprId",
+    "sequence": "scala.collection.Seq",
     "many": "scala.collection.Iterable",
     "optional": "scala.Option",
     "rdd": "org.apache.spark.rdd.RDD",
@@ -71,6 +73,10 @@ class Plan:
 CHILD = ("child",)
 
 
+_kind_of: dict[str, str] = {}
+"""The kind of each class, by its name, as far as one has been met."""
+
+
 def optimized(frame: DataFrame) -> Plan:
     """A query's optimized plan."""
     reader = _Reader(frame.sparkSession._sc._gateway)
@@ -78,7 +84,7 @@ def optimized(frame: DataFrame) -> Plan:
 
 
 class _Reader:
-    """Reads one plan.
+    """Reads one plan, in few calls: a plan has thousands of parts.
 
     Args:
         gateway: of py4j.
@@ -86,83 +92,108 @@ class _Reader:
 
     def __init__(self, gateway: Any) -> None:
         self._gateway = gateway
-        self._kinds: dict[str, str] = {}
 
-    def plan(self, plan: Any) -> Plan:
-        children = list(_items(plan.children()))
-        parts = []
-        for part in _items(plan.productIterator()):
-            parts.append(CHILD if self._is_child(part, children) else self._part(part))
+    def plan(self, plan: Any, name: str | None = None) -> Plan:
+        """``name``: of its class, where it is known."""
+        children = list(_in_order(plan.children()))
         return Plan(
-            _short(plan),
-            tuple(int(a.exprId().id()) for a in _items(plan.output())),
+            _short(name or _class_of(plan)),
+            tuple(int(a.exprId().id()) for a in _in_order(plan.output())),
             tuple(self.plan(child) for child in children),
-            tuple(parts),
+            tuple(self._argument(part, children) for part in _arguments(plan)),
         )
 
-    def _is_child(self, part: Any, children: list[Any]) -> bool:
-        """Is an argument of a node a child of it, or the list of its children?"""
-        if not children or not hasattr(part, "getClass"):
-            return False
-        match self._kind(part, str(part.getClass().getName())):
+    def _argument(self, part: Any, children: list[Any]) -> Any:
+        """What a node is made of: a child of it, the list of its children, or anything else."""
+        name = _class_of(part)
+        if not children or name is None:
+            return self._part(part, name)
+        match self._kind(part, name):
             case "plan":
-                return any(part.equals(child) for child in children)
-            case "many":
-                each = list(_items(part))
-                return bool(each) and all(
-                    hasattr(e, "getClass") and self._is_child(e, children) for e in each
-                )
+                return CHILD if _is_among(part, children) else self._part(part, name)
+            case "sequence":
+                each = [(e, _class_of(e)) for e in _in_order(part)]
+                plans = (n is not None and self._kind(e, n) == "plan" for e, n in each)
+                if each and all(plans) and all(_is_among(e, children) for e, _ in each):
+                    return CHILD
+                return tuple(self._part(e, n) for e, n in each)
             case _:
-                return False
+                return self._part(part, name)
 
     def _kind(self, thing: Any, name: str) -> str:
-        known = self._kinds.get(name)
+        known = _kind_of.get(name)
         if known is None:
             found = (k for k, c in _KINDS.items() if is_instance_of(self._gateway, thing, c))
-            known = self._kinds[name] = next(found, "other")
+            known = _kind_of[name] = next(found, "other")
         return known
 
-    def _part(self, thing: Any) -> Any:
-        if thing is None or isinstance(thing, str | int | float | bool | bytes):
+    def _part(self, thing: Any, name: str | None) -> Any:
+        """``name``: of its class; None for what Python has a type of its own for."""
+        if name is None:
             return thing
-        name = str(thing.getClass().getName())
         match self._kind(thing, name):
             case "plan":
-                return self.plan(thing)
+                return self.plan(thing, name)
             case "attribute":
                 return Attribute(int(thing.exprId().id()))
             case "alias":
-                return Alias(int(thing.exprId().id()), self._part(thing.child()))
+                child = thing.child()
+                return Alias(int(thing.exprId().id()), self._part(child, _class_of(child)))
             case "variable":
                 return Call("NamedLambdaVariable", (Attribute(int(thing.exprId().id())),))
             case "expression":
-                return Call(_short(thing), self._parts(thing.productIterator()))
+                return Call(_short(name), self._parts(_arguments(thing)))
             case "id":
                 return "id"
+            case "sequence":
+                return self._parts(_in_order(thing))
             case "many":
-                return self._parts(thing)
+                return self._parts(_items(thing))
             case "optional":
-                return ("some", self._part(thing.get())) if thing.isDefined() else ("none",)
+                if not thing.isDefined():
+                    return ("none",)
+                inner = thing.get()
+                return ("some", self._part(inner, _class_of(inner)))
             case "rdd":
                 return ("rdd", thing.id())
             case "metadata":  # notes on a column, as that it was a CHAR: rows do not depend on it
                 return "metadata"
             case "value":
-                return (_short(thing), *self._parts(thing.productIterator()))
+                return (_short(name), *self._parts(_arguments(thing)))
             case _:
                 return (name, str(thing.toString()))
 
-    def _parts(self, iterable: Any) -> tuple[Any, ...]:
-        return tuple(self._part(each) for each in _items(iterable))
+    def _parts(self, things: Iterator[Any]) -> tuple[Any, ...]:
+        return tuple(self._part(each, _class_of(each)) for each in things)
 
 
-def _short(thing: Any) -> str:
-    """A class without Spark's own package."""
-    return str(thing.getClass().getName()).removeprefix(f"{_CATALYST}.").rsplit(".", 1)[-1]
+def _class_of(thing: Any) -> str | None:
+    """The name of an object's class; None for what Python has a type of its own for."""
+    if thing is None or isinstance(thing, str | int | float | bool | bytes):
+        return None
+    return str(thing.getClass().getName())
 
 
-def _items(iterable: Any) -> Any:
-    """The elements of a Scala collection or iterator."""
+def _short(name: str | None) -> str:
+    """A class without its package."""
+    return str(name).rsplit(".", 1)[-1]
+
+
+def _is_among(part: Any, children: list[Any]) -> bool:
+    return any(part.equals(child) for child in children)
+
+
+def _arguments(product: Any) -> Iterator[Any]:
+    """What a case class is made of."""
+    return (product.productElement(at) for at in range(product.productArity()))
+
+
+def _in_order(sequence: Any) -> Iterator[Any]:
+    return (sequence.apply(at) for at in range(sequence.size()))
+
+
+def _items(iterable: Any) -> Iterator[Any]:
+    """The elements of a collection that has no places, as a set."""
     iterator = iterable.iterator()
     while iterator.hasNext():
         yield iterator.next()

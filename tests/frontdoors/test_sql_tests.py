@@ -158,8 +158,10 @@ def connection(tmp_path: Path) -> Iterator[Connection]:
 def test_tests_pass_and_fail_as_they_must(folder: Path, connection: Connection) -> None:
     """A name says what must come of its test: ``ok``, or ``fails`` with a part of what is said."""
     told: list[Outcome] = []
-    outcomes = run_tests(connection, choose(folder, None, {}), told.append)
+    chosen = choose(folder, None, {})
+    outcomes = run_tests(connection, chosen, told.append, workers=2)
     assert told == outcomes
+    assert [o.case for o in outcomes] == list(chosen.suite.cases)
     wrong = []
     for outcome in outcomes:
         kind, _, what = outcome.case.name.partition(": ")
