@@ -425,7 +425,8 @@ def _declare(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(wanted):
         # By way of integers, which have no zone.
         return values.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()).cast(wanted)
-    if not any(both(kind) and both(wanted) for both in _ALIKE):
+    loses_digits = pa.types.is_floating(kind) and kind.bit_width > wanted.bit_width
+    if loses_digits or not any(both(kind) and both(wanted) for both in _ALIKE):
         raise OnlySpark(f"a column of {kind} as {wanted}")
     return values.cast(wanted)
 

@@ -289,6 +289,14 @@ def test_what_is_left_to_spark(tmp_path: Path) -> None:
             looked_up([file], {"k": [1]})
 
 
+def test_no_digit_is_lost(tmp_path: Path) -> None:
+    """A file of another writer may have wider numbers than the table; Arrow rounds doubles."""
+    schema = T.StructType([*SCHEMA, T.StructField("f", T.FloatType())])
+    rows = pa.table({"k": [1], "v": ["x"], "f": pa.array([0.1], pa.float64())})
+    with pytest.raises(OnlySpark):
+        looked_up([stored(tmp_path, "a", rows)], {"k": [1]}, schema)
+
+
 def test_what_is_not_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """More rows, or more bytes, than are wanted; told before all were read."""
     monkeypatch.setattr(parquet_reader, "BATCH_ROWS", 2)
