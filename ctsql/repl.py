@@ -148,7 +148,7 @@ class Repl:
     def _feed_file(self, path: Path) -> bool:
         """Run the lines of a file as if they were typed; returns False if one asks to leave."""
         text = ""
-        for line in path.read_text("utf-8-sig").splitlines():
+        for line in path.read_text("utf-8-sig").split("\n"):
             text += line + "\n"
             if not wants_more(text):
                 if not self.feed(text):

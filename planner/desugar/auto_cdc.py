@@ -519,4 +519,9 @@ def _add_columns(rows: str, columns: str) -> str:
 
 
 def _indent(text: str, blanks: int) -> str:
-    return "\n".join(" " * blanks + line if line else line for line in text.splitlines())
+    r"""Text with blanks before each line; signs that only other texts take for line ends stay.
+
+    >>> _indent("a\n'\u2028'", 1)
+    " a\n '\u2028'"
+    """
+    return "\n".join(" " * blanks + line if line else line for line in text.split("\n"))

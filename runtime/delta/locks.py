@@ -12,7 +12,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from urllib.parse import unquote, urlparse
 
 from filelock import FileLock, Timeout
 
@@ -22,12 +21,26 @@ LOCK_FILE = ".ctsql.lock"
 _held = threading.local()  # the folders whose lock this thread holds
 
 
+def split_location(location: str) -> tuple[str, str]:
+    """The scheme, maybe empty, and the path of a location; nothing in one is encoded.
+
+    As Hadoop's ``Path`` reads it: ``%``, ``?`` and ``#`` are signs of a name like others.
+
+    >>> split_location("s3a://lake/w#1"), split_location("file:/w%20"), split_location("w/a:b")
+    (('s3a', '/w#1'), ('file', '/w%20'), ('', 'w/a:b'))
+    """
+    scheme, colon, path = location.partition(":")
+    if not colon or "/" in scheme:
+        return "", location
+    if path.startswith("//"):
+        path = "/" + path[2:].partition("/")[2]
+    return scheme, path
+
+
 def local_path(location: str) -> Path | None:
     """The path of a location on a local disk, None for any other store."""
-    parsed = urlparse(location)
-    if parsed.scheme == "file":
-        return Path(unquote(parsed.path))
-    return Path(location) if parsed.scheme == "" else None
+    scheme, path = split_location(location)
+    return Path(path) if scheme in ("", "file") else None
 
 
 def commit_lock(location: str) -> AbstractContextManager[None]:

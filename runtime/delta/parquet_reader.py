@@ -25,6 +25,7 @@ from pyroaring import BitMap64
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from ctsql.catalog.names import fold
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.file_ranges import meets
 from ctsql.runtime.delta.file_stores import FileStore
@@ -310,6 +311,9 @@ class _Search:
         layout = _layout(file.store, file.path)
         if has_old_calendar(layout.footer.metadata or {}):
             raise OnlySpark(f"{file.path} holds dates of another calendar")
+        others = set(layout.schema.names).difference(self.schema.names)
+        if not {fold(name) for name in others}.isdisjoint(map(fold, self.schema.names)):
+            raise OnlySpark(f"{file.path} has a column's name in upper or lower case")
         sets = self._sets(layout)
         found, first = [], 0
         for number in range(layout.footer.num_row_groups):
@@ -421,7 +425,8 @@ def _declare(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(wanted):
         # By way of integers, which have no zone.
         return values.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()).cast(wanted)
-    if not any(both(kind) and both(wanted) for both in _ALIKE):
+    loses_digits = pa.types.is_floating(kind) and kind.bit_width > wanted.bit_width
+    if loses_digits or not any(both(kind) and both(wanted) for both in _ALIKE):
         raise OnlySpark(f"a column of {kind} as {wanted}")
     return values.cast(wanted)
 

@@ -73,11 +73,9 @@ class SparkLogFiles(LogFiles):
         with translate_spark_errors():
             uri = str(log.logPath().toString())
         folder = local_path(uri)
-        here = None if folder is None else LocalStore(folder)
-        if here is None or here.uri != uri:  # a path with signs that mean something in URIs
-            super().__init__(location, HadoopStore(gateway, log))
-        else:
-            super().__init__(location, here)
+        super().__init__(
+            location, HadoopStore(gateway, log) if folder is None else LocalStore(folder)
+        )
 
     def newest(self) -> SparkSnapshot | None:
         """The newest version with its state; None without a committed version."""

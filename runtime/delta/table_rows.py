@@ -20,7 +20,7 @@ from ctsql.runtime.delta.jvm import JvmObjects
 from ctsql.runtime.delta.reshaping import align
 from ctsql.runtime.delta.spark_log import java_of
 from ctsql.runtime.delta.table_log import TableLog
-from ctsql.runtime.log.data_files import DataFile, select_changed
+from ctsql.runtime.log.data_files import DataFile, is_elsewhere, select_changed
 from ctsql.runtime.log.table_changes import added_files
 from ctsql.runtime.log.table_metadata import compare_columns
 from ctsql.runtime.rows.declined import Declined
@@ -136,7 +136,7 @@ class DeltaRows(TableLog):
         return (
             not metadata.maps_columns
             and not metadata.partition_columns
-            and not any("://" in p or p.startswith("/") for p in paths)
+            and not any(map(is_elsewhere, paths))
         )
 
     def plain_rows(self, paths: Sequence[str], version: int) -> DataFrame:

@@ -20,7 +20,7 @@ from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.deletion_vectors import VectorFile, vector_file
 from ctsql.runtime.delta.file_stores import path_in_store
 from ctsql.runtime.delta.jvm import scala_items
-from ctsql.runtime.delta.locks import commit_lock
+from ctsql.runtime.delta.locks import commit_lock, split_location
 from ctsql.runtime.delta.parquet_writer import (
     has_forbidden_null,
     is_plain,
@@ -30,7 +30,7 @@ from ctsql.runtime.delta.parquet_writer import (
 from ctsql.runtime.delta.table_rows import CHANGE_TYPE, DeltaRows, has_no_vectors, locate_in
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
-from ctsql.runtime.log.data_files import DataFile, select_changed
+from ctsql.runtime.log.data_files import DataFile, is_elsewhere, select_changed
 from ctsql.runtime.log.protocol import Conflict, RowsGone
 from ctsql.runtime.rows.collect import unadaptive
 from ctsql.runtime.rows.declined import Declined
@@ -356,10 +356,15 @@ def files_by_name(table: DeltaRows, version: int) -> dict[str, DataFile]:
 
 
 def relative_path(path: str, location: str) -> str:
-    """A data file's decoded path relative to its table, from a relative path or a URI."""
-    if "://" not in path and not path.startswith("file:"):
+    """A data file's decoded path relative to its table, from a relative path or a URI.
+
+    Outside the table's folder it is the whole path.
+
+    >>> relative_path("p=a%20b/f", "file:/x/t"), relative_path("file:///x/t/p=a%20b/f", "file:/x/t")
+    ('p=a b/f', 'p=a b/f')
+    >>> relative_path("file:/x/t_2/f", "file:/x/t"), relative_path("file:/x/t%2523/f", "/x/t%23")
+    ('/x/t_2/f', 'f')
+    """
+    if not is_elsewhere(path):
         return unquote(path)
-    plain = unquote(urlparse(path).path)
-    root = unquote(urlparse(location).path) if ":" in location else location
-    root = root.rstrip("/")
-    return plain[len(root) :].lstrip("/") if plain.startswith(root) else plain
+    return unquote(urlparse(path).path).removeprefix(split_location(location)[1].rstrip("/") + "/")

@@ -170,7 +170,8 @@ def _is_cut_off(commit: Commit, actions: Sequence[tuple[str, dict[str, Any]]]) -
 
 
 def _actions(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    for number, line in enumerate(text.splitlines(), start=1):
+    # Not splitlines(): a value in a line may have U+2028 and the like.
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:

@@ -130,6 +130,15 @@ def select_changed(
     }
 
 
+def is_elsewhere(path: str) -> bool:
+    """Whether a file is named by its whole path, as a shallow clone names those of its origin.
+
+    >>> [is_elsewhere(p) for p in ("file:/a/b", "s3a://a/b", "/a/b", "x=file%3A/b")]
+    [True, True, True, False]
+    """
+    return path.startswith(("/", "file:")) or "://" in path
+
+
 Bin = tuple[DataFile, ...]
 """Files that are rewritten together."""
 

@@ -64,7 +64,7 @@ THOROUGH = Limits(
 
 def choose(files: Iterable[DataFile], limits: Limits) -> tuple[Bin, ...]:
     """Choose the files to rewrite now, one new file per bin; none within the limits (K1)."""
-    live = sorted(files, key=lambda f: (f.partition, f.path))
+    live = sorted(files, key=lambda f: f.path)
     partitions: dict[tuple[tuple[str, str | None], ...], list[DataFile]] = {}
     for file in live:
         partitions.setdefault(file.partition, []).append(file)

@@ -11,6 +11,7 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item
 from ctsql.runtime.delta import files as adapter
 from ctsql.runtime.engine import Engine
+from ctsql.runtime.log.data_files import is_elsewhere
 from ctsql.runtime.maintenance import retention
 from ctsql.runtime.maintenance.vacuum import relative_names
 from ctsql.runtime.warehouse.table_checks import check_tables
@@ -45,15 +46,10 @@ def _check_table(engine: Engine, item: Item, since: int) -> None:
     floor, newest = engine.versions.settled(table, first), table.version()
     after = [table.commit_at(version) for version in range(floor + 1, newest + 1)]
     needed = retention.needed_files(table.files(newest).values(), after)
-    gone = sorted(p for p in relative_names(table, needed) - listed if not _is_elsewhere(p))
+    gone = sorted(p for p in relative_names(table.location, needed) - listed if not is_elsewhere(p))
     if gone:
         files = f"{gone[0]} and {len(gone) - 1} more files" if len(gone) > 1 else gone[0]
         raise _lost(item, since, f"Of what it held from version {floor} on {files} is gone.")
-
-
-def _is_elsewhere(path: str) -> bool:
-    """Whether a file is not in its table's folder, as a shallow clone's are."""
-    return path.startswith(("/", "file:")) or "://" in path
 
 
 def _lost(item: Item, since: int, detail: str) -> CtsqlError:

@@ -21,7 +21,6 @@ Source: the Delta protocol, "Deletion Vectors" (where a vector's file is), "Chan
 import base64
 import re
 from collections.abc import Iterable, Sequence
-from urllib.parse import unquote
 
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.data_files import DataFile, StoredFile
@@ -43,18 +42,18 @@ _UUID_LENGTH = 20  # of a UUID in Z85
 
 
 def named_by(file: DataFile) -> set[str]:
-    """The files that an action names, relative and decoded.
+    """The files that an action names, as the log writes paths.
 
     >>> sorted(named_by(DataFile('{"add": {"path": "a%20b.parquet", "deletionVector": null}}')))
-    ['a b.parquet']
+    ['a%20b.parquet']
     """
-    found = {unquote(file.path)}
+    found = {file.path}
     vector = vector_file(file.vector)
     return found | {vector} if vector is not None else found
 
 
 def vector_file(descriptor: dict[str, object] | None) -> str | None:
-    """The file of a deletion vector, relative to the table; None for one kept in the log itself.
+    """The file of a deletion vector, as paths in a log; None for one kept in the log itself.
 
     >>> vector_file({"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^"})
     'ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin'
@@ -63,7 +62,7 @@ def vector_file(descriptor: dict[str, object] | None) -> str | None:
         return None
     text = str(descriptor["pathOrInlineDv"])
     if descriptor["storageType"] == "p":
-        return unquote(text)
+        return text
     folder, encoded = text[:-_UUID_LENGTH], text[-_UUID_LENGTH:]
     digits = base64.a85decode(bytes(33 + _Z85.index(c) for c in encoded)).hex()
     uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
@@ -72,7 +71,7 @@ def vector_file(descriptor: dict[str, object] | None) -> str | None:
 
 
 def needed_files(live: Iterable[DataFile], after_floor: Iterable[Commit]) -> set[str]:
-    """The files that may still be read (N1).
+    """The files that may still be read (N1), as the log writes paths.
 
     Args:
         live: those of the newest version. after_floor: all commits above the floor.
@@ -81,12 +80,12 @@ def needed_files(live: Iterable[DataFile], after_floor: Iterable[Commit]) -> set
 
 
 def named_in(commits: Iterable[Commit]) -> set[str]:
-    """The files that commits name."""
+    """The files that commits name, as they write paths."""
     named: set[str] = set()
     for commit in commits:
         for action in (*commit.removes, *commit.adds):
             named |= named_by(action)
-        named.update(unquote(path) for path in commit.change_paths)
+        named.update(commit.change_paths)
     return named
 
 
@@ -96,8 +95,9 @@ def removable(
     """The files that may be deleted (N1, N2).
 
     Args:
-        named: by commits at or below the floor. unnamed_before_ms: files that no commit names may
-            be deleted if they are older than this instant.
+        needed, named: relative to the table and decoded, as ``files`` are; ``named`` by commits at
+            or below the floor. unnamed_before_ms: files that no commit names may be deleted if they
+            are older than this instant.
     """
     return [
         f

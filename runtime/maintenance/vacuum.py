@@ -59,9 +59,9 @@ def plan(table: DeltaTable, *, floor: int, log_floor: int | None, unnamed_before
     floor = max(floor, first)
     live = table.files(newest).values()
     after = [table.commit_at(v) for v in range(floor + 1, newest + 1)]
-    needed = relative_names(table, retention.needed_files(live, after))
+    needed = relative_names(table.location, retention.needed_files(live, after))
     named = relative_names(
-        table, retention.named_in(_below(table, floor, first, unnamed_before_ms))
+        table.location, retention.named_in(_below(table, floor, first, unnamed_before_ms))
     )
     files = retention.removable(listed, needed, named, unnamed_before_ms=unnamed_before_ms)
     log: list[str] = []
@@ -70,9 +70,9 @@ def plan(table: DeltaTable, *, floor: int, log_floor: int | None, unnamed_before
     return Plan(floor=floor, files=tuple(files), log=tuple(log))
 
 
-def relative_names(table: DeltaTable, paths: Iterable[str]) -> set[str]:
-    """The paths relative to the table's folder; a log may contain absolute ones."""
-    return {relative_path(path, table.location) for path in paths}
+def relative_names(location: str, paths: Iterable[str]) -> set[str]:
+    """The decoded paths relative to the table's folder; a log may contain absolute ones."""
+    return {relative_path(path, location) for path in paths}
 
 
 def _below(table: DeltaTable, floor: int, first: int, before_ms: int) -> Iterable[Commit]:

@@ -175,6 +175,21 @@ def test_nothing_a_statement_does_ends_the_prompt(tmp_path: Path) -> None:
         assert said in err
 
 
+def test_a_file_is_run_as_it_is(tmp_path: Path) -> None:
+    """A text in a file may have signs that end lines elsewhere."""
+    script, ran = tmp_path / "a.sql", []
+    script.write_text("INSERT '\u2028\x85\x0c';\nSELECT\n1;\n")
+
+    def use(repl: Repl) -> None:
+        repl.feed(rf"\i {script}")
+        connection = repl._runner.connection
+        assert isinstance(connection, FakeConnection)
+        ran.extend(connection.ran)
+
+    _printed(tmp_path, use)
+    assert ran == ["INSERT '\u2028\x85\x0c'", "SELECT\n1"]
+
+
 def test_a_cascade_is_asked_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What else goes is listed; no means that nothing is run, and files are not asked about."""
     monkeypatch.setattr("ctsql.script.drops_too", lambda *_: ["view v", "continual task c"])

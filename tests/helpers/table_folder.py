@@ -14,7 +14,7 @@ def folder(con: Connection, name: str) -> Path:
     """The folder of a stored object."""
     rows = con.execute(f"DESCRIBE EXTENDED {name}").fetchall()
     (location,) = [str(value) for key, value, *_ in rows if key == "# location"]
-    return Path(unquote(location.removeprefix("file:")))
+    return Path(location.removeprefix("file:"))
 
 
 def log(table: Path) -> list[list[dict[str, Any]]]:

@@ -118,6 +118,47 @@ def test_the_past_stays_readable_for_as_long_as_it_is_said(con: Connection) -> N
     assert con.execute("SELECT * FROM latest").fetchall() == [(1, 2)]
 
 
+def test_files_of_partitions_with_signs_are_known_by_their_names(con: Connection) -> None:
+    """A task that is behind has all rows of partitions that folders cannot be called after."""
+    values = ("a/b", "10:00", "c%d", "e f", None)
+    told = ", ".join(f"({n}, {'NULL' if v is None else repr(v)})" for n, v in enumerate(values))
+    con.execute("CREATE TABLE t (k INT, p STRING) PARTITIONED BY (p)")
+    con.execute(
+        "CREATE CONTINUAL TASK x (k INT, p STRING, d BIGINT) ON INPUT t AS"
+        " (INSERT INTO x SELECT k, p, diff FROM changes(t)); ALTER CONTINUAL TASK x SUSPEND"
+    )
+    begun = con.now()
+    con.execute(f"INSERT INTO t VALUES {told}; UPDATE t SET k = k + 10; DELETE FROM t")
+    _age(*(p for p in folder(con, "t").rglob("*.parquet") if "_delta_log" not in p.parts))
+    done = _report(con, "MAINTAIN ALL RETAIN '0 seconds'")
+    assert done["t"]["files_removed"] == 0
+    con.execute("ALTER CONTINUAL TASK x RESUME")
+    wanted = [(n + m, v, d) for n, v in enumerate(values) for m in (0, 10) for d in (1, -1)]
+    assert_rows(con.execute("SELECT * FROM x").fetchall(), wanted, "x")
+    con.execute(f"REPLAY CONTINUAL TASK x FROM {begun + 1}")
+    assert_rows(con.execute("SELECT * FROM x").fetchall(), wanted, "x, replayed")
+    _age(*(p for p in folder(con, "t").rglob("*.parquet") if "_delta_log" not in p.parts))
+    con.execute("MAINTAIN ALL RETAIN '0 seconds'")
+    assert not [f for f in data_files(folder(con, "t")) if f.endswith(".parquet")]
+
+
+def test_a_warehouse_is_in_a_folder_whose_name_has_signs(con: Connection, tmp_path: Path) -> None:
+    """All is written into it, and nothing into the folder of the decoded name."""
+    home = tmp_path / "home"
+    place = home / "a b%20c#d?e" / "t%2523"
+    with connect_to(str(place), spark=con.spark) as other:
+        other.execute("CREATE TABLE x (k INT, v INT); INSERT INTO x VALUES (1, 1), (2, 2), (3, 3)")
+        other.execute("CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n, sum(v) AS v FROM x")
+        other.execute("UPDATE x SET v = 7 WHERE k = 1; DELETE FROM x WHERE k = 2; MAINTAIN ALL")
+        other.execute("MERGE INTO x USING (SELECT 4 AS k) AS s ON x.k = s.k WHEN NOT MATCHED"
+                      " THEN INSERT (k, v) VALUES (4, 4)")  # fmt: skip
+        assert sorted(other.execute("SELECT * FROM x").fetchall()) == [(1, 7), (3, 3), (4, 4)]
+        assert other.execute("SELECT * FROM n").fetchall() == [(3, 14)]
+        assert {r[3] for r in other.status().fetchall()} == {"up to date"}
+    assert [p.name for p in home.iterdir()] == ["a b%20c#d?e"]
+    assert [p.name for p in place.parent.iterdir()] == ["t%2523"]
+
+
 def test_left_over_files_and_folders(con: Connection, warehouse: Path) -> None:
     """What no commit and no object names goes when it is old; what is young or foreign stays."""
     con.execute("CREATE TABLE t (k INT, v INT); INSERT INTO t VALUES (1, 1)")

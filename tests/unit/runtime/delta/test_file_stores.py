@@ -122,7 +122,7 @@ def test_locations() -> None:
     assert bucket_of("s3a://lake/w/t 1%20") == "lake"
     assert path_in_store("s3a://lake/w/t 1%20") == "lake/w/t 1%20"
     assert bucket_of("hdfs://host:8020/w") is bucket_of("file:/w") is None
-    assert path_in_store("file:/w/t%201") == "/w/t 1"
+    assert path_in_store("file:/w/t%201") == "/w/t%201"
 
 
 def test_a_remote_store_is_read_with_more_threads(tmp_path: Path) -> None:

@@ -277,15 +277,24 @@ def test_columns_that_came_later(tmp_path: Path) -> None:
 
 
 def test_what_is_left_to_spark(tmp_path: Path) -> None:
-    """Other calendars, missing and damaged files."""
+    """Other calendars, missing and damaged files, and columns that only Spark takes for these."""
     rows = pa.table({"k": [1], "v": ["x"]})
     old = rows.replace_schema_metadata({"org.apache.spark.legacyDateTime": ""})
     damaged = stored(tmp_path, "damaged", rows)
     Path(damaged.path).write_bytes(Path(damaged.path).read_bytes()[:-9])
     missing = StoredFile("missing", LOCAL, str(tmp_path / "missing"), NOBODY)
-    for file in (stored(tmp_path, "old", old), damaged, missing):
+    letters = stored(tmp_path, "letters", rows.rename_columns(["k", "V"]))
+    for file in (stored(tmp_path, "old", old), damaged, missing, letters):
         with pytest.raises(OnlySpark):
             looked_up([file], {"k": [1]})
+
+
+def test_no_digit_is_lost(tmp_path: Path) -> None:
+    """A file of another writer may have wider numbers than the table; Arrow rounds doubles."""
+    schema = T.StructType([*SCHEMA, T.StructField("f", T.FloatType())])
+    rows = pa.table({"k": [1], "v": ["x"], "f": pa.array([0.1], pa.float64())})
+    with pytest.raises(OnlySpark):
+        looked_up([stored(tmp_path, "a", rows)], {"k": [1]}, schema)
 
 
 def test_what_is_not_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

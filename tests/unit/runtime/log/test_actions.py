@@ -179,6 +179,15 @@ def test_blank_lines_and_unknown_actions_are_passed_over() -> None:
     assert [a.path for a in commit.adds] == ["a"]
 
 
+def test_a_value_may_have_signs_that_end_lines_elsewhere() -> None:
+    """Only a line feed ends an action: a partition's value may have U+2028 and NEL."""
+    value = "x\u2028\u2029\x85y"
+    add = {"add": {"path": "a", "size": 9, "partitionValues": {"p": value}}}
+    text = json.dumps(add, ensure_ascii=False) + "\n"
+    (file,) = parse_commit(4, text, modified_ms=NOW).adds
+    assert file.partition == (("p", value),)
+
+
 def test_schema_changes_are_seen() -> None:
     """A commit with a metaData action changes the schema or the properties."""
     assert _commit(METADATA).changes_schema

@@ -23,7 +23,7 @@ def _file(name: str, size: int, rows: int | None = 10, deleted: int = 0, p: str 
     action = {
         "path": name,
         "size": size,
-        "partitionValues": {"p": p} if p else {},
+        "partitionValues": {"p": p or None},
         "stats": json.dumps({} if rows is None else {"numRecords": rows}),
         **({"deletionVector": {"cardinality": deleted}} if deleted else {}),
     }
@@ -50,6 +50,11 @@ CASES = [
     (
         "partitions are not mixed",
         [_file("a", 9, p="1"), _file("b", 9, p="2"), _file("c", 9, p="1"), _file("d", 9, p="1")],
+        ["acd"],
+    ),
+    (
+        "nor is NULL with a value",
+        [_file("a", 9), _file("b", 9, p="2"), _file("c", 9), _file("d", 9), _file("e", 9, p="2")],
         ["acd"],
     ),
 ]

@@ -1,6 +1,7 @@
 """What may be removed: the rules, on commits made up here."""
 
 import json
+from urllib.parse import unquote
 
 import pytest
 
@@ -10,13 +11,14 @@ from ctsql.runtime.delta.files import Folder
 from ctsql.runtime.log.actions import Commit, parse_commit
 from ctsql.runtime.log.data_files import DataFile, StoredFile
 from ctsql.runtime.maintenance.retention import (
+    named_by,
     named_in,
     needed_files,
     removable,
     removable_log,
     vector_file,
 )
-from ctsql.runtime.maintenance.vacuum import is_left_over
+from ctsql.runtime.maintenance.vacuum import is_left_over, relative_names
 from ctsql.runtime.subscriptions.position import RetentionNeed
 
 VECTOR = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "cardinality": 1}
@@ -44,10 +46,10 @@ HISTORY = [
 ]
 LIVE = [DataFile('{"add": {"path": "c%20c"}}')]
 CASES = [
-    (4, {"c c"}),
-    (3, {"c c", "a", "_change_data/cdc"}),
-    (2, {"c c", "a", "_change_data/cdc", "b", VECTOR_FILE}),
-    (1, {"c c", "a", "_change_data/cdc", "b", VECTOR_FILE}),
+    (4, {"c%20c"}),
+    (3, {"c%20c", "a", "_change_data/cdc"}),
+    (2, {"c%20c", "a", "_change_data/cdc", "b", VECTOR_FILE}),
+    (1, {"c%20c", "a", "_change_data/cdc", "b", VECTOR_FILE}),
 ]
 
 
@@ -55,6 +57,13 @@ CASES = [
 def test_needed(floor: int, needed: set[str]) -> None:
     """N1: what the floor holds, what came and went since, and what the changes are read from."""
     assert needed_files(LIVE, HISTORY[floor + 1 :]) == needed
+
+
+def test_paths_are_decoded_once() -> None:
+    """A folder of a partition may be called %3A; the log writes %253A then."""
+    named = named_by(DataFile('{"add": {"path": "p=10%253A00/f"}}'))
+    files = {*named, "file:/w/t/_change_data/a%20b"}
+    assert relative_names("file:/w/t", files) == {"p=10%3A00/f", "_change_data/a b"}
 
 
 def test_removable() -> None:
@@ -70,7 +79,7 @@ def test_removable() -> None:
             "old": 4,
         }.items()
     ]
-    needed = needed_files(LIVE, HISTORY[4:])
+    needed = {unquote(path) for path in needed_files(LIVE, HISTORY[4:])}
     gone = removable(files, needed, named_in(HISTORY[:4]), unnamed_before_ms=5)
     assert {f.path for f in gone} == {"b", "old"}
 
@@ -83,7 +92,7 @@ def test_removable() -> None:
             {"storageType": "i", "pathOrInlineDv": "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lk"},
             None,
         ),
-        ({"storageType": "p", "pathOrInlineDv": "s3://b/x%20y.bin"}, "s3://b/x y.bin"),
+        ({"storageType": "p", "pathOrInlineDv": "s3://b/x%20y.bin"}, "s3://b/x%20y.bin"),
         (VECTOR, VECTOR_FILE),
     ],
 )
