@@ -824,6 +824,39 @@ def written_by(catalog: Catalog, task: Item) -> list[Item]:
     return [*own, *beside(catalog, task)]
 
 
+def writer_of(catalog: Catalog, item: Item) -> Item:
+    """The task that writes an object, where that is one of its outputs; else the object itself."""
+    return catalog.items[item.owner] if item.kind is ObjectKind.TASK_OUTPUT else item
+
+
+def written_under(catalog: Catalog, task: Item) -> dict[str, Name]:
+    """By the id of each output of a task the name that its rows have in a quarantine.
+
+    Those of a replacement have the names of the task that it is for, which gets its quarantine.
+    """
+    of = catalog.items.get(task.replaces or "", task)
+    pairs = zip(catalog.outputs_of(task) or [task], catalog.outputs_of(of) or [of], strict=True)
+    return {output.id: named.name for output, named in pairs}
+
+
+def quarantine_copied(catalog: Catalog, task: Item) -> Item | None:
+    """The quarantine whose rows a task takes over at a T; None at any other T.
+
+    That is where it begins as the task that it replaces, or gets what its replacement holds.
+
+    Args:
+        task: as it is at that T.
+    """
+    if not task.once or task.retry:
+        return None
+    for reading in task.reads:
+        read = catalog.items[reading.object_id]
+        owner = owner_of_quarantine(catalog, read)
+        if owner is not None and (owner.replaces == task.id or owner.id == task.replaces):
+            return read
+    return None
+
+
 def items_as_of(catalog: Catalog, task: Item, number: int) -> list[Item]:
     """A task by one of its definitions, and its outputs with the columns of that."""
     then = task.at_revision(number)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.catalog.errors import CtsqlError, error, invalid
-from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
+from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading, writer_of
 from ctsql.catalog.names import Name, backtick_all, fold, quote
 from ctsql.catalog.refreshes import RefreshPart
 from ctsql.catalog.reserved_columns import DIFF
@@ -110,9 +110,11 @@ class Binder:
             return self.catalog.items[stored.object_id].check()
         item = self.catalog.get(name, span=ref.span)
         check_holds_rows(self.catalog, item, ref.span)
-        if item.replaces is not None and self.analyst is not None and not self.runs_once:
-            of = str(self.catalog.items[item.replaces].name)
-            raise error("REPLACEMENT_NOT_READ", span=ref.span, name=str(item.name), of=of)
+        if self.analyst is not None and not self.runs_once:
+            replaces = writer_of(self.catalog, item).replaces
+            if replaces is not None:
+                of = str(self.catalog.items[replaces].name)
+                raise error("REPLACEMENT_NOT_READ", span=ref.span, name=str(item.name), of=of)
         return item
 
     def _source_called(self, ref: st.RelationRef) -> st.RelationRef | None:

@@ -461,7 +461,7 @@ class CreateContinualTask(Statement):
         body_span: the body with its parentheses. options_span: WITH (...) if there is one.
         as_span: the word AS in front of the body.
         constraints: of the task's own rows, each with a name. columns_span: the column list with
-            its parentheses, if there is one.
+            its parentheses, or OUTPUTS with its list, if there is one.
         backfill: the table of BACKFILL FROM. replaces: the task of REPLACEMENT ... FOR; begin: its
             FROM, None for SNAPSHOT. beginning_span: that clause, from BACKFILL or FOR on.
     """

@@ -11,7 +11,7 @@ from dataclasses import replace
 from ctsql.catalog.errors import bad_option, error, not_supported
 from ctsql.catalog.items import Item, ObjectKind, Reading, Revision
 from ctsql.catalog.names import fold, quote
-from ctsql.catalog.schemas import Schema, plain_type, shown_columns
+from ctsql.catalog.schemas import plain_type, shown_columns
 from ctsql.planner.binding import Bound, bind_task, qualify
 from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.planner.syntax.statements.constraints import constraint_text
@@ -22,33 +22,59 @@ from ctsql.runtime.warehouse.timeline import TaskState
 
 def copy_of(
     task: Item,
-    columns: Schema,
+    outputs: Sequence[Item],
+    sources: Sequence[Item],
     follows: Item,
-    source: Item,
     *,
     constraints: Sequence[st.ConstraintDef] = (),
     clears: bool = False,
+    quarantine: Item | None = None,
 ) -> Revision:
-    """The definition by which a task gets the rows of another object.
+    """The definition by which each output of a task gets the rows of another object.
 
     Args:
+        outputs: the objects that hold the task's rows, with their columns.
         follows: what the task follows; it is read by name only, as no task is without an input.
         constraints: what the rows must keep. clears: the rows that the task holds go.
+        quarantine: the one whose rows the task's own quarantine gets.
     """
-    own, listed = task.name.qualified(), ", ".join(quote(c.name) for c in columns)
-    body = f"INSERT INTO {own} ({listed}) SELECT {listed} FROM contents({source.name.qualified()})"
-    if clears:
-        body = f"DELETE FROM {own}; {body}"
-    inside = ", ".join([*(c.ddl() for c in columns), *map(constraint_text, constraints)])
-    text = (
-        f"CREATE CONTINUAL TASK {own} ({inside}) ON INPUT {follows.name.qualified()} "
-        f"WITH (SNAPSHOT = false) AS ({body})"
-    )
+    body = []
+    for output, source in zip(outputs, sources, strict=True):
+        own, listed = output.name.qualified(), _listed(output)
+        if clears:
+            body.append(f"DELETE FROM {own}")
+        rows = f"SELECT {listed} FROM contents({source.name.qualified()})"
+        body.append(f"INSERT INTO {own} ({listed}) {rows}")
+    text = _definition(task, outputs, follows, "; ".join(body), constraints)
+    away = () if quarantine is None else (quarantine,)
     read = {
         i.id: Reading(name=i.name, object_id=i.id, columns=tuple(c.name for c in i.columns))
-        for i in (follows, source)
+        for i in (follows, *sources, *away)
     }
     return Revision(number=0, definition=text, reads=tuple(read.values()), once=True)
+
+
+def _listed(output: Item) -> str:
+    return ", ".join(quote(c.name) for c in output.columns)
+
+
+def _definition(
+    task: Item,
+    outputs: Sequence[Item],
+    follows: Item,
+    body: str,
+    constraints: Sequence[st.ConstraintDef] = (),
+) -> str:
+    """The statement that makes a task with these outputs, or one that is its own output."""
+    lists = []
+    for output in outputs:
+        inside = ", ".join([*(c.ddl() for c in output.columns), *map(constraint_text, constraints)])
+        lists.append(f"{output.name.qualified()} ({inside})" if task.outputs else f"({inside})")
+    shape = f"OUTPUTS ({', '.join(lists)})" if task.outputs else lists[0]
+    return (
+        f"CREATE CONTINUAL TASK {task.name.qualified()} {shape} "
+        f"ON INPUT {follows.name.qualified()} WITH (SNAPSHOT = false) AS ({body})"
+    )
 
 
 def followed_by(names: Namespace, statement: st.CreateContinualTask) -> Item:
@@ -73,15 +99,13 @@ def fill(engine: Engine, made: Sequence[Item], first: Revision | None, until: in
     engine.advance([i for i in made if i.is_run], until)
 
 
-def idle_of(task: Item, columns: Schema, follows: Item) -> Revision:
+def idle_of(task: Item, outputs: Sequence[Item], follows: Item) -> Revision:
     """A definition that writes nothing; the Ts at which it is in force are passed in few jobs."""
-    own, listed = task.name.qualified(), ", ".join(quote(c.name) for c in columns)
-    nothing = ", ".join(f"CAST(NULL AS {plain_type(c.type)})" for c in columns)
-    text = (
-        f"CREATE CONTINUAL TASK {own} ({', '.join(c.ddl() for c in columns)}) "
-        f"ON INPUT {follows.name.qualified()} WITH (SNAPSHOT = false) AS (INSERT INTO {own} "
-        f"({listed}) SELECT {nothing} FROM {follows.name.qualified()} WHERE false)"
-    )
+    lead, named = outputs[0], follows.name.qualified()
+    nothing = ", ".join(f"CAST(NULL AS {plain_type(c.type)})" for c in lead.columns)
+    body = f"INSERT INTO {lead.name.qualified()} ({_listed(lead)}) "
+    body += f"SELECT {nothing} FROM {named} WHERE false"
+    text = _definition(task, outputs, follows, body)
     names = tuple(c.name for c in follows.columns)
     read = Reading(name=follows.name, object_id=follows.id, columns=names)
     return Revision(number=0, definition=text, reads=(read,))
@@ -112,7 +136,7 @@ def backfill_of(names: Namespace, statement: st.CreateContinualTask, item: Item)
     source = source_of(names, statement.backfill)
     _check_columns(item, source, statement.backfill)
     follows = followed_by(names, statement)
-    made = copy_of(item, item.columns, follows, source, constraints=statement.constraints)
+    made = copy_of(item, [item], [source], follows, constraints=statement.constraints)
     # Constraints may read more than the rows.
     read = {r.object_id: r for r in (*_bind(names, item, made).reads, *made.reads)}
     return replace(made, reads=tuple(read.values()))

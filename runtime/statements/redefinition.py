@@ -22,9 +22,12 @@ from ctsql.catalog.items import (
     Item,
     ObjectKind,
     Revision,
+    beside as goes_with,
     check_no_cycle,
     items_as_of,
     replacement_of,
+    writer_of,
+    written_by,
 )
 from ctsql.catalog.schemas import Schema
 from ctsql.catalog.spans import Span
@@ -122,7 +125,7 @@ class Redefinition(OnNames):
         if failed_at is not None and not gives_up:
             self._check_filled(item, failed_at)
         if needs_quarantine:
-            self._add_quarantine(item, statement.target.span)
+            self.add_quarantine(item, statement.target.span)
         first = self._add(item, made, columns)
         for output, wanted in zip(outputs, columns, strict=True):
             if wanted != output.columns:
@@ -216,7 +219,7 @@ class Redefinition(OnNames):
         failure = failure_of(engine.warehouse, item)
         return None if failure is None else failure.time
 
-    def _add_quarantine(self, item: Item, span: Span) -> None:
+    def add_quarantine(self, item: Item, span: Span) -> None:
         """Make the task's quarantine, unless there is one."""
         if item.quarantine is not None:
             return
@@ -277,8 +280,9 @@ class Redefinition(OnNames):
         """Let a task that stands before its swap be idle until then, as that replaces all rows."""
         catalog = self.engine.catalog
         beside = replacement_of(catalog, item.id)
+        holds = {o.id for o in written_by(catalog, beside)} if beside else set()
         reads = {r.number: {read.object_id for read in r.reads} for r in item.earlier if r.once}
-        swap = next((n for n, ids in reads.items() if beside and beside.id in ids), None)
+        swap = next((n for n, ids in reads.items() if ids & holds), None)
         if swap is None:
             return
         idle = swap - 1  # made with it
@@ -316,8 +320,12 @@ class Redefinition(OnNames):
             left, read = current.with_item(later), {r.object_id for r in later.reads}
             ids = [r.object_id for r in now.reads if r.object_id not in read]
             # A replacement that was applied goes with the definition that reads it.
-            gone = [i for i in map(current.items.get, ids) if i and i.replaces == item.id]
-            return left.with_dropped(dropped(current, gone)) if gone else left
+            there = [i for i in map(current.items.get, ids) if i is not None]
+            beside = replacement_of(current, item.id)
+            if beside is None or beside not in [writer_of(current, i) for i in there]:
+                return left
+            gone = [beside, *goes_with(current, beside)]
+            return left.with_dropped(dropped(current, gone))
 
         engine.change_catalog(prune)
 

@@ -18,6 +18,7 @@ from ctsql.catalog.items import (
     Catalog,
     Item,
     ObjectKind,
+    beside as goes_with,
     check_no_cycle,
     is_quarantine,
     replacement_of,
@@ -177,8 +178,14 @@ def check_same_columns(item: Item, of: Item, span: Span | None) -> None:
 
 def check_unfollowed(catalog: Catalog, beside: Item, span: Span | None) -> None:
     """Raise DEPENDENT_OBJECTS where something follows a replacement, which is to go."""
-    followers = [f"{r.kind.value} {r.name} reads it." for r in catalog.readers(beside.id)]
-    followers += [f"Subscription '{s.name}' follows it." for s in catalog.subscribers(beside.id)]
+    own = [beside, *goes_with(catalog, beside)]
+    readers = [(i, r) for i in own for r in catalog.readers(i.id) if r not in own]
+    followers = [f"{r.kind.value} {r.name} reads {_it(i, beside)}." for i, r in readers]
+    followers += [
+        f"Subscription '{s.name}' follows {_it(i, beside)}."
+        for i in own
+        for s in catalog.subscribers(i.id)
+    ]
     if followers:
         raise error(
             "DEPENDENT_OBJECTS",
@@ -188,6 +195,10 @@ def check_unfollowed(catalog: Catalog, beside: Item, span: Span | None) -> None:
             keyword=beside.kind.keyword,
             dependants=followers[0],
         )
+
+
+def _it(item: Item, beside: Item) -> str:
+    return "it" if item.id == beside.id else str(item.name)
 
 
 def exists_already(of: Item, there: Item, span: Span | None) -> CtsqlError:

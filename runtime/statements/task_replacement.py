@@ -20,23 +20,39 @@ from dataclasses import dataclass, replace
 
 from ctsql.catalog import times
 from ctsql.catalog.errors import DataError, bad_option, error, not_supported
-from ctsql.catalog.items import Item, ObjectKind, Revision, replacement_of, stored_reads
+from ctsql.catalog.items import (
+    Item,
+    ObjectKind,
+    Revision,
+    beside as goes_with,
+    replacement_of,
+    stored_reads,
+    written_by,
+)
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import Bound, bind_task, qualify
 from ctsql.planner.due_times import snapshot_inputs
 from ctsql.planner.syntax import ast as st, parse_as, splice
-from ctsql.planner.syntax.statements.options import STORAGE_OPTIONS
+from ctsql.planner.syntax.statements.options import COALESCE, STORAGE_OPTIONS
 from ctsql.runtime.log.failures import is_failure_of
 from ctsql.runtime.maintenance.history import check_history
 from ctsql.runtime.statements.alter_task import merged_options, options_edit
-from ctsql.runtime.statements.create import Creation, keeps_vectors
+from ctsql.runtime.statements.create import Creation, complete_outputs, keeps_vectors
 from ctsql.runtime.statements.first_rows import copy_of, followed_by
+from ctsql.runtime.statements.name_resolution import check_free, new_quarantine
 from ctsql.runtime.statements.redefinition import Redefinition, column_list, definition_statement
 from ctsql.runtime.statements.replacement import exists_already, of_another
 from ctsql.runtime.statements.show import rename_edits
-from ctsql.runtime.statements.task_swap import Swap, bring_beside_up, check_alone, check_fits
+from ctsql.runtime.statements.task_swap import (
+    Swap,
+    bring_beside_up,
+    check_alone,
+    check_fits,
+    outputs_among,
+)
 from ctsql.runtime.tasks.progress import check_not_suspended, failure_of
+from ctsql.runtime.warehouse.refresh_times import Schedule
 
 _KIND = ObjectKind.CONTINUAL_TASK
 _BEGINS = ("SNAPSHOT", *STORAGE_OPTIONS)
@@ -56,6 +72,14 @@ class _Beginning:
     first: Revision | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Draft:
+    """A replacement that is to be: it, then its outputs and its quarantine; and what it means."""
+
+    made: list[Item]
+    bound: Bound
+
+
 class TaskReplacement(Redefinition):
     """Builds, applies and replays; each method returns the status line."""
 
@@ -72,9 +96,9 @@ class TaskReplacement(Redefinition):
         if name is None:
             return "CREATE REPLACEMENT CONTINUAL TASK (exists already)"
         task, old = self._replaceable(statement.replaces)
-        item, bound = self._replacement(task, old, name, statement)
-        begins = self._beginning(task, item, statement.begin)
-        with self._built(item, bound, begins, old) as made:
+        draft = self._replacement(task, old, name, statement)
+        begins = self._beginning(task, draft, statement)
+        with self._built(draft, begins, old) as made:
             Creation(self.names).register(*made, check=check_alone)
         return "CREATE REPLACEMENT CONTINUAL TASK"
 
@@ -82,7 +106,7 @@ class TaskReplacement(Redefinition):
         """A replacement as it would be, for EXPLAIN."""
         assert statement.replaces is not None  # else it is no replacement
         task, old = self.definition(statement.replaces)
-        return self._replacement(task, old, name, statement)[1]
+        return self._replacement(task, old, name, statement).bound
 
     def apply(self, statement: st.ApplyReplacement) -> str:
         """ALTER CONTINUAL TASK name APPLY REPLACEMENT replacement.
@@ -98,7 +122,8 @@ class TaskReplacement(Redefinition):
             raise of_another(self.engine.catalog, beside, task, place)
         check_not_suspended(self.engine.warehouse, beside)
         check_not_suspended(self.engine.warehouse, task)
-        self._swap(task, old, beside, place)
+        made = [beside, *goes_with(self.engine.catalog, beside)]
+        self._swap(task, old, made, place)
         return "ALTER CONTINUAL TASK"
 
     def replay(self, statement: st.ReplayTask) -> str:
@@ -113,10 +138,10 @@ class TaskReplacement(Redefinition):
         edits = [*column_list(task, old), st.Edit(span=old.body_span, text=text)]
         written = _parsed(splice(old.span, edits).text, task.name)
         name = Name(task.name.schema, f"{task.name.name}_replay_{uuid.uuid4().hex[:8]}")
-        item, bound = self._bound(task, old, written, name, statement)
-        begins = self._beginning(task, item, statement.begin)
-        with self._built(item, bound, begins, old) as made:
-            self._swap(task, old, made[0], statement.target.span)
+        draft = self._bound(task, old, written, name, statement)
+        begins = self._beginning(task, draft, statement)
+        with self._built(draft, begins, old) as made:
+            self._swap(task, old, made, statement.target.span)
         return "REPLAY CONTINUAL TASK"
 
     # ---- checks
@@ -141,10 +166,6 @@ class TaskReplacement(Redefinition):
             why = "It is a replacement itself."
         elif task.flows or task.flow:
             why = "It is made of flows, and each has taken in what was there at a T of its own."
-        elif task.outputs:
-            why = "It has several outputs."
-        elif task.quarantine is not None:
-            why = "It has a quarantine, whose rows came from the runs that there were."
         elif fold(self.names.search_schema) != fold(task.search_schema):
             why = f'Its names are looked up in "{task.search_schema}".'
         if why:
@@ -164,16 +185,22 @@ class TaskReplacement(Redefinition):
         old: st.CreateContinualTask,
         name: Name,
         statement: st.CreateContinualTask,
-    ) -> tuple[Item, Bound]:
+    ) -> _Draft:
         written = statement if statement.inputs else self._completed(task, old, statement)
         return self._bound(task, old, written, name, statement)
 
     def _completed(
         self, task: Item, old: st.CreateContinualTask, statement: st.CreateContinualTask
     ) -> st.CreateContinualTask:
-        """The task's definition with the body and the options of a replacement."""
+        """The task's definition with the columns, the body and the options of a replacement."""
+        columns, listed = column_list(task, old), statement.columns_span
+        if listed is not None:
+            place, blank = old.columns_span, ""
+            if place is None:
+                place, blank = old.target.span.behind, " "
+            columns = [st.Edit(span=place, text=blank + listed.text)]
         edits = [
-            *column_list(task, old),
+            *columns,
             options_edit(old, merged_options(old, statement.options)),
             st.Edit(span=old.body_span, text=statement.body_span.text),
         ]
@@ -186,51 +213,90 @@ class TaskReplacement(Redefinition):
         written: st.CreateContinualTask,
         name: Name,
         statement: st.CreateContinualTask | st.ReplayTask,
-    ) -> tuple[Item, Bound]:
-        """A replacement by what is written of it, whose body names it or the task."""
+    ) -> _Draft:
+        """A replacement by what is written of it, whose body names it or the task.
+
+        Raises:
+            REPLACEMENT_COLUMNS_DIFFER, NOT_SUPPORTED: it has other columns or outputs than the
+                task. INVALID_OPTION: it says what the task keeps.
+        """
         given = statement.options if isinstance(statement, st.CreateContinualTask) else ()
         for option in given:
             if option.name in _BEGINS:
                 detail = "The task keeps what it says of that."
                 raise bad_option(option.span, option.name, detail, hint="Leave it out.")
+        place = statement.target.span
         item = self.names.new(name, _KIND, statement.span, None)
+        outputs = self._outputs(task, written, name, place)
+        if outputs:
+            item = replace(item, location=None, outputs=tuple(o.id for o in outputs))
         kept = [o for o in written.options if o.name not in _BEGINS]
+        if all(o.name != COALESCE for o in kept):
+            kept += [o for o in old.options if o.name == COALESCE]
         clause = "SNAPSHOT"
         if statement.begin is not None:
             clause = f"FROM {statement.begin.span.text}"
         head = f"CREATE REPLACEMENT CONTINUAL TASK {_name(item, task)} FOR {_name(task, task)} "
-        text = _renamed(written, head + clause, kept, task, item)
+        theirs = self.engine.catalog.outputs_of(task)
+        text = _renamed(written, head + clause, kept, [task, *theirs], [item, *outputs])
         item = replace(item, definition=text, replaces=task.id)
-        bound = bind_task(self.names.binder(), _parsed(text, name), item, [])
+        bound = bind_task(self.names.binder(), _parsed(text, name), item, outputs)
         item = replace(item, columns=bound.columns, reads=bound.reads)
-        check_fits(self.engine.catalog, item, task, statement.target.span)
-        if bound.task.coalesce is not None:
-            why = "It takes in changes at times that count from its creation."
-            hint = "Make a task under another name, and let its readers read that one."
-            place = statement.target.span
-            what = "a replacement of a task with COALESCE"
-            raise not_supported(place, what, why=why, hint=hint)
-        if bound.task.has_quarantine:
-            why = "Their rows would go into a quarantine of the replacement's own."
-            place = statement.target.span
-            hint = "Take another ON ERROR, or ON VIOLATION."
-            what = "a replacement with a quarantine"
-            raise not_supported(place, what, why=why, hint=hint)
-        return item, bound
+        if bound.task.has_quarantine or task.quarantine is not None:
+            outputs.append(new_quarantine(self.names, item, place))
+            item = replace(item, quarantine=outputs[-1].id)
+        made = [item, *complete_outputs(outputs, item, bound)]
+        check_fits(self.engine.catalog, made, task, place)
+        if bound.task.coalesce != self.engine.relations.bound(task).task.coalesce:
+            span = next((o.span for o in given if o.name == COALESCE), place)
+            detail = "It belongs to the task for good."
+            raise bad_option(span, COALESCE, detail, hint="Leave it out.")
+        return _Draft(made=made, bound=bound)
 
-    def _applied_text(self, task: Item, old: st.CreateContinualTask, beside: Item) -> str:
+    def _outputs(
+        self, task: Item, written: st.CreateContinualTask, name: Name, span: Span
+    ) -> list[Item]:
+        """New items for the outputs of a replacement; none where it is its own output.
+
+        Each is called as what is written of it, or, where that is the name of the task's own
+        output, as that with the replacement's name in front.
+        """
+        theirs = self.engine.catalog.outputs_of(task)
+        given = [qualify(o.target, self.names.search_schema) for o in written.outputs]
+        taken = [o.name for o in theirs]
+        fits = len(given) == len(taken) and all(
+            one == other or one not in taken for one, other in zip(given, taken, strict=True)
+        )
+        if (given and not fits) or (theirs and written.columns_span is not None and not given):
+            why = f'"{task.name}" writes {", ".join(map(str, taken or [task.name]))}.'
+            hint = "Give it the same outputs, in the same order."
+            raise not_supported(span, "a replacement with other outputs", why=why, hint=hint)
+        found = []
+        for output, one in zip(taken, given or taken, strict=True):
+            called = Name(name.schema, f"{name.name}_{output.name}") if one == output else one
+            check_free(self.engine.catalog, called, span, quiet=False)
+            made = self.names.new(called, ObjectKind.TASK_OUTPUT, span, None)
+            found.append(replace(made, definition=""))
+        return found
+
+    def _applied_text(self, task: Item, old: st.CreateContinualTask, beside: Sequence[Item]) -> str:
         """The definition that a task gets from its replacement."""
-        made = _current(self, beside)
+        made = _current(self, beside[0])
         options = [*made.options, *(o for o in old.options if o.name in _BEGINS)]
-        return _renamed(made, f"CREATE CONTINUAL TASK {_name(task, task)}", options, beside, task)
+        own = [task, *self.engine.catalog.outputs_of(task)]
+        was = [beside[0], *(i for i in beside if i.id in beside[0].outputs)]
+        head = f"CREATE CONTINUAL TASK {_name(task, task)}"
+        return _renamed(made, head, options, was, own)
 
     # ---- building
 
-    def _beginning(self, task: Item, item: Item, begin: st.Instant | None) -> _Beginning:
+    def _beginning(
+        self, task: Item, draft: _Draft, statement: st.CreateContinualTask | st.ReplayTask
+    ) -> _Beginning:
         """What a replacement begins with; raises AS_OF_OUT_OF_RANGE, TASK_FAILED, HISTORY_LOST."""
+        begin, engine, item = statement.begin, self.engine, draft.made[0]
         if begin is None:
-            return _Beginning()
-        engine = self.engine
+            return self._snapshot(task, draft, statement.target.span)
         self.bring_up(task)
         start, now = times.parse_time(begin.value, span=begin.span), engine.timeline.now
         if start > now:
@@ -253,11 +319,35 @@ class TaskReplacement(Redefinition):
         )
         is_whole = start <= task.created and takes_in
         reads = stored_reads(engine.catalog, item)
-        check_history(engine, reads if is_whole else [task, *reads], since)
+        held = written_by(engine.catalog, task)
+        check_history(engine, reads if is_whole else [*held, *reads], since)
         if is_whole:
             return _Beginning(since=since)
-        follows = followed_by(self.names, _parsed(item.definition, item.name))
-        return _Beginning(since=since, first=copy_of(item, item.columns, follows, task))
+        first = copy_of(
+            item,
+            outputs_among(draft.made),
+            engine.catalog.outputs_of(task) or [task],
+            followed_by(self.names, _parsed(item.definition, item.name)),
+            quarantine=engine.catalog.items.get(task.quarantine or ""),
+        )
+        return _Beginning(since=since, first=first)
+
+    def _snapshot(self, task: Item, draft: _Draft, span: Span) -> _Beginning:
+        """What a replacement with SNAPSHOT begins with.
+
+        With COALESCE that is what the inputs held at the end of the last interval: what came since
+        waits for the end of the next one, for the task as for its replacement.
+        """
+        every = draft.bound.task.coalesce
+        if every is None:
+            return _Beginning()
+        engine, item = self.engine, draft.made[0]
+        engine.mint()
+        since = Schedule.of([every], task.created).last_at_or_before(engine.timeline.now)
+        assert since is not None  # the first one is its creation
+        self._check_followed(task, item, span)
+        check_history(engine, stored_reads(engine.catalog, item), since)
+        return _Beginning(since=since)
 
     def _check_followed(self, task: Item, item: Item, span: Span) -> None:
         """Refuse a view as an input that the task does not follow: not every T of it is stored."""
@@ -273,14 +363,20 @@ class TaskReplacement(Redefinition):
 
     @contextmanager
     def _built(
-        self, item: Item, bound: Bound, begins: _Beginning, old: st.CreateContinualTask
+        self, draft: _Draft, begins: _Beginning, old: st.CreateContinualTask
     ) -> Iterator[list[Item]]:
         """Inside, a replacement holds all up to now, and no catalog knows it.
 
         Raises REPLAY_FAILED where its body cannot be computed at some T.
         """
+        item, *others = draft.made
         building = Creation(self.names).built(
-            item, bound, has_vectors=keeps_vectors(old), first=begins.first, since=begins.since
+            item,
+            draft.bound,
+            others,
+            has_vectors=keeps_vectors(old),
+            first=begins.first,
+            since=begins.since,
         )
         with ExitStack() as stack:
             try:
@@ -295,19 +391,27 @@ class TaskReplacement(Redefinition):
 
     # ---- the swap
 
-    def _swap(self, task: Item, old: st.CreateContinualTask, beside: Item, span: Span) -> None:
-        """Give a task what its replacement holds, and its definition, from one T on."""
+    def _swap(
+        self, task: Item, old: st.CreateContinualTask, beside: Sequence[Item], span: Span
+    ) -> None:
+        """Give a task what its replacement holds, and its definition, from one T on.
+
+        Args:
+            beside: the replacement, then what goes with it.
+        """
         engine = self.engine
-        is_known = beside.id in engine.refresh_catalog().items
+        is_known = beside[0].id in engine.refresh_catalog().items
         self.bring_up(task)
         text = self._applied_text(task, old, beside)
         made = _parsed(text, task.name)
         bound = self.bind(task, made)
+        if beside[0].quarantine is not None:
+            self.add_quarantine(task, span)
         follows = followed_by(self.names.in_schema(task.search_schema), made)
         bring_beside_up(engine, beside, is_known=is_known)
         swap = Swap(
             task=task,
-            beside=beside,
+            made=tuple(beside),
             is_known=is_known,
             text=text,
             reads=bound.reads,
@@ -336,31 +440,43 @@ def _name(item: Item, task: Item) -> str:
 
 
 def _renamed(
-    made: st.CreateContinualTask, head: str, options: Sequence[st.Option], was: Item, item: Item
+    made: st.CreateContinualTask,
+    head: str,
+    options: Sequence[st.Option],
+    was: Sequence[Item],
+    now: Sequence[Item],
 ) -> str:
-    """A definition under another head, whose body writes another item.
+    """A definition under another head, whose body writes another task's outputs.
 
     Args:
-        was: the item by whose name the body calls what it writes.
+        was: the task, and its outputs, by whose names the body calls what it writes.
+        now: the same of the task that it is for.
     """
-    clause = made.beginning_span
+    clause, schema = made.beginning_span, was[0].search_schema
     in_head = clause is not None and made.replaces is not None
     stop = clause.stop if in_head and clause is not None else made.target.span.stop
     source = made.span.source
-    columns = "" if made.columns_span is not None else f" ({_listed(was)})"
+    columns = "" if made.columns_span is not None else f" {_listed(was, now)}"
     edits = [st.Edit(span=Span(source, made.span.start, stop), text=head + columns)]
     if clause is not None and not in_head:
         edits.append(st.Edit(span=clause, text=""))
     if made.columns_span is not None:
-        edits += column_list(was, made)
+        edits += column_list(was[0], made)
     if made.options_span is not None or options:
         edits.append(options_edit(made, list(options)))
-    meaning = {qualify(made.target, was.search_schema): item, was.name: item, item.name: item}
-    texts = [text for part in made.body for text in st.texts_of(part)]
-    refs = [*(p.target for p in made.body), *(r for t in texts for r in t.relations)]
-    edits += [e for ref in refs for e in rename_edits(ref, was.search_schema, meaning, made.span)]
+    called = [made.target, *(o.target for o in made.outputs)]
+    meaning = {i.name: i for i in now} | {w.name: n for w, n in zip(was, now, strict=True)}
+    meaning |= {qualify(ref, schema): n for ref, n in zip(called, now, strict=False)}
+    lists = (made.constraints, *(o.constraints for o in made.outputs))
+    refs = [*called[1:], *(p.target for p in made.body)]
+    refs += (c.references for listed in lists for c in listed if c.references is not None)
+    refs += (r for part in made.body for text in st.texts_of(part) for r in text.relations)
+    edits += [e for ref in refs for e in rename_edits(ref, schema, meaning, made.span)]
     return splice(made.span, edits).text
 
 
-def _listed(item: Item) -> str:
-    return ", ".join(c.ddl() for c in item.columns)
+def _listed(was: Sequence[Item], now: Sequence[Item]) -> str:
+    """The columns of a task, or its outputs with theirs, as a definition lists them."""
+    lists = [f"({', '.join(c.ddl() for c in item.columns)})" for item in was]
+    named = [f"{i.name.qualified()} {told}" for i, told in zip(now, lists, strict=True)]
+    return f"OUTPUTS ({', '.join(named[1:])})" if named[1:] else lists[0]

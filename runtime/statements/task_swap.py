@@ -3,6 +3,10 @@
     at the T of the swap      DELETE FROM task; INSERT INTO task SELECT ... FROM replacement
     from the T after it on    the replacement's body
 
+With several outputs the first definition does so for each of them. Where the replacement has a
+quarantine, the task's own gets those rows at the same T
+(:func:`ctsql.runtime.tasks.proposals.taken_over`).
+
 Both are definite: whoever runs the task at the swap writes the same difference, in one commit; the
 Ts before it are run by the old body, whatever was committed while the replacement was being built.
 A third one, which writes nothing, is for a task that fails before the swap: it is in force from
@@ -10,6 +14,7 @@ where the task stands (:meth:`ctsql.runtime.statements.redefinition.Redefinition
 """
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -20,6 +25,7 @@ from ctsql.catalog.items import (
     ObjectKind,
     Reading,
     Revision,
+    beside as goes_with,
     check_no_cycle,
     replacement_of,
     was_dropped,
@@ -45,12 +51,13 @@ class Swap:
     """A task that gets what its replacement holds, and another definition.
 
     Attributes:
+        made: the replacement, then its outputs and its quarantine.
         is_known: whether the catalog has the replacement, or is to get it with the swap.
         text: the definition to come. reads: what that reads. follows: what of it is an input.
     """
 
     task: Item
-    beside: Item
+    made: tuple[Item, ...]
     is_known: bool
     text: str
     reads: tuple[Reading, ...]
@@ -64,20 +71,24 @@ class Swap:
     def _proposal(self, current: Catalog) -> Proposal:
         """All that changes, on top of a catalog."""
         there = self._still_there(current)
-        known = self.beside
+        made = self.made
         if self.is_known:
             known = self._checked(current, there)
+            made = (known, *goes_with(current, known))
         else:
-            check_alone(current, known)
-            check_free(current, known.name, self.span, quiet=False)
-        check_fits(current, known, there, self.span)
-        copy = copy_of(there, there.columns, self.follows, known, clears=True)
-        idle = idle_of(there, there.columns, self.follows)
+            check_alone(current, made[0])
+            for item in made:
+                check_free(current, item.name, self.span, quiet=False)
+        check_fits(current, made, there, self.span)
+        outputs, sources = current.outputs_of(there) or [there], outputs_among(made)
+        away = next((i for i in made if i.id == made[0].quarantine), None)
+        copy = copy_of(there, outputs, sources, self.follows, clears=True, quarantine=away)
+        idle = idle_of(there, outputs, self.follows)
         first = there.revision + 1
         between = [replace(idle, number=first), replace(copy, number=first + 1)]
         newest = Revision(number=first + 2, definition=self.text, reads=self.reads)
         later = there.with_revisions(newest, (*there.revisions, *between))
-        items = (later,) if self.is_known else (later, known)
+        items = (later,) if self.is_known else (later, *made)
         return Proposal(id=uuid.uuid4().hex, items=items)
 
     def _task_changes(self, proposal: Proposal) -> TaskChanges:
@@ -100,7 +111,7 @@ class Swap:
 
     def _checked(self, current: Catalog, task: Item) -> Item:
         """A registered replacement in the newest catalog, which nobody follows."""
-        beside = self.beside
+        beside = self.made[0]
         there = current.items.get(beside.id)
         if there is None or there.replaces != task.id:
             raise was_dropped(beside.name, "while it was being applied", _KIND.value)
@@ -108,16 +119,21 @@ class Swap:
         return there
 
 
-def bring_beside_up(engine: Engine, beside: Item, *, is_known: bool) -> None:
+def outputs_among(made: Sequence[Item]) -> list[Item]:
+    """The objects that hold the rows of a replacement, among it and what goes with it."""
+    return [i for i in made if i.id in made[0].outputs] or [made[0]]
+
+
+def bring_beside_up(engine: Engine, made: Sequence[Item], *, is_known: bool) -> None:
     """Run a replacement up to now.
 
     Args:
-        is_known: whether the catalog has it.
+        made: it, then what goes with it. is_known: whether the catalog has it.
 
     Raises:
         UNKNOWN_RELATION: it, or what it reads, was dropped by another process.
     """
-    there = engine.refresh_catalog().items
+    beside, there = made[0], engine.refresh_catalog().items
     now = engine.mint_for([there[r.object_id] for r in beside.reads if r.object_id in there])
     there = engine.catalog.items
     if is_known and beside.id not in there:
@@ -126,12 +142,18 @@ def bring_beside_up(engine: Engine, beside: Item, *, is_known: bool) -> None:
     if gone:
         raise was_dropped(gone[0].name, "while the task was being replaced")
     if not is_known:
-        engine.relations.add([beside])
+        engine.relations.add(made)
     engine.advance([beside], now)
 
 
 def check_alone(current: Catalog, item: Item) -> None:
-    """Raise where another process was first to make a replacement, or dropped the task."""
+    """Raise where another process was first to make a replacement, or dropped the task.
+
+    Args:
+        item: the replacement, or what goes with it.
+    """
+    if item.replaces is None:
+        return
     task = current.items.get(item.replaces or "")
     if task is None:
         raise was_dropped(item.name, "while its replacement was being made", _KIND.value)
@@ -140,10 +162,16 @@ def check_alone(current: Catalog, item: Item) -> None:
         raise exists_already(task, there, None)
 
 
-def check_fits(catalog: Catalog, item: Item, task: Item, span: Span | None) -> None:
-    """Raise where a task cannot get the definition of a replacement."""
-    check_same_columns(item, task, span)
-    others = [r for r in item.reads if r.object_id != item.id]
+def check_fits(catalog: Catalog, made: Sequence[Item], task: Item, span: Span | None) -> None:
+    """Raise where a task cannot get the definition of a replacement.
+
+    Args:
+        made: the replacement, then what goes with it.
+    """
+    outputs = catalog.outputs_of(task) or [task]
+    for item, output in zip(outputs_among(made), outputs, strict=True):
+        check_same_columns(item, output, span)
+    others = [r for r in made[0].reads if r.object_id != made[0].id]
     detail = "The body of its replacement reads what reads it."
     check_no_cycle(catalog, task, others, span, detail)
 

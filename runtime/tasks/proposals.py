@@ -11,6 +11,7 @@ from functools import reduce
 
 from pyspark.sql import DataFrame
 
+from ctsql.catalog.items import Item, quarantine_copied, written_under
 from ctsql.planner.nodes import TaskWrite
 from ctsql.runtime.tasks.constraints import check_rows, quarantine_rows
 from ctsql.runtime.tasks.key_constraints import Surroundings, mark_keys
@@ -23,6 +24,7 @@ from ctsql.runtime.tasks.tallies import (
     tallies_of,
 )
 from ctsql.runtime.warehouse.query_engine import Proposed
+from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 
@@ -35,12 +37,12 @@ def stage_proposals(
     *,
     small: bool,
     at_fault: DataFrame | None = None,
-    retried: DataFrame | None = None,
+    leaving: DataFrame | None = None,
 ) -> None:
     """Stage the rows for each output that does not hold T yet.
 
     Args:
-        at_fault: rows that the quarantine gets beside those that break constraints. retried: rows,
+        at_fault: rows that the quarantine gets beside those that break constraints. leaving: rows,
             with their places, that leave it.
 
     Raises:
@@ -48,7 +50,7 @@ def stage_proposals(
         DATA_ERROR: a row cannot be computed.
     """
     columns = {o.object_id: [c.name for c in o.columns] for o in plan.written}
-    names = {o.object_id: o.name for o in plan.written}
+    names = written_under(warehouse.catalog, warehouse.relations.item(plan.object_id))
     waiting = {part.object_id: part for part in batches.waiting}
     away: list[DataFrame] = [] if at_fault is None else [at_fault]
     with ExitStack() as stack:
@@ -76,12 +78,27 @@ def stage_proposals(
                 part.said = {COUNTED: dict(checked.broken)}
                 part.has_rows = True
         quarantine = _quarantine(waiting, plan)
-        if quarantine is not None and (away or retried is not None):
+        if quarantine is not None and (away or leaving is not None):
             rows = reduce(DataFrame.unionAll, away) if away else None
             listed = [name for name, _ in QUARANTINE_COLUMNS]
             quarantine.has_rows = warehouse.queries.stage(
-                quarantine.batch.at(at), rows, retried, listed, small=small
+                quarantine.batch.at(at), rows, leaving, listed, small=small
             )
+
+
+def taken_over(
+    warehouse: Warehouse, task: Item, read: Mapping[str, tuple[Item, int | None]], at: int
+) -> tuple[DataFrame, DataFrame | None] | None:
+    """The rows that a task's quarantine gets from another task's at a T, and those it has before.
+
+    Args:
+        task: as it is at T. read: the quarantine's version before T, by its id.
+    """
+    source = quarantine_copied(warehouse.catalog, task)
+    if source is None:
+        return None
+    sources = StoredSources(warehouse, outputs=read)
+    return sources.contents(source.id, at), sources.stored(task.quarantine or "")
 
 
 def _quarantine(waiting: Mapping[str, Part], plan: TaskWrite) -> Part | None:

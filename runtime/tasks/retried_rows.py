@@ -22,8 +22,8 @@ from pyspark.sql import Column as SparkColumn, DataFrame, functions as F
 
 from ctsql.catalog import schemas
 from ctsql.catalog.errors import StatementError
-from ctsql.catalog.items import Item
-from ctsql.catalog.names import backtick, backtick_all, quote
+from ctsql.catalog.items import Item, written_under
+from ctsql.catalog.names import Name, backtick, backtick_all, quote
 from ctsql.catalog.reserved_columns import RETRIED
 from ctsql.catalog.schemas import Column, quote_text
 from ctsql.planner import nodes as lp
@@ -96,14 +96,18 @@ class Retried:
         return found
 
 
-def groups_of(plan: lp.TaskWrite) -> list[Group]:
-    """The kinds of rows that a task's quarantine may hold, by its definition."""
+def groups_of(plan: lp.TaskWrite, names: Mapping[str, Name]) -> list[Group]:
+    """The kinds of rows that a task's quarantine may hold, by its definition.
+
+    Args:
+        names: of its outputs, as the rows have them.
+    """
     alone = len(plan.written) == 1
     found = []
     for output in plan.written:
         which = "constraint_name IS NOT NULL"
         if not alone:
-            which += f" AND relation = {quote_text(output.name.qualified())}"
+            which += f" AND relation = {quote_text(names[output.object_id].qualified())}"
         found.append(Group(output.object_id, output.name.name, output.columns, which))
     return found
 
@@ -151,7 +155,8 @@ def retried(
     stored = stack.enter_context(persisted(stored))
     given = group_of_input(warehouse, plan)
     found, refused, meant = [], None, 0
-    for group in [*groups_of(plan), *([] if given is None else [given])]:
+    names = written_under(warehouse.catalog, warehouse.relations.item(plan.object_id))
+    for group in [*groups_of(plan, names), *([] if given is None else [given])]:
         there = stored.where(group.which)
         try:
             rows = _mended(warehouse, group, statement, there, quarantine, at)

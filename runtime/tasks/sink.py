@@ -71,7 +71,7 @@ from ctsql.runtime.tasks.faulty_rows import (
 )
 from ctsql.runtime.tasks.multi_output import OutputBatches
 from ctsql.runtime.tasks.progress import first_due
-from ctsql.runtime.tasks.proposals import stage_proposals
+from ctsql.runtime.tasks.proposals import stage_proposals, taken_over
 from ctsql.runtime.tasks.retried_rows import Retried, retried, retry_statement
 from ctsql.runtime.tasks.run_batching import RUNS_MAX, RUNS_MIN, may_run_together
 from ctsql.runtime.tasks.runs import Run, RunInputs, due_runs
@@ -421,7 +421,7 @@ class TaskSink:
         Args:
             part: the rows that it sees of its input; None for all.
         """
-        _, plan = self.warehouse.relations.in_force(self.item, run.time)
+        then, plan = self.warehouse.relations.in_force(self.item, run.time)
         inputs, queries = RunInputs(self.warehouse, plan, run), self.warehouse.queries
         with translate_spark_errors(), inputs.opened() as changes, ExitStack() as stack:
             if changes is None:
@@ -434,6 +434,10 @@ class TaskSink:
             elif again is not None:
                 changes = again.among(changes)
             at_fault = None if part is None else part.quarantined(run.time)
+            leaving = None if again is None else again.victims
+            taken = taken_over(self.warehouse, then, batches.read, run.time)
+            if taken is not None:
+                at_fault, leaving = taken
             sources = StoredSources(self.warehouse, changes, batches.read, are_small=small)
             columns = {o.object_id: [c.name for c in o.columns] for o in plan.written}
             proposals = queries.propose(plan.transaction, sources, run.time, columns)
@@ -451,7 +455,7 @@ class TaskSink:
                 run.time,
                 small=small,
                 at_fault=at_fault,
-                retried=None if again is None else again.victims,
+                leaving=leaving,
             )
             phases.done(COMPUTE)
             return batches.has_rows

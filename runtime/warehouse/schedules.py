@@ -43,7 +43,7 @@ class Schedules:
             return None
         plan = self._relations.bound(item).plan
         if isinstance(plan, TaskWrite):
-            return Schedule.of([plan.coalesce], item.created) if plan.coalesce else None
+            return Schedule.of([plan.coalesce], self._begun(item)) if plan.coalesce else None
         if not isinstance(plan, ViewWrite) or plan.refresh is None:
             return None
         return Schedule.of(plan.refresh, item.created)

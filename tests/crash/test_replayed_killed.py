@@ -70,6 +70,57 @@ def test_replay_killed_at(point: str, warehouse: Path, connect: Callable[[], Con
     assert_rows(con.execute("SELECT k FROM seen").fetchall(), seen, "each change once")
 
 
+SORTED = """
+CREATE TABLE t (k INT);
+CREATE CONTINUAL TASK sort
+    OUTPUTS (low (k INT), high (k INT CHECK (k < 90) ON VIOLATION QUARANTINE)) ON INPUT t AS (
+    INSERT INTO low SELECT k FROM t WHERE k < 9; INSERT INTO high SELECT k FROM t WHERE k > 8);
+INSERT INTO t VALUES (1), (10), (95);
+INSERT INTO t VALUES (2), (20);
+SELECT * FROM low
+"""
+SORT_AGAIN = """
+REPLAY CONTINUAL TASK sort FROM '2026-01-01' AS (
+    INSERT INTO low SELECT -k FROM t WHERE k < 15;
+    INSERT INTO high SELECT k + 75 FROM t WHERE k > 14)
+"""
+HELD = "SELECT k FROM low UNION ALL SELECT k FROM high"
+AWAY = "SELECT row_json FROM sort_quarantine"
+HALFWAY = [f"outputs_halfway:{n}" for n in (1, 2, 3)]
+"""Between the commits of the two Ts that the new body is run for, and those of the swap."""
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param(p, marks=[] if p == HALFWAY[-1] else [pytest.mark.slow])
+        for p in (*POINTS, *HALFWAY)
+    ],
+)
+def test_outputs_and_quarantine_killed_at(
+    point: str, warehouse: Path, connect: Callable[[], Connection]
+) -> None:
+    """All outputs and the quarantine are old, or all become new."""
+    first = connect()
+    first.execute(SORTED)
+    first.close()
+    died = _killed(warehouse, [SORT_AGAIN], point)
+    assert died or point not in HALFWAY
+    con = connect()
+    found = sorted(k for (k,) in con.execute(HELD).fetchall())
+    old, new = [1, 2, 10, 20], [-10, -2, -1]
+    assert found in (old, new), point
+    away = [(f'{{"k":{k}}}',) for k in ((95,) if found == old else (170, 95))]
+    assert_rows(con.execute(AWAY).fetchall(), away, point)
+    con.execute("INSERT INTO t VALUES (3)")
+    con.execute("MAINTAIN RETAIN '0 seconds'")
+    names = [str(row[1]) for row in con.execute("SHOW OBJECTS").fetchall()]
+    assert sorted(names) == ["high", "low", "sort", "sort_quarantine", "t"]
+    con.execute(SORT_AGAIN)
+    assert_rows(con.execute(HELD).fetchall(), [(k,) for k in (-10, -3, -2, -1)], point)
+    assert_rows(con.execute(AWAY).fetchall(), [('{"k":170}',), ('{"k":95}',)], point)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("point", ["definitions_proposed", "definitions_in_force", "output_staged"])
 def test_apply_killed_at(point: str, warehouse: Path, connect: Callable[[], Connection]) -> None:

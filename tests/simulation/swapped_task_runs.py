@@ -11,23 +11,38 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from enum import Enum
 from typing import Any
 from unittest import mock
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading, replacement_of
+from ctsql.catalog.items import (
+    Catalog,
+    Item,
+    ObjectKind,
+    Reading,
+    beside as goes_with,
+    replacement_of,
+)
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name
 from ctsql.catalog.proposals import Proposal
 from ctsql.planner.lowering import Proposal as Proposed
-from ctsql.planner.nodes import TaskWrite, Transaction
+from ctsql.planner.nodes import Insert, TaskWrite, Transaction
 from ctsql.runtime.delta.change_feed import added_rows
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.table_changes import tag
 from ctsql.runtime.statements.first_rows import copy_of, fill
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.statements.redefinition import Redefinition
-from ctsql.runtime.statements.task_swap import Swap, bring_beside_up, check_alone
-from ctsql.runtime.tasks import sink
+from ctsql.runtime.statements.task_swap import (
+    Swap,
+    bring_beside_up,
+    check_alone,
+    outputs_among,
+)
+from ctsql.runtime.tasks import proposals, sink
+from ctsql.runtime.tasks.constraints import Checked
 from ctsql.runtime.warehouse.timeline import PROPOSALS
 from tests.simulation import definitions as world
 from tests.simulation.memory_log import Rows
@@ -42,31 +57,90 @@ LOST = ("ALTERED_MEANWHILE", "REPLACEMENT_EXISTS", "DEFINITIONS_CHANGED", "UNKNO
 """What the second one of two who replay at once is told."""
 
 
-def _text(name: str, added: int) -> str:
-    return (
-        f"CREATE CONTINUAL TASK {name} (k INT, v INT) ON INPUT {SOURCE} WITH (SNAPSHOT = false) "
-        f"AS (INSERT INTO {name} SELECT k, v + {added} FROM {SOURCE})"
-    )
+class Shape(Enum):
+    """What the task writes: all rows itself, or those of even keys into one of two places."""
+
+    ALONE = ("",)
+    OUTPUTS = ("_even", "_odd")
+    QUARANTINE = ("", "_away")
+
+    def places(self, task: str) -> list[str]:
+        """The ids of what holds the rows of a task."""
+        return [task + end for end in self.value]
 
 
-def _item(name: str, added: int, created: int, replaces: str | None = None) -> Item:
+def _text(name: str, added: int, shape: Shape) -> str:
+    source, columns = f"SELECT k, v + {added} FROM {SOURCE}", "(k INT, v INT)"
+    if shape is Shape.OUTPUTS:
+        even, odd = shape.places(name)
+        head = f"OUTPUTS ({even} {columns}, {odd} {columns})"
+        body = f"INSERT INTO {even} {source}; INSERT INTO {odd} {source}"
+    else:
+        rule = ", CONSTRAINT even CHECK (k % 2 = 0) ON VIOLATION QUARANTINE"
+        head = f"(k INT, v INT{rule if shape is Shape.QUARANTINE else ''})"
+        body = f"INSERT INTO {name} {source}"
+    made = f"CREATE CONTINUAL TASK {name} {head} ON INPUT {SOURCE}"
+    return f"{made} WITH (SNAPSHOT = false) AS ({body})"
+
+
+def _items(
+    name: str, added: int, created: int, shape: Shape, replaces: str | None = None
+) -> list[Item]:
+    """The task, then its outputs or its quarantine."""
     read = Reading(name=Name(DEFAULT_SCHEMA, SOURCE), object_id=SOURCE, columns=("k", "v"))
-    return Item(
+    task = Item(
         id=name,
         kind=ObjectKind.CONTINUAL_TASK,
         name=Name(DEFAULT_SCHEMA, name),
         columns=world.COLUMNS,
-        definition=_text(name, added),
+        definition=_text(name, added, shape),
         reads=(read,),
         location=name,
         table_id=name,
         created=created,
         replaces=replaces,
     )
+    others = [
+        replace(
+            task,
+            id=place,
+            kind=ObjectKind.TASK_OUTPUT,
+            name=Name(DEFAULT_SCHEMA, place),
+            definition="",
+            reads=(Reading(name=task.name, object_id=name, columns=()),),
+            location=place,
+            table_id=place,
+            replaces=None,
+        )
+        for place in shape.places(name)
+        if place != name
+    ]
+    ids = tuple(o.id for o in others)
+    if shape is Shape.OUTPUTS:
+        task = replace(task, location=None, table_id=None, columns=(), outputs=ids)
+    elif shape is Shape.QUARANTINE:
+        task = replace(task, quarantine=ids[0])
+    return [task, *others]
 
 
 def _shifted(rows: Bag, added: int) -> Bag:
     return Counter({(k, v + added): n for (k, v), n in rows.items()})
+
+
+def _at_place(rows: Bag, place: int, shape: Shape) -> Bag:
+    """The rows that belong into one of the places."""
+    if shape is Shape.ALONE:
+        return rows
+    return Counter({row: n for row, n in rows.items() if row[0] % 2 == place})
+
+
+def _sorted(constraints: Any, proposed: Any, columns: Any, **_: Any) -> Checked:
+    """What the constraint makes of the rows of the quarantined shape, in the place of Spark."""
+    if proposed is None or not constraints:
+        return Checked(proposed)
+    rows = proposed.bag()
+    kept, away = (_at_place(rows, place, Shape.QUARANTINE) for place in (0, 1))
+    return Checked(Rows(kept.elements()), {}, Rows(away.elements()) if away else None)  # type: ignore[arg-type]
 
 
 class _Model(Model):
@@ -77,7 +151,7 @@ class _Model(Model):
 
 
 class Swapping(Simulation):
-    """One such run.
+    """One such run, with a task of one shape.
 
     Attributes:
         asked: by proposal what it is: the T that is complete before it, and what the body adds.
@@ -85,8 +159,9 @@ class Swapping(Simulation):
         stood: how often the task had failed. applied: how often a registered one was applied.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, shape: Shape = Shape.ALONE) -> None:
         super().__init__(seed)
+        self.shape, self.places = shape, shape.places(TASK)
         self.queries = SwappingEngine()
         self.model = _Model(self.store, marks=self.marks)
         self.store.on_delete = self.model.on_delete
@@ -100,16 +175,22 @@ class Swapping(Simulation):
     @contextmanager
     def _patched(self) -> Iterator[None]:
         # Types are compared by Spark; here all tables have the same ones.
-        with super()._patched(), mock.patch.object(sink, "begins_with", return_value=True):
+        with (
+            super()._patched(),
+            mock.patch.object(sink, "begins_with", return_value=True),
+            mock.patch.object(proposals, "check_rows", _sorted),
+            mock.patch.object(proposals, "quarantine_rows", lambda _, rows, *_more: rows),
+        ):
             yield
 
     def _set_up(self) -> None:
         super()._set_up()
-        self.store.make(TASK)
+        for place in self.places:
+            self.store.make(place)
         engine = Process(self, 97).start()
         self.created = engine.mint()
-        made = _item(TASK, 0, self.created)
-        engine.catalog_store.change(lambda c: c.with_item(made))
+        made = _items(TASK, 0, self.created, self.shape)
+        engine.catalog_store.change(lambda c: c.with_items(made))
 
     def _committed(self, folder: Folder, commit: Commit, sent: Sent) -> None:
         super()._committed(folder, commit, sent)
@@ -119,24 +200,31 @@ class Swapping(Simulation):
                 if at is not None and name in self.asked and name not in self.seen:
                     self.seen.add(name)
                     self.swaps.append((at, *self.asked[name]))
-        upper = dict(commit.transactions).get(f"ctsql:{TASK}")
-        if folder.location == TASK and upper is not None:
-            held, wanted = folder.contents(commit.version), self.contents(upper - 1)
-            gone, come = wanted - held, held - wanted
-            require(held == wanted, "other contents than at T", upper - 1, gone, come, self.swaps)
-            self.written += any(at == upper - 1 for at, *_ in self.swaps)
+        upper = dict(commit.transactions).get(f"ctsql:{folder.location}")
+        if folder.location in self.places and upper is not None:
+            place = self.places.index(folder.location)
+            self._written_at(upper - 1, place, folder.contents(commit.version))
+            for other, name in enumerate(self.places[1:] if place == 0 else (), 1):
+                self._written_at(upper - 1, other, self.model._held_at(name, upper - 1))
+            self.written += place == 0 and any(at == upper - 1 for at, *_ in self.swaps)
+
+    def _written_at(self, at: int, place: int, held: Bag) -> None:
+        wanted = self.contents(at, place)
+        gone, come = wanted - held, held - wanted
+        require(held == wanted, "other contents than at T", at, place, gone, come, self.swaps)
 
     def unnamed(self) -> Iterator[tuple[Any, str]]:
         """Those of replacements go with the folder, in which nobody else writes."""
         return ((f, path) for f, path in super().unnamed() if not f.location.startswith("beside"))
 
-    def contents(self, at: int) -> Bag:
-        """What the task holds at T."""
+    def contents(self, at: int, place: int) -> Bag:
+        """What the task holds at T in one of its places."""
         known = [s for s in self.swaps if s[0] <= at]
         if not known:
-            return self._made(self.created, at, 0)
+            return _at_place(self._made(self.created, at, 0), place, self.shape)
         _, since, added = known[-1]
-        return self.contents(since) + self._made(since, at, added)
+        made = _at_place(self._made(since, at, added), place, self.shape)
+        return self.contents(since, place) + made
 
     def _made(self, after: int, until: int, added: int) -> Bag:
         """What a body makes of what comes in at after < T <= until."""
@@ -159,8 +247,9 @@ class Swapping(Simulation):
         last.tick(engine)
         if self.swaps:
             last.redefinition(engine).settle(engine.relations.item(TASK))
-        held = self.store.folders[TASK].contents(self.store.folders[TASK].newest)
-        require(held == self.contents(self.model.now), "not caught up", self.swaps)
+        for place, name in enumerate(self.places):
+            held = self.store.folders[name].contents(self.store.folders[name].newest)
+            require(held == self.contents(self.model.now, place), "not caught up", self.swaps)
         last.redefinition(engine).forget(engine.relations.item(TASK))
         read = {r.object_id for r in engine.refresh_catalog().items[TASK].reads}
         require(read <= {SOURCE}, "a replacement is left that was applied", read)
@@ -179,23 +268,31 @@ class SwappingEngine(ModelEngine):
         name = next(iter(sources.outputs))
         if name in world.DEFINED:
             return dict(super().propose(body, sources, at, columns))
-        stored: Rows = sources.stored(name) or Rows(())
-        insert: Any = body.statements[-1]
-        text = insert.query.sql.span.text
-        copied = re.search(r"FROM contents\(\w+\.(\w+)\)", text)
-        if copied:
-            gone = stored.bag() if len(body.statements) > 1 else Counter()
-            rows = sources.contents(copied[1], at).bag()
-            return {name: _proposal(stored, gone, rows)}
-        change = sources.inputs[SOURCE]
+        made, change = {}, sources.inputs[SOURCE]
         few = None if change.few is None else change.few.plain_frame
         new = (few or change.added or change.changed or Rows(())).bag()
-        if new and "v + 0" in text and _fails(new, 0):
-            raise failed()
-        return {name: _proposal(stored, Counter(), _made_of(text, new))}
+        inserts = [s for s in body.statements if isinstance(s, Insert)]
+        for place, insert in enumerate(inserts):
+            output, text = insert.object_id, insert.query.sql.span.text
+            stored: Rows = sources.stored(output) or Rows(())
+            copied = re.search(r"FROM contents\(\w+\.(\w+)\)", text)
+            if copied:
+                clears = len(inserts) < len(body.statements)
+                gone = stored.bag() if clears else Counter()
+                rows = sources.contents(copied[1], at).bag()
+                made[output] = _proposal(stored, gone, rows)
+                continue
+            if new and "v + 0" in text and _fails(new, 0):
+                raise failed()
+            shape = Shape.OUTPUTS if output.endswith(Shape.OUTPUTS.value) else Shape.ALONE
+            rows = _at_place(_made_of(text, new), place, shape)
+            made[output] = _proposal(stored, Counter(), rows)
+        return made
 
-    def stage_together(self, plan: TaskWrite, table: Any, moved: Any, staging: Any) -> list[int]:
-        """What the body makes at each of several Ts."""
+    def stage_together(
+        self, plan: TaskWrite, table: Any, moved: Any, staging: Any
+    ) -> list[int] | None:
+        """What the body makes at each of several Ts; None where a row breaks the constraint."""
         if plan.object_id in world.DEFINED:
             return super().stage_together(plan, table, moved, staging)
         insert: Any = plan.transaction.statements[0]
@@ -205,6 +302,8 @@ class SwappingEngine(ModelEngine):
             if "v + 0" in insert.query.sql.span.text and _fails(rows.bag(), 0):
                 raise failed()
             made = _made_of(insert.query.sql.span.text, rows.bag())
+            if plan.transaction.constraints and _at_place(made, 1, Shape.QUARANTINE):
+                return None
             if made:
                 staged = staging._txn.stage(Rows(made.elements()))
                 staging._inserts += [tag(file, time) for file in staged]
@@ -270,11 +369,11 @@ class Swapper(Process):
         made = self._built(engine)
         if made is None:
             return
-        _, beside = made
+        _, items = made
 
         def register(current: Catalog) -> Catalog:
-            check_alone(current, beside)
-            return current.with_item(beside)
+            check_alone(current, items[0])
+            return current.with_items(items)
 
         engine.catalog_store.change(register)
         engine.refresh_catalog()
@@ -283,9 +382,13 @@ class Swapper(Process):
         """ALTER CONTINUAL TASK ... APPLY REPLACEMENT, likewise."""
         task = self._settled(engine)
         beside = replacement_of(engine.refresh_catalog(), TASK)
-        if beside is not None and beside.id not in {r.object_id for r in task.reads}:
+        read = {r.object_id for r in task.reads}
+        if beside is None:
+            return
+        items = [beside, *goes_with(engine.catalog, beside)]
+        if not read & {i.id for i in items}:
             self.simulation.applied += 1
-            self._swap(engine, task, beside, is_known=True)
+            self._swap(engine, task, items, is_known=True)
 
     def _settled(self, engine: MemoryEngine) -> Item:
         engine.mint()
@@ -294,11 +397,13 @@ class Swapper(Process):
             self.redefinition(engine).settle(task)
         return engine.relations.item(TASK)
 
-    def _built(self, engine: MemoryEngine) -> tuple[Item, Item] | None:
-        """The task, and a replacement that no catalog knows; None where it cannot begin."""
+    def _built(self, engine: MemoryEngine) -> tuple[Item, list[Item]] | None:
+        """The task, and a replacement that no catalog knows; None where it cannot begin.
+
+        The replacement has its outputs and its quarantine behind it.
+        """
         simulation, task = self.simulation, self._settled(engine)
-        there = replacement_of(engine.catalog, TASK)
-        if there is not None:
+        if replacement_of(engine.catalog, TASK) is not None:
             return None
         stands_at = self.redefinition(engine).bring_up(task)
         times = [t for t in simulation.model.times if t <= engine.timeline.now]
@@ -307,24 +412,29 @@ class Swapper(Process):
         if stands_at is not None and stands_at <= since:
             return None  # what it held then is not known
         simulation.made += 1
-        beside = _item(f"beside{simulation.made}", 100 * simulation.made, since, TASK)
-        simulation.store.make(beside.id)
+        name, shape = f"beside{simulation.made}", simulation.shape
+        made = _items(name, 100 * simulation.made, since, shape, TASK)
+        for place in shape.places(name):
+            simulation.store.make(place)
         now, follows = engine.mint(), engine.relations.item(SOURCE)
-        fill(engine, [beside], copy_of(beside, beside.columns, follows, task), now)
-        return task, beside
+        quarantine = engine.catalog.items.get(task.quarantine or "")
+        theirs = engine.catalog.outputs_of(task) or [task]
+        own = outputs_among(made)
+        fill(engine, made, copy_of(made[0], own, theirs, follows, quarantine=quarantine), now)
+        return task, made
 
-    def _swap(self, engine: MemoryEngine, task: Item, beside: Item, *, is_known: bool) -> None:
-        change = self.redefinition(engine)
+    def _swap(self, engine: MemoryEngine, task: Item, made: list[Item], *, is_known: bool) -> None:
+        change, beside = self.redefinition(engine), made[0]
         failed_at = change.bring_up(engine.relations.item(TASK))
         if not is_known:
             self.seen = {k: v for k, v in self.seen.items() if beside.id not in k}  # opened anew
-        bring_beside_up(engine, beside, is_known=is_known)
+        bring_beside_up(engine, made, is_known=is_known)
         added = int(beside.id.removeprefix("beside")) * 100
         swap = _Noted(
             task=task,
-            beside=beside,
+            made=tuple(made),
             is_known=is_known,
-            text=_text(TASK, added),
+            text=_text(TASK, added, self.simulation.shape),
             reads=beside.reads,
             follows=engine.relations.item(SOURCE),
         )

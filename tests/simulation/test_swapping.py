@@ -3,18 +3,18 @@
 import pytest
 
 from ctsql.runtime.statements import task_swap
-from ctsql.runtime.tasks import runs
+from ctsql.runtime.tasks import runs, sink
 from ctsql.runtime.warehouse.timeline import TaskState
 from tests.simulation.mistakes import check_noticed
 from tests.simulation.simulation import ran
-from tests.simulation.swapped_task_runs import Swapping
+from tests.simulation.swapped_task_runs import Shape, Swapping
 
 SEEDS = (*range(60), 83, 309, 627, 870, 1626, 1990)
 """In 83 and 309 another definition comes into force while older ones are being forgotten; in 627 a
 replacement leaves the catalog, as the answer to its swap is lost, and is there again; in 870 a
 proposal is bound between looks at the catalog and at the timeline; in 1626 and 1990 a replacement
 goes while a process is about to run it."""
-SEEDS_MAX = 60
+SEEDS_MAX, SEEDS_OF_SHAPE = 60, 30
 
 
 def test_every_commit_is_of_what_was_decided() -> None:
@@ -25,6 +25,16 @@ def test_every_commit_is_of_what_was_decided() -> None:
     assert sum(r.lost for r in found) > 0
     assert sum(r.stood for r in found) > 0
     assert sum(r.applied for r in found) > 20
+
+
+@pytest.mark.parametrize("shape", [Shape.OUTPUTS, Shape.QUARANTINE])
+def test_all_that_a_task_writes_is_swapped_at_one_t(shape: Shape) -> None:
+    """Its outputs, and its quarantine, hold at every T what was decided, also when it is killed."""
+    found = [ran(Swapping(seed, shape)) for seed in SEEDS[:SEEDS_OF_SHAPE]]
+    assert sum(r.written for r in found) > 20
+    assert sum(r.lost for r in found) > 0
+    assert sum(r.stood for r in found) > 0
+    assert sum(r.applied for r in found) > 10
 
 
 def _from_now(state: TaskState, now: int, *, newest: int) -> TaskState:
@@ -45,3 +55,10 @@ MUTATIONS: dict[str, tuple[object, str, object]] = {
 def test_mutation_is_caught(name: str) -> None:
     """A run of some seed says what is wrong."""
     check_noticed(name, MUTATIONS[name], lambda seed: ran(Swapping(seed)), SEEDS_MAX)
+
+
+def test_a_quarantine_that_stays_is_caught() -> None:
+    """A swap that leaves what the old body had set aside is noticed."""
+    mistake = (sink, "taken_over", lambda *_: None)
+    name = "a quarantine stays as it was"
+    check_noticed(name, mistake, lambda s: ran(Swapping(s, Shape.QUARANTINE)), SEEDS_MAX)

@@ -10,6 +10,7 @@ from ctsql.planner.syntax.statements.body import read_body
 from ctsql.planner.syntax.statements.constraints import at_constraint, read_constraint
 from ctsql.planner.syntax.statements.dialects import read_lag
 from ctsql.planner.syntax.statements.options import (
+    COALESCE,
     NOT_NULL,
     STORAGE_OPTIONS,
     TASK_OPTIONS,
@@ -21,7 +22,7 @@ from ctsql.planner.syntax.statements.refreshes import POLICY
 from ctsql.planner.syntax.tokens.token_reader import Cursor
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, cut_at_commas, span_of
 
-FIXED_OPTIONS = ("SNAPSHOT", "COALESCE", *STORAGE_OPTIONS)
+FIXED_OPTIONS = ("SNAPSHOT", COALESCE, *STORAGE_OPTIONS)
 """Options that say how a task begins, and at which Ts it runs: changes may wait for the next."""
 VIEW_OPTIONS = ("REFRESH", POLICY, NOT_NULL, *STORAGE_OPTIONS)
 

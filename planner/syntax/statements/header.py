@@ -47,7 +47,7 @@ class Header:
     """The parts of a header; lists are given as the tokens between their parentheses.
 
     Attributes:
-        columns_span: the column list with its parentheses.
+        columns_span: the column list with its parentheses, or OUTPUTS with its list.
         options: one entry for each WITH (...); options_span: the whole of the first.
         inputs: a task's inputs; a view has none, and a replacement may leave them out.
         outputs: of a task with OUTPUTS each output's name and its columns.
@@ -122,6 +122,7 @@ def _header(tree: Tree[LarkToken], tokens: Tokens, stop: int) -> Header:
     inputs = (source for clause in parts.get("input", []) for source in clause.children)
     outputs = (made for clause in parts.get("outputs", []) for made in clause.children)
     options = parts.get("options", [])
+    lists = [*parts.get("columns", []), *parts.get("outputs", [])]
     comments = [clause.children[1] for clause in parts.get("comment", [])]
     if len(comments) > 1 and isinstance(comments[1], LarkToken):
         raise syntax_error(_token(comments[1], tokens).span, "COMMENT is given twice")
@@ -130,7 +131,7 @@ def _header(tree: Tree[LarkToken], tokens: Tokens, stop: int) -> Header:
         target=_name(parts["name"][0], tokens),
         if_not_exists="if_not_exists" in parts,
         columns=_between(parts["columns"][0], tokens) if "columns" in parts else None,
-        columns_span=span_of(_leaves(parts["columns"][0], tokens)) if "columns" in parts else None,
+        columns_span=span_of(_leaves(lists[0], tokens)) if lists else None,
         options=tuple(_between(clause, tokens) for clause in options),
         options_span=span_of(_leaves(options[0], tokens)) if options else None,
         inputs=tuple(_input(source, tokens) for source in inputs if isinstance(source, Tree)),

@@ -12,11 +12,11 @@ from ctsql.planner.syntax.statements.refreshes import POLICY, refresh_option
 from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, cut_at_commas, span_of
 
-VECTORS, LOCATION = "DELETION VECTORS", "LOCATION"
+COALESCE, VECTORS, LOCATION = "COALESCE", "DELETION VECTORS", "LOCATION"
 STORAGE_OPTIONS = (VECTORS, LOCATION)
 """How and where an output is stored: decided when it is created."""
 TASK_OPTIONS = (
-    "SNAPSHOT", "ON ERROR", "ITERATIONS", "TRIM EVERY", "COALESCE", *STORAGE_OPTIONS,
+    "SNAPSHOT", "ON ERROR", "ITERATIONS", "TRIM EVERY", COALESCE, *STORAGE_OPTIONS,
 )  # fmt: skip
 INTERVAL_MS_MIN = 1_000
 FIXPOINT = "fixpoint"
@@ -174,7 +174,7 @@ _READERS: dict[str, Callable[[Cursor, str], int | str | bool | Every]] = {
     "ON ERROR": _on_error,
     "ITERATIONS": _iterations,
     "TRIM EVERY": _interval,
-    "COALESCE": _interval,
+    COALESCE: _interval,
     LOCATION: _location,
 }
 

@@ -5,7 +5,17 @@ import dataclasses
 import pytest
 
 from ctsql.catalog.errors import CatalogError
-from ctsql.catalog.items import Catalog, Dropped, Flow, Item, ObjectKind, Reading, Revision
+from ctsql.catalog.items import (
+    Catalog,
+    Dropped,
+    Flow,
+    Item,
+    ObjectKind,
+    Reading,
+    Revision,
+    quarantine_copied,
+    written_under,
+)
 from ctsql.catalog.names import Name
 from ctsql.catalog.schemas import Column
 
@@ -163,3 +173,50 @@ def test_an_entry_of_a_drop_that_cannot_be_read() -> None:
     damaged = Dropped.of_entry("d", "[]")
     with pytest.raises(CatalogError, match="TypeError"):
         Catalog.of([TASK], dropped=[damaged]).check_outlined()
+
+
+def _with_quarantine(name: str, replaces: str | None = None) -> list[Item]:
+    task = dataclasses.replace(
+        TASK, id=name, name=Name("default", name), quarantine=f"{name}_q", replaces=replaces
+    )
+    away = dataclasses.replace(
+        task,
+        id=f"{name}_q",
+        kind=ObjectKind.TASK_OUTPUT,
+        name=Name("default", f"{name}_q"),
+        reads=(_reading(name),),
+        quarantine=None,
+        replaces=None,
+    )
+    return [task, away]
+
+
+@pytest.mark.parametrize(
+    ("name", "reads", "once", "retry", "copied"),
+    [
+        ("x", "r_q", True, "", "r_q"),  # the swap
+        ("r", "x_q", True, "", "x_q"),  # how a replacement begins
+        ("x", "r_q", False, "", None),
+        ("x", "r_q", True, "RETRY QUARANTINE x", None),
+        ("x", "other_q", True, "", None),  # what a flow takes in
+        ("x", "other", True, "", None),
+    ],
+)
+def test_which_quarantine_is_copied(
+    name: str, reads: str, once: bool, retry: str, copied: str | None
+) -> None:
+    """That of the replacement, or of the replaced task, by a definition that runs once."""
+    made = [*_with_quarantine("x"), *_with_quarantine("r", "x"), *_with_quarantine("other")]
+    catalog = Catalog.of(made)
+    task = dataclasses.replace(
+        catalog.items[name], reads=(_reading(reads),), once=once, retry=retry
+    )
+    found = quarantine_copied(catalog, task)
+    assert (None if found is None else found.id) == copied
+
+
+def test_rows_of_a_replacement_are_set_aside_under_the_names_of_the_task() -> None:
+    """Each output under the name of the task's output at its place."""
+    catalog = Catalog.of([*_with_quarantine("x"), *_with_quarantine("r", "x")])
+    assert written_under(catalog, catalog.items["r"]) == {"r": Name("default", "x")}
+    assert written_under(catalog, catalog.items["x"]) == {"x": Name("default", "x")}

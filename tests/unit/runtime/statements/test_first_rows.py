@@ -29,7 +29,7 @@ def _bound(made: Revision) -> TaskWrite:
 def test_a_copy_reads_the_other_object_whole() -> None:
     """As a reference, also where it is the input; with all columns by name, and no snapshot."""
     for source in (OTHER, FEED):
-        made = copy_of(TASK, COLUMNS, FEED, source)
+        made = copy_of(TASK, [TASK], [source], FEED)
         assert made.once
         plan = explain(_bound(made))
         assert f"NormalReference {source.name.qualified()}: contents as of T" in plan
@@ -40,22 +40,22 @@ def test_a_copy_reads_the_other_object_whole() -> None:
 
 def test_a_swap_clears_first() -> None:
     """All that the task holds goes, then the rows of the other come: equal ones cancel."""
-    first, second = _bound(copy_of(TASK, COLUMNS, FEED, OTHER, clears=True)).transaction.statements
+    first, second = _bound(copy_of(TASK, [TASK], [OTHER], FEED, clears=True)).transaction.statements
     assert type(first).__name__.startswith("Delete")
     assert type(second).__name__.startswith("Insert")
 
 
 def test_the_idle_definition_takes_many_ts_at_a_time() -> None:
     """A task that stood for a long time passes them in few jobs."""
-    made = idle_of(TASK, COLUMNS, FEED)
+    made = idle_of(TASK, [TASK], FEED)
     assert not made.once
     assert is_row_local(_bound(made))
 
 
 def test_first_rows_come_before_the_own_definition() -> None:
     """The newest definition is the task's own; both are kept, and what both read."""
-    own = replace(TASK, definition="CREATE ...", reads=copy_of(TASK, COLUMNS, FEED, FEED).reads)
-    made = with_first_rows(own, copy_of(TASK, COLUMNS, FEED, OTHER))
+    own = replace(TASK, definition="CREATE ...", reads=copy_of(TASK, [TASK], [FEED], FEED).reads)
+    made = with_first_rows(own, copy_of(TASK, [TASK], [OTHER], FEED))
     assert (made.revision, made.definition, made.once) == (1, "CREATE ...", False)
     assert [r.once for r in made.revisions] == [True, False]
     assert {r.object_id for r in made.reads} == {"feed", "r"}
