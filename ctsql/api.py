@@ -28,6 +28,7 @@ from ctsql.loading import relation_of
 from ctsql.planner.syntax import ast as st, parse, split
 from ctsql.planner.syntax.tokens.session_calls import with_schema
 from ctsql.result import Result
+from ctsql.runtime.spark.first_import import import_pyspark
 from ctsql.sorts import as_of, is_definition, is_transactional, runs_once, writes
 from ctsql.subscription import Subscription
 
@@ -110,6 +111,7 @@ class Connection(AbstractContextManager["Connection"]):
         if self._closed:
             raise InterfaceError("the connection is closed")
         if self._engine is None:
+            import_pyspark()
             from ctsql.runtime.engine import Engine
             from ctsql.runtime.service.connection_maintenance import ConnectionMaintenance
             from ctsql.runtime.spark.jvm_options import Life
@@ -247,6 +249,7 @@ class Connection(AbstractContextManager["Connection"]):
             found = _by_logs(self, ask)
             if found is not None:
                 return found
+        import_pyspark()
         from ctsql.runtime.spark.ended_queries import forget_ended_queries
 
         values = literals(_parameters_of(statement), parameters)
@@ -339,6 +342,7 @@ class Connection(AbstractContextManager["Connection"]):
     @contextmanager
     def _running(self, label: str) -> "Iterator[Engine]":
         """Lock the connection, and mark its jobs so that they can be cancelled."""
+        import_pyspark()
         from ctsql.runtime.spark.errors import translate_spark_errors
         from ctsql.runtime.spark.running_jobs import group_of
         from ctsql.runtime.spark.session import active
@@ -376,6 +380,7 @@ class Connection(AbstractContextManager["Connection"]):
 
     def known(self) -> Known:
         """What completion can offer."""
+        import_pyspark()
         from ctsql.runtime.spark.functions import function_names
         from ctsql.settings import DESCRIPTIONS
 
@@ -461,6 +466,7 @@ class Connection(AbstractContextManager["Connection"]):
             CtsqlError: with ``once`` the error of the first object that failed, after all others
                 were brought up. Otherwise failures are events.
         """
+        import_pyspark()
         from ctsql.runtime.monitoring.pulse import Pulse
         from ctsql.runtime.service.backoff import INTERVAL_SECONDS, WORKERS
         from ctsql.runtime.service.service import Service

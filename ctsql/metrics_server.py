@@ -88,11 +88,11 @@ class Metrics:
 
     def _memory(self) -> Sequence[JvmMemory]:
         """The memory of the JVM; nothing before Spark has started, or when it is gone."""
-        from ctsql.runtime.spark.errors import translate_spark_errors
-
         service = self._connection._engine
         if service is None:
             return ()
+        from ctsql.runtime.spark.errors import translate_spark_errors
+
         try:
             with translate_spark_errors():
                 return _jvm_memory(service.session._jvm)

@@ -9,6 +9,7 @@ from ctsql.catalog.items import Item
 from ctsql.runtime.log.actions import sum_known
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.wanted import Wanted
+from ctsql.runtime.spark.first_import import import_pyspark
 from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def storage(reader: LogReader, wanted: Wanted) -> Iterator[StorageRow]:
     Raises:
         NeedsSpark: a table has too many files for its log alone to list them.
     """
+    import_pyspark()
     from ctsql.runtime.views.state_table import state_table  # imports Spark
 
     for item in sorted(reader.catalog, key=lambda i: i.name.key):

@@ -14,6 +14,7 @@ from ctsql.planner.binding import Bound, bind_stored
 from ctsql.planner.nodes import TaskWrite
 from ctsql.runtime.log.table_changes import due_changes
 from ctsql.runtime.log.write_handle import Output
+from ctsql.runtime.spark.first_import import import_pyspark
 from ctsql.runtime.warehouse.replaced_tables import replaced_error
 from ctsql.runtime.warehouse.timeline import Timeline
 
@@ -238,6 +239,7 @@ class Relations:
 
 def _columns_in(text: str) -> tuple[Column, ...]:
     """The columns of a schema as a log has it."""
+    import_pyspark()
     from pyspark.sql.types import StructType  # no Spark is started
 
     return columns_of(StructType.fromJson(json.loads(text)))
@@ -245,6 +247,7 @@ def _columns_in(text: str) -> tuple[Column, ...]:
 
 def columns_of(schema: "StructType") -> tuple[Column, ...]:
     """The columns of a stored table, by its schema."""
+    import_pyspark()
     from ctsql.planner.lowering import declared_type  # imports Spark's types
 
     return tuple(
