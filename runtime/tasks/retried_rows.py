@@ -166,6 +166,8 @@ def retried(
             refused = refused or problem
             continue
         meant += 1
+        if there.isEmpty():
+            continue  # a value of WHERE may not fit the columns of rows that are not there
         rows = stack.enter_context(persisted(rows))
         if not rows.isEmpty():
             found.append((group, rows))
