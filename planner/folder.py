@@ -249,8 +249,11 @@ def _relations(statement: Defining) -> Iterator[st.RelationRef]:
     match statement:
         case st.CreateTable():
             yield from statement.text.relations
-        case st.CreateView() | st.CreateMaterializedView():
+        case st.CreateView():
             yield from statement.query.relations
+        case st.CreateMaterializedView():
+            yield from statement.query.relations
+            yield from (c.references for c in statement.constraints if c.references is not None)
         case st.CreateFlow():
             yield statement.source
         case st.CreateContinualTask():
