@@ -825,8 +825,10 @@ def written_by(catalog: Catalog, task: Item) -> list[Item]:
 
 
 def writer_of(catalog: Catalog, item: Item) -> Item:
-    """The task that writes an object, where that is one of its outputs; else the object itself."""
-    return catalog.items[item.owner] if item.kind is ObjectKind.TASK_OUTPUT else item
+    """The task of an output or the owner of a quarantine; any other object itself."""
+    if item.kind is ObjectKind.TASK_OUTPUT:
+        return catalog.items[item.owner]
+    return owner_of_quarantine(catalog, item) or item
 
 
 def written_under(catalog: Catalog, task: Item) -> dict[str, Name]:

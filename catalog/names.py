@@ -83,6 +83,15 @@ class Name:
         return f"{quote(self.schema)}.{quote(self.name)}"
 
 
+def quarantine_name(owner: Name) -> Name:
+    """What the quarantine of a task or view is called when it is made.
+
+    >>> str(quarantine_name(Name("shop", "orders")))
+    'shop.orders_quarantine'
+    """
+    return Name(owner.schema, f"{owner.name}_quarantine")
+
+
 def near(wanted: str, known: Iterable[str]) -> list[str]:
     """Up to three known names that look like the wanted one, nearest first."""
     by_fold = {fold(k): k for k in known}

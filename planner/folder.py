@@ -14,7 +14,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from ctsql.catalog.errors import CtsqlError, error, not_yet
 from ctsql.catalog.items import ObjectKind
-from ctsql.catalog.names import DEFAULT_SCHEMA, Name, fold
+from ctsql.catalog.names import DEFAULT_SCHEMA, Name, fold, quarantine_name
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.binding import qualify
 from ctsql.planner.syntax import ast as st, parse, split
@@ -218,6 +218,8 @@ def define(statement: Defining, schema: str) -> Definition:
     else:
         refs = [statement.target]
     names = tuple(qualify(ref, schema) for ref in refs)
+    if has_quarantine(statement):
+        names = (*names, quarantine_name(names[0]))
     own = names if isinstance(statement, st.CreateContinualTask) else ()
     reads = (qualify(ref, schema) for ref in _relations(statement) if ref.file is None)
     return Definition(
@@ -228,12 +230,30 @@ def define(statement: Defining, schema: str) -> Definition:
     )
 
 
+def has_quarantine(statement: Defining) -> bool:
+    """Whether a task or view gets a quarantine by its definition."""
+    match statement:
+        case st.CreateContinualTask():
+            lists = (statement.constraints, *(o.constraints for o in statement.outputs))
+        case st.CreateMaterializedView():
+            lists = (statement.constraints,)
+        case _:
+            return False
+    quarantined = any(c.action is st.OnViolation.QUARANTINE for made in lists for c in made)
+    return quarantined or any(
+        o.name == "ON ERROR" and o.value == "quarantine" for o in statement.options
+    )
+
+
 def _relations(statement: Defining) -> Iterator[st.RelationRef]:
     match statement:
         case st.CreateTable():
             yield from statement.text.relations
-        case st.CreateView() | st.CreateMaterializedView():
+        case st.CreateView():
             yield from statement.query.relations
+        case st.CreateMaterializedView():
+            yield from statement.query.relations
+            yield from (c.references for c in statement.constraints if c.references is not None)
         case st.CreateFlow():
             yield statement.source
         case st.CreateContinualTask():

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from ctsql.catalog import schemas
 from ctsql.catalog.errors import CtsqlError, error, invalid
 from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading, writer_of
 from ctsql.catalog.names import Name, backtick_all, fold, quote
@@ -262,11 +263,27 @@ class Binder:
 
     def query(self, sql: st.SqlText, roles: dict[str, lp.Role] | None = None) -> lp.Query:
         """A query with its relations and the types of its result."""
-        nodes = tuple(self.relation(ref, roles or {}) for ref in sql.relations)
-        query = lp.Query(sql=sql, relations=nodes)
+        query = lp.Query(sql=sql, relations=self.query_relations(sql, roles))
         if self.analyst is None:
             return query
         return replace(query, columns=self.analyst.columns(query))
+
+    def query_relations(
+        self, sql: st.SqlText, roles: dict[str, lp.Role] | None = None
+    ) -> tuple[lp.Node, ...]:
+        """The nodes of the relations that a piece of SQL reads, in order."""
+        return tuple(self.relation(ref, roles or {}) for ref in sql.relations)
+
+    def _refer(self, made: st.ConstraintDef) -> None:
+        """Note that a view reads what a constraint refers to; raises UNKNOWN_COLUMN."""
+        if made.references is None:
+            return
+        self.relation(made.references, {})
+        if self.analyst is not None and made.references.file is None:
+            columns = self.columns_of(self.resolve(made.references))
+            known = "Columns there:"
+            keys = [schemas.get(columns, n, span=made.span, known=known) for n in made.keys]
+            check_key(made, keys)
 
     # ---- definitions
 
@@ -311,7 +328,10 @@ class Binder:
             for typed, made in zip(statement.constraints, constraints, strict=True):
                 check_key(typed, [c for c in columns if c.name in made.key])
                 refuse_nondeterministic(made, "materialized view", self.analyst.is_deterministic)
-        query = replace(query, sql=without_broken(statement, [c.name for c in columns]))
+        for typed in statement.constraints:
+            self._refer(typed)
+        sql = without_broken(statement, [c.name for c in columns])
+        query = replace(query, sql=sql, relations=self.query_relations(sql))
         stored = lp.Get(
             object_id=own.id,
             name=own.name,

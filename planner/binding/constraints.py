@@ -7,11 +7,13 @@ from ctsql.catalog import schemas
 from ctsql.catalog.errors import not_supported
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick
-from ctsql.catalog.reserved_columns import PROPOSED, UNIQUE_
+from ctsql.catalog.reserved_columns import KEY_, OTHER_, PROPOSED, REFERS_, UNIQUE_
 from ctsql.catalog.schemas import Column, quote_text
+from ctsql.catalog.spans import Source
 from ctsql.planner import nodes as lp
 from ctsql.planner.binding.analyst import Analyst
 from ctsql.planner.syntax import ast as st, splice
+from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.tokenizer import word_set
 
 QUARANTINE_REASON = ("constraint_name", "reason")
@@ -67,31 +69,47 @@ def _kind(column: Column) -> str:
 def without_broken(view: st.CreateMaterializedView, columns: Sequence[str]) -> st.SqlText:
     """The query of a view of some columns, without the rows that a constraint leaves out. Pure."""
     left_out, failing = _conditions(view, *_LEFT_OUT), _conditions(view, st.OnViolation.FAIL)
-    unique = [
+    keyed = [
         (c, kept)
         for c, kept in zip(view.constraints, kept_texts(view), strict=True)
-        if c.unique and c.action is st.OnViolation.FAIL
+        if _is_key(c) and c.action is st.OnViolation.FAIL
     ]
-    if not left_out and not unique:
+    if not left_out and not keyed:
         return view.query
     kept = left_out or "TRUE"
     if left_out and failing:
         kept = f"({kept}) OR NOT ({failing})"  # such a row is no row to be left out, but an error
-    for made, holds in unique:
+    for made, holds in keyed:
         said = quote_text(f'constraint "{made.name}" is broken: {made.rule} does not hold for ')
         row = f"to_json(named_struct({_pairs(columns)}))"
         failure = f"CAST(raise_error(concat({said}, {row})) AS BOOLEAN)"
         kept = f"CASE WHEN NOT {holds} THEN {failure} ELSE {kept} END"
-    before, after = source_texts(view, columns)
-    listed = ", ".join(map(backtick, columns))
-    return replace(
-        view.query,
-        edits=(
-            st.Edit(span=view.query.span.front, text=f"SELECT {listed} FROM {before}"),
-            *view.query.edits,
-            st.Edit(span=view.query.span.behind, text=f"{after} WHERE {kept}"),
-        ),
+    return over_query(view, columns, ", ".join(map(backtick, columns)), f" WHERE {kept}")
+
+
+def over_query(
+    view: st.CreateMaterializedView, columns: Sequence[str], listed: str, where: str = ""
+) -> st.SqlText:
+    """A query over that of a view, with a column for each constraint of a key. Pure.
+
+    Where another relation is referred to it is a text of its own, whose errors have no place in the
+    statement.
+
+    Args:
+        listed: what is selected.
+    """
+    before, after = _source_texts(view, columns)
+    before, after = f"SELECT {listed} FROM {before}", f"{after}{where}"
+    query = view.query
+    if any(c.references is not None for c in view.constraints):
+        text = f"{before}{splice(query.span, query.edits).text}{after}"
+        return analyse(Source(text, "the query with its constraints").whole(), form="query")
+    edits = (
+        st.Edit(span=query.span.front, text=before),
+        *query.edits,
+        st.Edit(span=query.span.behind, text=after),
     )
+    return replace(query, edits=edits)
 
 
 def quarantine_query(view: st.CreateMaterializedView, columns: Sequence[str]) -> str | None:
@@ -107,7 +125,7 @@ def quarantine_query(view: st.CreateMaterializedView, columns: Sequence[str]) ->
     failing = _conditions(view, st.OnViolation.FAIL)
     which = f"NOT ({kept})" + (f" AND {failing}" if failing else "")
     name, reason = QUARANTINE_REASON
-    before, after = source_texts(view, columns)
+    before, after = _source_texts(view, columns)
     return (
         f"SELECT {', '.join(map(backtick, columns))}, {named} AS {name}, {why} AS {reason} "
         f"FROM {before}\n{splice(view.query.span, view.query.edits).text}{after} WHERE {which}"
@@ -115,24 +133,53 @@ def quarantine_query(view: st.CreateMaterializedView, columns: Sequence[str]) ->
 
 
 def kept_texts(view: st.CreateMaterializedView) -> list[str]:
-    """For each constraint the condition that a row of :func:`source_texts` keeps it; never NULL."""
-    return [
-        backtick(f"{UNIQUE_}{i}") if c.unique else f"({check_text(c)})" for i, c in _numbered(view)
-    ]
+    """For each constraint the condition that a row of :func:`over_query` keeps it; never NULL."""
+    return [_key_column(i, c) if _is_key(c) else f"({check_text(c)})" for i, c in _numbered(view)]
 
 
-def source_texts(view: st.CreateMaterializedView, columns: Sequence[str]) -> tuple[str, str]:
+def _source_texts(view: st.CreateMaterializedView, columns: Sequence[str]) -> tuple[str, str]:
     """What stands before and behind the query, to make it a relation that conditions can be about.
 
-    It has a column for each UNIQUE, which says whether it holds.
+    It has a column for each UNIQUE and each REFERENCES, which says whether it holds.
     """
     listed = ", ".join(map(backtick, columns))
     before, after = "(", f"\n) AS {PROPOSED}({listed})"
-    unique = [f"{_alone(c)} AS {backtick(f'{UNIQUE_}{i}')}" for i, c in _numbered(view) if c.unique]
+    refers = [(i, c) for i, c in _numbered(view) if c.references is not None]
+    if refers:
+        own = ", ".join(f"{PROPOSED}.{backtick(c)} AS {backtick(c)}" for c in columns)
+        kept = ", ".join(f"{_referred(c, i)} AS {_key_column(i, c)}" for i, c in refers)
+        joins = "".join(_join(c, i) for i, c in refers)
+        before, after = f"(SELECT {own}, {kept} FROM {before}", f"{after}{joins}) AS {PROPOSED}"
+    unique = [f"{_alone(c)} AS {_key_column(i, c)}" for i, c in _numbered(view) if c.unique]
     if unique:
         before = f"(SELECT *, {', '.join(unique)} FROM {before}"
         after += f") AS {PROPOSED}"
     return before, after
+
+
+def _is_key(made: st.ConstraintDef) -> bool:
+    return made.unique or made.references is not None
+
+
+def _key_column(number: int, made: st.ConstraintDef) -> str:
+    return backtick(f"{UNIQUE_ if made.unique else REFERS_}{number}")
+
+
+def _join(made: st.ConstraintDef, number: int) -> str:
+    """The keys of the other relation, each once, joined to the rows of the query that have them."""
+    assert made.references is not None  # the caller looked
+    pairs = list(enumerate(zip(made.columns, made.keys, strict=True)))
+    other = f"{OTHER_}{number}"
+    keys = ", ".join(f"{backtick(key)} AS {KEY_}{n}" for n, (_, key) in pairs)
+    equal = " AND ".join(f"{PROPOSED}.{backtick(own)} = {other}.{KEY_}{n}" for n, (own, _) in pairs)
+    named = made.references.name_span.text
+    return f" LEFT JOIN (SELECT DISTINCT {keys} FROM {named}) AS {other} ON {equal}"
+
+
+def _referred(made: st.ConstraintDef, number: int) -> str:
+    """The condition that the other relation has the key; one with a NULL is no key."""
+    nulls = " OR ".join(f"{PROPOSED}.{backtick(name)} IS NULL" for name in made.columns)
+    return f"({nulls} OR {OTHER_}{number}.{KEY_}0 IS NOT NULL)"
 
 
 _LEFT_OUT = (st.OnViolation.DROP, st.OnViolation.QUARANTINE)

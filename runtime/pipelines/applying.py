@@ -100,9 +100,11 @@ class _Application:
         engine = self.engine
         failed = self._end_before(changed)
         anew = self._give_columns(changed)
-        made = [item for bound in new for item in bound.items]
+        beside = [i for bound in changed for i in bound.items if i.id not in engine.catalog.items]
+        made = [*(item for bound in new for item in bound.items), *beside]
         with undo_on_failure(engine, made):
             made = [item for bound in new for item in self._make(bound)]
+            made += self._make_outputs(beside, has_vectors=True)
             faults.point("catalog_table_made")
             bring_into_force(
                 engine,
@@ -158,15 +160,19 @@ class _Application:
 
     def _make(self, bound: BoundObject) -> Sequence[Item]:
         """Make the tables of a new object, in folders of their own."""
-        statement, engine = bound.definition.statement, self.engine
+        statement = bound.definition.statement
         if isinstance(statement, st.CreateTable):
             return [self._make_table(bound, statement)]
         vectors = isinstance(statement, st.CreateFlow | st.CreateView) or keeps_vectors(statement)
-        made = []
-        for item in bound.items:
+        return self._make_outputs(bound.items, has_vectors=vectors)
+
+    def _make_outputs(self, items: Iterable[Item], *, has_vectors: bool) -> list[Item]:
+        """Make the tables of new outputs, or of the quarantines that changed objects get."""
+        engine, made = self.engine, []
+        for item in items:
             if item.location is not None:
                 with translate_spark_errors():
-                    engine.session.sql(create_table_text(item, has_vectors=vectors))
+                    engine.session.sql(create_table_text(item, has_vectors=has_vectors))
             made.append(identified(engine.relations, item))
         return made
 
@@ -197,7 +203,9 @@ class _Application:
         """All that changes, on top of a catalog; raises DEFINITIONS_CHANGED on any other."""
         if warehouse_digest(current) != self.planned.plan.warehouse:
             raise error("DEFINITIONS_CHANGED")
+        known = {i.id for i in made}
         later = [item for bound in changed for item in with_changes(current, bound)]
+        later = [item for item in later if item.id not in known]
         begun = {i.id for i in made if i.kind not in (ObjectKind.TABLE, ObjectKind.VIEW)}
         begun |= anew
         gone = [current.items[i.id] for i in self.planned.gone]
@@ -247,8 +255,12 @@ def with_changes(current: Catalog, bound: BoundObject) -> list[Item]:
     """Changed objects as they will be, on top of what the newest catalog says of them."""
     done, redefined = [], {i.id for i in bound.redefined}
     for item in bound.items:
-        now = current.items[item.id]
+        now = current.items.get(item.id)
+        if now is None:  # the quarantine that it gets
+            done.append(item)
+            continue
         later = replace(now, columns=item.columns, comment=item.comment, flow=item.flow)
+        later = replace(later, quarantine=item.quarantine)
         if item.id in redefined and item.is_task:
             newest = Revision(number=now.revision + 1, definition=item.definition, reads=item.reads)
             later = later.with_revisions(newest, now.revisions)

@@ -16,7 +16,6 @@ from ctsql.catalog.schemas import Column, changes_between, keeps_columns, same_c
 from ctsql.catalog.spans import Source
 from ctsql.planner.binding import Bound, bind_task, qualify
 from ctsql.planner.binding.checks import check_not_void, check_updatable
-from ctsql.planner.binding.constraints import quarantine_query
 from ctsql.planner.definition_parts import Part, Words
 from ctsql.planner.folder import Defining, Definition, define
 from ctsql.planner.lowering.type_names import type_name
@@ -27,7 +26,12 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock
 from ctsql.runtime.pipelines.overlay import Overlay, PlannedNames
 from ctsql.runtime.statements.alter_task import TaskAlteration, check_same_shape, with_columns
-from ctsql.runtime.statements.create import Creation, check_refresh_times, complete_outputs
+from ctsql.runtime.statements.create import (
+    Creation,
+    check_refresh_times,
+    complete_outputs,
+    with_quarantine,
+)
 from ctsql.runtime.statements.create_flow import (
     clauses_of,
     compile_texts,
@@ -127,9 +131,7 @@ class FolderBinder:
                 )
             case st.CreateMaterializedView():
                 item, plan = self._view(made, statement, None)
-                away = Creation(names).quarantine_of(item, statement)
-                item = replace(item, quarantine=None if away is None else away.id)
-                beside = [] if away is None else [away]
+                item, beside = with_quarantine(Creation(names), item, statement)
                 return self._found(made, [item, *beside], {item.id: plan})
             case st.CreateContinualTask():
                 items, plan = self._task(made, statement)
@@ -232,11 +234,8 @@ class FolderBinder:
             why = f'"{old.name}" is a part of a flow.'
             hint = "Write the flow into the folder: CREATE FLOW ..."
             raise not_supported(made.span, what, why=why, hint=hint)
-        items, plans, stored = (
-            (old, *self.overlay.stored.flow_targets(old)),
-            {},
-            self.overlay.stored,
-        )
+        stored, plans = self.overlay.stored, dict[str, Bound]()
+        items: tuple[Item, ...] = (old, *stored.flow_targets(old))
         match made.statement:
             case st.CreateTable() as statement:
                 parts = self._table_parts(statement, old, parts)
@@ -245,10 +244,15 @@ class FolderBinder:
                 items = (item,)
             case st.CreateMaterializedView() as statement if is_other:
                 item, plan, parts = self._other_materialized(made, statement, old, parts)
-                items, plans = (item,), {item.id: plan} if plan else {}
+                items, plans = (item,), {}
+                if plan is not None:
+                    items, plans = self._with_quarantine(made, statement, item, plan)
             case st.CreateContinualTask() as statement if is_other:
                 item, plan, parts = self._other_task(made, statement, old, parts)
                 items, plans = (item,), {item.id: plan} if plan else {}
+                if plan is not None and plan.task.has_quarantine and item.quarantine is None:
+                    away = new_quarantine(self._names(made), item, statement.target.span)
+                    items = (replace(item, quarantine=away.id), away)
             case st.CreateFlow() as statement if parts:
                 items, plans = self._other_flow(made, statement, old)
         before = (*items, *stored.outputs_of(old))
@@ -262,6 +266,19 @@ class FolderBinder:
             items=with_comments,
             plans=plans,
         )
+
+    def _with_quarantine(
+        self, made: Definition, statement: st.CreateMaterializedView, item: Item, plan: Bound
+    ) -> tuple[tuple[Item, ...], dict[str, Bound]]:
+        """A changed view with the quarantine that it has then, if any; and what is redefined."""
+        found = Creation(self._names(made)).quarantine_of(item, statement)
+        if found is None:
+            return (replace(item, quarantine=None),), {item.id: plan}
+        away, bound = found
+        if item.quarantine is None:
+            return (replace(item, quarantine=away.id), away), {item.id: plan}
+        away = replace(away, revision=away.revision + 1)
+        return (item, away), {item.id: plan, away.id: bound}
 
     def _other_flow(
         self, made: Definition, statement: st.CreateFlow, old: Item
@@ -386,11 +403,6 @@ class FolderBinder:
             found.insert(0, Part.QUERY)
         if Part.CONSTRAINTS in parts:
             found.append(Part.CONSTRAINTS)
-        if found and (old.quarantine or quarantine_query(statement, ())):
-            what = "changing a view with a quarantine, together with other changes"
-            why = "The quarantine is a view of its own, which is made first."
-            hint = "Type its statement first: CREATE OR REPLACE MATERIALIZED VIEW ..."
-            raise not_supported(made.span, what, why=why, hint=hint)
         if self._is_touched(bound):
             found.append(Part.BELOW)
         if not found:
@@ -430,11 +442,6 @@ class FolderBinder:
         text = with_columns(old, statement)
         again = parse_as(st.CreateContinualTask, text, f"definition of {old.name}")
         bound = bind_task(names.binder(), replace(again, body=statement.body), old, outputs)
-        if bound.task.has_quarantine and old.quarantine is None:
-            what = "a quarantine for a task that is there, together with other changes"
-            why = "It is a table of its own, which is made first."
-            hint = "Type its statement first: CREATE OR REPLACE CONTINUAL TASK ..."
-            raise not_supported(made.span, what, why=why, hint=hint)
         TaskAlteration(names).check_cycle(old, bound, made.span)
         item = replace(old, definition=text, reads=bound.reads)
         return item, bound, parts

@@ -148,7 +148,7 @@ class _Planning:
 
     def _followers(self) -> list[Item]:
         """Stored views and tasks that are as they were, over a plain view that is not."""
-        changed = {o.old.id for o in self.objects if o.old is not None and o.parts}
+        changed = {i.id for o in self.objects if o.old is not None and o.parts for i in o.items}
         found = []
         for item in self.stored:
             if not item.is_run or item.id in changed or item.problem:
@@ -182,6 +182,8 @@ class _Planning:
         shown = {c.name for c in self.changes}
         # A folder cannot say of streaming tables that they stay.
         gone = [i for i in others if not i.problem and not _is_streaming(i)] if prune else []
+        aside = [away for made in self.objects if (away := self._lost_quarantine(made)) is not None]
+        others, gone = [*others, *aside], [*gone, *aside]
         for item in sorted(others, key=lambda i: i.name.key):
             is_part = item.kind is ObjectKind.TASK_OUTPUT or (item.flow and not item.is_task)
             if is_part or (str(item.name) in shown and not prune):
@@ -190,6 +192,12 @@ class _Planning:
             effect = Effect.DROPPED if item in gone else Effect.NONE
             self._change(item, status=status, effect=effect, parts=())
         return gone
+
+    def _lost_quarantine(self, made: BoundObject) -> Item | None:
+        """The quarantine of a view that has none by its new definition."""
+        if made.old is None or not made.parts or made.items[0].quarantine is not None:
+            return None
+        return self.stored.items.get(made.old.quarantine or "")
 
     def _is_owned(self, item: Item, mine: set[Name]) -> bool:
         """Whether it belongs to a task or view of the folder: its quarantine, or an output."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from ctsql.catalog.errors import CtsqlError, error, not_supported
 from ctsql.catalog.items import Catalog, Item, ObjectKind, beside, replacement_of, was_dropped
-from ctsql.catalog.names import DEFAULT_SCHEMA, Name, fold
+from ctsql.catalog.names import DEFAULT_SCHEMA, Name, fold, quarantine_name
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import qualify
 from ctsql.planner.syntax import ast as st
@@ -19,7 +19,6 @@ from ctsql.runtime.statements.name_resolution import (
     OnNames,
     check_free,
     check_no_quarantine,
-    quarantine_name,
 )
 from ctsql.runtime.statements.refresh_view import refresh_view
 from ctsql.runtime.tasks.progress import check_not_suspended
@@ -211,8 +210,8 @@ class Alteration(OnNames):
 def _with_quarantine_renamed(made: Catalog, before: Item) -> Catalog:
     """The catalog in which an object has another name, with the name of its quarantine alike."""
     quarantine = made.items.get(before.quarantine or "")
-    name = quarantine_name(made.items[before.id])
-    if quarantine is None or quarantine.name != quarantine_name(before) or made.find(name):
+    name = quarantine_name(made.items[before.id].name)
+    if quarantine is None or quarantine.name != quarantine_name(before.name) or made.find(name):
         return made
     return made.with_item(replace(quarantine, name=name))
 

@@ -26,7 +26,7 @@ from ctsql.catalog.items import (
     check_no_cycle,
     was_dropped,
 )
-from ctsql.catalog.names import Name, fold
+from ctsql.catalog.names import Name, fold, quarantine_name
 from ctsql.catalog.refreshes import At, RefreshPart
 from ctsql.catalog.schemas import Column, Schema, find, keeps_columns, same_columns
 from ctsql.catalog.spans import Source, Span
@@ -58,7 +58,6 @@ from ctsql.runtime.statements.name_resolution import (
     check_no_quarantine,
     drop_text,
     new_quarantine,
-    quarantine_name,
 )
 from ctsql.runtime.statements.output_tables import create_table_text, make_table
 from ctsql.runtime.statements.refresh_view import check_not_finished, refresh_view
@@ -301,15 +300,14 @@ class Creation(OnNames):
         check_clock(self.engine.warehouse, bound.view)
         check_strict(self.engine.warehouse, bound.view)
         item = replace(item, columns=bound.columns)
-        away = self.quarantine_of(item, statement)
-        if away is not None:
-            item = replace(item, quarantine=away.id)
-        beside = [] if away is None else [away]
+        item, beside = with_quarantine(self, item, statement)
         self.create_output(item, bound, beside, has_vectors=keeps_vectors(statement))
         return "CREATE MATERIALIZED VIEW"
 
-    def quarantine_of(self, item: Item, statement: st.CreateMaterializedView) -> Item | None:
-        """The quarantine that a view has by a statement; None for none.
+    def quarantine_of(
+        self, item: Item, statement: st.CreateMaterializedView
+    ) -> tuple[Item, Bound] | None:
+        """The quarantine that a view has by a statement, and what it means; None for none.
 
         It is a view as well, of the rows that the other one leaves out, so it follows its tables
         as that one does; the one that is there keeps its id and its name.
@@ -317,7 +315,7 @@ class Creation(OnNames):
         Raises OBJECT_EXISTS, DUPLICATE_COLUMN.
         """
         there = self.engine.catalog.items.get(item.quarantine or "")
-        name = there.name if there else quarantine_name(item)
+        name = there.name if there else quarantine_name(item.name)
         text = quarantine_text(statement, [c.name for c in item.columns], name.qualified())
         if text is None:
             return None
@@ -329,13 +327,14 @@ class Creation(OnNames):
         own = self.names.new(name, ObjectKind.MATERIALIZED_VIEW, source, None)
         own = own if there is None else there
         bound = self.names.binder().bind_materialized_view(made, own)
-        return replace(
+        away = replace(
             own,
             definition=text,
             search_schema=self.names.search_schema,
             columns=bound.columns,
             reads=bound.reads,
         )
+        return away, bound
 
     def _check_declared(self, columns: Sequence[Column], span: Span) -> None:
         """Refuse other columns than those that CREATE STREAMING TABLE has listed."""
@@ -359,7 +358,8 @@ class Creation(OnNames):
         bound = self.names.binder().bind_materialized_view(statement, old)
         check_clock(self.engine.warehouse, bound.view)
         check_strict(self.engine.warehouse, bound.view)
-        away = self.quarantine_of(replace(old, columns=bound.columns), statement)
+        found = self.quarantine_of(replace(old, columns=bound.columns), statement)
+        away = None if found is None else found[0]
         before = self.engine.catalog.items.get(old.quarantine or "")
         pairs = [(old, replace(old, columns=bound.columns, reads=bound.reads))]
         if before is not None and away is not None:
@@ -434,17 +434,7 @@ class Creation(OnNames):
         if there is None:
             return current
         if away is None:
-            readers = [str(i.name) for i in current.readers(there.id)]
-            readers += [f"subscription '{s.name}'" for s in current.subscribers(there.id)]
-            if readers:
-                raise error(
-                    "DEPENDENT_OBJECTS",
-                    span=span,
-                    kind="quarantine",
-                    name=str(there.name),
-                    keyword=there.kind.keyword,
-                    dependants=f"It is read by {', '.join(readers)}.",
-                )
+            check_quarantine_unread(current, there, span)
             return current.without([there.id])
         item = replace(
             there,
@@ -627,6 +617,31 @@ class Creation(OnNames):
             return made
 
         self.engine.change_catalog(add_items)
+
+
+def with_quarantine(
+    creation: Creation, item: Item, statement: st.CreateMaterializedView
+) -> tuple[Item, list[Item]]:
+    """A new view, and beside it the quarantine that it has by its statement, if any."""
+    found = creation.quarantine_of(item, statement)
+    if found is None:
+        return item, []
+    return replace(item, quarantine=found[0].id), [found[0]]
+
+
+def check_quarantine_unread(current: Catalog, there: Item, span: Span) -> None:
+    """Raise DEPENDENT_OBJECTS where something reads the quarantine of a view, which is to go."""
+    readers = [str(i.name) for i in current.readers(there.id)]
+    readers += [f"subscription '{s.name}'" for s in current.subscribers(there.id)]
+    if readers:
+        raise error(
+            "DEPENDENT_OBJECTS",
+            span=span,
+            kind="quarantine",
+            name=str(there.name),
+            keyword=there.kind.keyword,
+            dependants=f"It is read by {', '.join(readers)}.",
+        )
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ctsql.catalog.errors import error, not_supported
 from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading, owner_of_quarantine
-from ctsql.catalog.names import Name, fold, quote
+from ctsql.catalog.names import Name, fold, quarantine_name, quote
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
 from ctsql.catalog.system_tables import is_system
@@ -117,11 +117,6 @@ class Namespace:
         return found
 
 
-def quarantine_name(owner: Item) -> Name:
-    """What the quarantine of a task or view is called when it is made."""
-    return Name(owner.name.schema, f"{owner.name.name}_quarantine")
-
-
 def check_no_quarantine(catalog: Catalog, item: Item, span: Span) -> None:
     """Raise NOT_SUPPORTED for a change of what the owner of a quarantine decides."""
     owner = owner_of_quarantine(catalog, item)
@@ -140,7 +135,7 @@ def new_quarantine(names: Namespace, task: Item, span: Span) -> Item:
 
     Raises OBJECT_EXISTS.
     """
-    name = quarantine_name(task)
+    name = quarantine_name(task.name)
     check_free(names.engine.refresh_catalog(), name, span, quiet=False)
     made = names.new(name, ObjectKind.TASK_OUTPUT, span, None)
     columns = tuple(Column(column, kind) for column, kind in QUARANTINE_COLUMNS)

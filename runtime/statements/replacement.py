@@ -13,27 +13,34 @@ to the rows that the replacement holds, so that who follows the view sees that d
 import uuid
 from dataclasses import replace
 
-from ctsql.catalog.errors import CtsqlError, error, not_supported, not_yet
+from ctsql.catalog.errors import CtsqlError, error, not_supported
 from ctsql.catalog.items import (
     Catalog,
     Item,
     ObjectKind,
     beside as goes_with,
     check_no_cycle,
-    is_quarantine,
+    owner_of_quarantine,
     replacement_of,
     was_dropped,
 )
 from ctsql.catalog.proposals import Proposal
 from ctsql.catalog.schemas import Column, same_columns, shown_columns
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax import ast as st
+from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.planner.syntax.statements.options import STORAGE_OPTIONS
 from ctsql.runtime.log import clock
 from ctsql.runtime.statements.coming_into_force import bring_into_force
-from ctsql.runtime.statements.create import Creation, check_refresh_times
+from ctsql.runtime.statements.create import (
+    Creation,
+    check_quarantine_unread,
+    check_refresh_times,
+    undo_on_failure,
+    with_quarantine,
+)
 from ctsql.runtime.statements.dropped import dropped
-from ctsql.runtime.statements.name_resolution import OnNames
+from ctsql.runtime.statements.name_resolution import OnNames, check_free
+from ctsql.runtime.statements.output_tables import make_table
 from ctsql.runtime.statements.refresh_view import check_not_finished, refresh_view
 from ctsql.runtime.statements.show import view_definition
 from ctsql.runtime.statements.view_texts import view_text
@@ -66,10 +73,6 @@ class Replacement(OnNames):
                 why = "The view keeps its own table, and how that is stored."
                 hint = "Leave it out."
                 raise not_supported(option.span, what, why=why, hint=hint)
-        for made in statement.constraints:
-            if made.action is st.OnViolation.QUARANTINE:
-                hint = "Apply it without, then type: ALTER MATERIALIZED VIEW ... ADD CONSTRAINT"
-                raise not_yet(made.span, "a replacement with a quarantine", hint)
         item = self.names.new(name, _KIND, statement.span, statement.comment)
         item = replace(item, replaces=view.id)
         bound = self.names.binder().bind_materialized_view(statement, item)
@@ -77,11 +80,15 @@ class Replacement(OnNames):
         self._check_fits(self.engine.catalog, item, view, statement.query.span)
         check_clock(self.engine.warehouse, bound.view)
         check_strict(self.engine.warehouse, bound.view)
-        Creation(self.names).create_output(item, bound, has_vectors=True, check=self._check_alone)
+        creation = Creation(self.names)
+        item, beside = with_quarantine(creation, item, statement)
+        creation.create_output(item, bound, beside, has_vectors=True, check=self._check_alone)
         return "CREATE REPLACEMENT MATERIALIZED VIEW"
 
     def _check_alone(self, current: Catalog, item: Item) -> None:
         """Raise where another process was first to make a replacement, or dropped the view."""
+        if item.replaces is None:
+            return  # it is the quarantine of one
         view = current.items.get(item.replaces or "")
         if view is None:
             raise was_dropped(item.name, "while its replacement was being made", _KIND.value)
@@ -92,8 +99,9 @@ class Replacement(OnNames):
         if there is not None:
             raise exists_already(view, there, span)
         detail = "It is a replacement itself." if view.replaces is not None else ""
-        if view.quarantine is not None or is_quarantine(catalog, view):
-            detail = "It has a quarantine or is one, which is not replaced with it."
+        owner = owner_of_quarantine(catalog, view)
+        if owner is not None:
+            detail = f'It is the quarantine of "{owner.name}", which is replaced with that.'
         if view.flow:
             detail = "It is the target of a flow, which is replaced by CREATE OR REPLACE FLOW."
         if detail:
@@ -123,16 +131,21 @@ class Replacement(OnNames):
         check_not_finished(engine, view)
         check_not_suspended(engine.warehouse, beside)
         check_not_suspended(engine.warehouse, view)
-        engine.advance([view, beside], engine.mint_for([view, beside]))
+        made = [view, *goes_with(engine.catalog, view), beside, *goes_with(engine.catalog, beside)]
+        engine.advance(made, engine.mint_for(made))
         definition = self._definition(view, beside)
+        away, is_new = self._quarantine(view, beside, definition), False
+        if away is not None and view.quarantine is None:
+            is_new, away = True, make_table(engine, replace(away, created=engine.timeline.now))
 
         def applied(current: Catalog) -> Proposal:
             now, going = current.items.get(view.id), current.items.get(beside.id)
             if now is None or going is None:
                 name = view.name if now is None else beside.name
                 raise was_dropped(name, "while the replacement was being applied", _KIND.value)
-            check_unfollowed(current, going, statement.replacement.span)
-            self._check_fits(current, going, now, statement.replacement.span)
+            span = statement.replacement.span
+            check_unfollowed(current, going, span)
+            self._check_fits(current, going, now, span)
             item = replace(
                 now,
                 definition=definition,
@@ -141,18 +154,37 @@ class Replacement(OnNames):
                 columns=_with_comments(going.columns, now.columns),
                 revision=now.revision + 1,
                 built_beside=(going.id, now.revision + 1),
+                quarantine=None if away is None else away.id,
             )
-            begun = {item.id} if engine.schedules.schedule(beside) is not None else set()
+            items, gone = [item], [going, *goes_with(current, going)]
+            if away is not None and is_new:
+                check_free(current, away.name, span, quiet=False)
+                items.append(away)
+            elif away is not None:
+                items.append(_other_quarantine(current.items.get(away.id), away, going))
+            elif now.quarantine is not None:
+                gone.append(current.items[now.quarantine])
+                check_quarantine_unread(current, gone[-1], span)
+            has_times = engine.schedules.schedule(beside) is not None
             return Proposal(
                 id=uuid.uuid4().hex,
-                items=(item,),
-                begun=frozenset(begun),
-                gone=dropped(current, [going]),
+                items=tuple(items),
+                begun=frozenset(i.id for i in items if has_times or i is away),
+                gone=dropped(current, gone),
             )
 
-        bring_into_force(engine, applied)
-        refresh_view(engine, engine.relations.item(view.id), full=True, replaced=True)
+        with undo_on_failure(engine, [away] if away is not None and is_new else []):
+            bring_into_force(engine, applied)
+        for item in (view, *([] if away is None else [away])):
+            refresh_view(engine, engine.relations.item(item.id), full=True, replaced=True)
         return "ALTER MATERIALIZED VIEW"
+
+    def _quarantine(self, view: Item, beside: Item, definition: str) -> Item | None:
+        """The quarantine that a view has by the definition of its replacement; None for none."""
+        made = parse_as(st.CreateMaterializedView, definition, f"definition of {view.name}")
+        creation = Creation(self.names.in_schema(beside.search_schema))
+        found = creation.quarantine_of(replace(view, columns=beside.columns), made)
+        return None if found is None else found[0]
 
     def _definition(self, view: Item, beside: Item) -> str:
         """The statement that makes the view by its replacement's query, where it is stored now."""
@@ -160,6 +192,27 @@ class Replacement(OnNames):
         before = view_definition(self.engine, view)
         stored = [o for o in before.options if o.name in STORAGE_OPTIONS]
         return view_text(made, [*made.options, *stored], name=view.name.qualified())
+
+
+def _other_quarantine(there: Item | None, away: Item, going: Item) -> Item:
+    """The quarantine of a view by another definition; its rows are there already.
+
+    Args:
+        going: the replacement that is applied.
+    """
+    if there is None:
+        raise was_dropped(away.name, "while the replacement was being applied", _KIND.value)
+    revision = there.revision + 1
+    beside = (going.quarantine, revision) if going.quarantine is not None else None
+    return replace(
+        there,
+        definition=away.definition,
+        search_schema=away.search_schema,
+        columns=away.columns,
+        reads=away.reads,
+        revision=revision,
+        built_beside=beside,
+    )
 
 
 def check_same_columns(item: Item, of: Item, span: Span | None) -> None:

@@ -318,7 +318,9 @@ def current_definition(engine: LogReader, item: Item) -> str:
         case st.CreateView():
             texts, targets = [statement.query], [statement.target]
         case st.CreateMaterializedView():
-            texts, targets = [statement.query], [statement.target]
+            refers = (c.references for c in statement.constraints)
+            texts = [statement.query]
+            targets = [statement.target, *(ref for ref in refers if ref is not None)]
             beside = [(statement.replaces, item.replaces)]
         case st.CreateContinualTask():
             outputs = [o.target for o in statement.outputs]

@@ -1,12 +1,10 @@
 """How many rows of a view's query break its constraints, whatever becomes of them."""
 
-from dataclasses import replace
-
 from pyspark.sql import functions as F
 
 from ctsql.catalog.items import Item
 from ctsql.planner.binding import Binder
-from ctsql.planner.binding.constraints import kept_texts, source_texts
+from ctsql.planner.binding.constraints import kept_texts, over_query
 from ctsql.planner.binding.definitions import definition_of
 from ctsql.planner.lowering import Context, lower_query
 from ctsql.planner.rules import transform
@@ -30,15 +28,9 @@ def count_broken(warehouse: Warehouse, item: Item) -> tuple[dict[str, int], int]
         return None
     view = warehouse.relations.bound(item).view
     names = [c.name for c in view.columns]
-    before, after = source_texts(made, names)
     kept = ", ".join(f"{text} AS n{i}" for i, text in enumerate(kept_texts(made)))
-    edits = (
-        st.Edit(span=made.query.span.front, text=f"SELECT {kept} FROM {before}"),
-        *made.query.edits,
-        st.Edit(span=made.query.span.behind, text=after),
-    )
     binder = Binder(warehouse.catalog, item.search_schema, None, reads=item.reads)
-    query = transform(binder.query(replace(made.query, edits=edits)))
+    query = transform(binder.query(over_query(made, names, kept)))
     with translate_spark_errors():
         context = Context(warehouse.gateway.session, StoredSources(warehouse), at, clock_at=at)
         sums = (F.expr(f"count_if(NOT n{i})") for i in range(len(made.constraints)))

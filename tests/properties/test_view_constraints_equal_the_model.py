@@ -154,3 +154,41 @@ def test_unique_equals_the_model(policy: str, con: Connection) -> None:
                 con.execute("SELECT * FROM strict_one")
         else:
             assert_rows(con.execute("SELECT * FROM strict_one").fetchall(), kept, at)
+
+
+@pytest.mark.parametrize("policy", ["strict", "full"])
+def test_references_equal_the_model(policy: str, con: Connection) -> None:
+    """A row goes and comes back with the row that it refers to; FAIL makes a view an error."""
+    chance = random.Random(policy)
+    held: dict[str, Counter[Row]] = {"feed": Counter(), "side": Counter()}
+    history: list[str] = []
+    for name in held:
+        con.execute(f"CREATE TABLE {name} (k INT, v INT)")
+    options, query = f"WITH (REFRESH POLICY = {policy})", "SELECT k, v FROM feed WHERE v <> 5"
+    con.execute(
+        "CREATE MATERIALIZED VIEW known (k REFERENCES side ON VIOLATION QUARANTINE, v,"
+        f" CONSTRAINT both FOREIGN KEY (v, k) REFERENCES side (v, k) ON VIOLATION WARN) {options}"
+        f" AS {query}"
+    )
+    con.execute(f"CREATE MATERIALIZED VIEW strict_known (k, v REFERENCES side (k)) AS {query}")
+    for _ in range(6):
+        history.append(_write(con, chance, held))
+        rows = [r for r in held["feed"].elements() if r[1] not in (None, 5)]
+        keys = {k for k, _ in held["side"].elements()}
+        away = [r for r in rows if r[0] is not None and r[0] not in keys]
+        kept = list((Counter(rows) - Counter(away)).elements())
+        at = f"after {history}"
+        assert_rows(con.execute("SELECT * FROM known").fetchall(), kept, at)
+        assert_rows(con.execute("SELECT k, v FROM known_quarantine").fetchall(), away, at)
+        shown = con.execute("SHOW CONSTRAINTS FOR known").fetchall()
+        pairs = set(held["side"].elements())
+        warned = [r for r in rows if None not in r and r not in pairs]
+        assert {r[2]: int(r[5]) for r in shown} == {
+            "k_references": len(away),
+            "both": len(warned),
+        }, at
+        if any(v not in keys for _, v in rows):
+            with pytest.raises(CtsqlError, match="VIEW_FAILED"):
+                con.execute("SELECT * FROM strict_known")
+        else:
+            assert_rows(con.execute("SELECT * FROM strict_known").fetchall(), rows, at)

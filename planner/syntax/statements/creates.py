@@ -468,9 +468,6 @@ def _list_of_view(inside: Tokens | None, place: Span) -> _Listed:
     found: list[st.ConstraintDef] = []
     columns = read_columns(inside, place, typed=False, constraints=found)
     for one in found:
-        if one.references is not None:
-            hint = "Write it into the query: WHERE EXISTS (SELECT 1 FROM t WHERE t.k = ...)"
-            raise not_yet(one.references.span, "REFERENCES of a view", hint)
         if one.predicate is not None and one.predicate.clocks:
             clock = one.predicate.clocks[0].span
             why = "Rows of a view would break it because time passes, without a change of any."

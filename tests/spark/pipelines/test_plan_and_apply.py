@@ -219,3 +219,52 @@ def test_a_saved_plan_is_what_is_done(connect: Callable[[], Connection]) -> None
     assert apply(con, folder_of(TABLES), saved=saved(text, "p")).pending
     with pytest.raises(CtsqlError, match='"p" is not a saved plan'):
         saved("{}", "p")
+
+
+CHECKED = """
+CREATE TABLE raw (k INT, v INT);
+CREATE MATERIALIZED VIEW good (k, v, CONSTRAINT pos CHECK (v > 0) ON VIOLATION QUARANTINE)
+    AS SELECT k, v FROM raw;
+CREATE MATERIALIZED VIEW plain AS SELECT k, v FROM raw;
+CREATE CONTINUAL TASK log (k INT, v INT) ON INPUT raw AS (INSERT INTO log SELECT k, v FROM raw);
+"""
+
+
+def test_views_and_tasks_change_with_their_quarantines(connect: Callable[[], Connection]) -> None:
+    """What has one gets another, what has none gets one, and it goes where nothing needs it."""
+    con = connect()
+    applied(con, CHECKED)
+    con.execute("INSERT INTO raw VALUES (1, 5), (2, -1), (3, 50)")
+    check_rows(con, "SELECT k, constraint_name FROM good_quarantine", (2, "pos"))
+    rule = "CONSTRAINT few CHECK (v < 40) ON VIOLATION QUARANTINE"
+    changed = (
+        CHECKED.replace("CONSTRAINT pos CHECK (v > 0)", "CONSTRAINT few CHECK (v < 40)")
+        .replace("VIEW plain AS SELECT k, v", f"VIEW plain (k, v, {rule}) AS SELECT k, v + 1 AS v")
+        .replace("log (k INT, v INT)", f"log (k INT, v INT, {rule})")
+    )
+    assert statuses(planned(con, changed)) == {
+        "raw": "unchanged",
+        "good": "changed constraints",
+        "plain": "changed query constraints",
+        "log": "changed constraints",
+    }
+    applied(con, changed)
+    con.execute("INSERT INTO raw VALUES (4, 60)")
+    check_rows(con, "SELECT k, constraint_name FROM good_quarantine", (3, "few"), (4, "few"))
+    check_rows(con, "SELECT k, v FROM plain_quarantine", (3, 51), (4, 61))
+    check_rows(con, "SELECT row_json FROM log_quarantine", ('{"k":4,"v":60}',))
+    check_rows(con, "SELECT k FROM plain", (1,), (2,))
+    before = _moments(con)
+    assert exit_code(applied(con, changed)) == 0
+    assert _moments(con) == before
+    con.execute("CREATE VIEW above AS SELECT * FROM plain_quarantine")
+    without = changed.replace(f"plain (k, v, {rule})", "plain (k, v)")
+    assert change_of(planned(con, without), "plain_quarantine").status.value == "refused"
+    con.execute("DROP VIEW above")
+    applied(con, without)
+    check_rows(con, "SELECT k FROM plain", (1,), (2,), (3,), (4,))
+    with pytest.raises(CtsqlError, match="UNKNOWN_RELATION"):
+        con.execute("SELECT * FROM plain_quarantine")
+    with con._running("test") as engine:
+        dumped = [text for _, text in dump(engine)]
+    assert set(statuses(planned(con, *dumped)).values()) == {"unchanged"}

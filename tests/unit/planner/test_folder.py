@@ -66,6 +66,29 @@ def test_reads_are_names_of_relations() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        "CREATE CONTINUAL TASK x (k INT CHECK (k > 0) ON VIOLATION QUARANTINE) ON INPUT raw AS "
+        "(INSERT INTO x SELECT k FROM raw)",
+        "CREATE CONTINUAL TASK x OUTPUTS (a (k INT), b (k INT NOT NULL ON VIOLATION QUARANTINE)) "
+        "ON INPUT raw AS (INSERT INTO a SELECT k FROM raw)",
+        "CREATE CONTINUAL TASK x (k INT) ON INPUT raw WITH (ON ERROR = 'quarantine') AS "
+        "(INSERT INTO x SELECT k FROM raw)",
+        "CREATE MATERIALIZED VIEW x (k CHECK (k > 0) ON VIOLATION QUARANTINE) AS SELECT k FROM raw",
+    ],
+)
+def test_what_reads_a_quarantine_comes_after_its_owner(made: str) -> None:
+    """A quarantine is made by the definition that has it; without one there is none."""
+    view = "CREATE VIEW bad AS SELECT * FROM x_quarantine"
+    assert _names(_read(view, made)) == ["x", "bad"]
+    assert _read(made).find(Name("default", "x_quarantine")) is not None
+    without = made.replace("VIOLATION QUARANTINE", "VIOLATION DROP").replace(
+        "'quarantine'", "'skip'"
+    )
+    assert _read(without).find(Name("default", "x_quarantine")) is None
+
+
 def test_use_holds_to_the_end_of_its_file() -> None:
     """USE qualifies what follows in the file, and nothing in the next one."""
     folder = _read(

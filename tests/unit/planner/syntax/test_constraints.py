@@ -148,6 +148,16 @@ def test_rows_are_retried() -> None:
             " AS `__ct_unique_0` FROM (SELECT k, v FROM t\n) AS __ct_proposed(`k`, `v`)) AS"
             " __ct_proposed WHERE `__ct_unique_0`",
         ),
+        ("k REFERENCES s.t ON VIOLATION WARN, v", "SELECT k, v FROM t"),
+        (
+            "k REFERENCES s.t (id) ON VIOLATION DROP, v",
+            "SELECT `k`, `v` FROM (SELECT __ct_proposed.`k` AS `k`, __ct_proposed.`v` AS `v`,"
+            " (__ct_proposed.`k` IS NULL OR __ct_other_0.__ct_key_0 IS NOT NULL)"
+            " AS `__ct_refers_0` FROM (SELECT k, v FROM t\n) AS __ct_proposed(`k`, `v`)"
+            " LEFT JOIN (SELECT DISTINCT `id` AS __ct_key_0 FROM s.t) AS __ct_other_0"
+            " ON __ct_proposed.`k` = __ct_other_0.__ct_key_0) AS __ct_proposed"
+            " WHERE `__ct_refers_0`",
+        ),
     ],
 )
 def test_a_view_leaves_rows_out_by_its_query(listed: str, wanted: str) -> None:
@@ -156,3 +166,12 @@ def test_a_view_leaves_rows_out_by_its_query(listed: str, wanted: str) -> None:
     assert isinstance(made, CreateMaterializedView)
     text = without_broken(made, ["k", "v"])
     assert splice(text.span, text.edits).text == wanted
+
+
+def test_a_view_reads_what_its_rows_refer_to() -> None:
+    """What is referred to is among the relations of the query that leaves rows out, in order."""
+    listed = "k REFERENCES s.t (id) ON VIOLATION DROP, v REFERENCES u ON VIOLATION QUARANTINE"
+    made = parsed(f"CREATE MATERIALIZED VIEW x ({listed}) AS SELECT k, v FROM a JOIN b")
+    assert isinstance(made, CreateMaterializedView)
+    found = without_broken(made, ["k", "v"]).relations
+    assert [ref.parts for ref in found] == [("a",), ("b",), ("s", "t"), ("u",)]
