@@ -208,6 +208,7 @@ class _Rehearsing:
         self._go_through(trial, times or [after])
         found = [r for item in self.affected for r in self._came_of(trial, item, after, times)]
         moved = [i for i in bases if self._moves(i, after, last)]
+        self._note_changes_since(last)
         return Rehearsal(
             after=after,
             times=tuple(times),
@@ -264,6 +265,17 @@ class _Rehearsing:
                 if at <= complete
             )
         return self._apart(tasks, after), chosen
+
+    def _note_changes_since(self, last: int) -> None:
+        """Say what was changed behind the Ts gone through, as by a replay: that is not compared."""
+        for item in self.affected:
+            there = _outputs(self.stored, item) if item.id in self.stored.items else ()
+            moved = {t for o in there for t in self._moves(o, last, self.present.timeline.now)}
+            if moved:
+                self.notes.append(
+                    f"{item.name} was changed again at {to_iso(max(moved))}: its rows are compared "
+                    f"with those as of {to_iso(last)}"
+                )
 
     def _reached(self, bases: Sequence[Item]) -> int:
         """The newest T as of which all that stays as it is can be read."""

@@ -279,3 +279,17 @@ def test_before_a_failure_of_what_stays(con: Connection) -> None:
     (note,) = report.rehearsal.notes
     assert note.startswith("x cannot be read from 20")
     assert _differences(report) == {"seen": ([(10,), (5,)], [(-10,), (-5,)])}
+
+
+def test_a_replay_since_the_newest_change_is_told(con: Connection) -> None:
+    """What is stored as of that change is what the body of then made of it."""
+    con.execute(COPIED + "INSERT INTO t VALUES (1), (2)")
+    con.execute("SELECT * FROM x").fetchall()
+    con.execute(
+        "REPLAY CONTINUAL TASK x FROM '2026-01-01' AS (INSERT INTO x SELECT k + 1 FROM t);"
+        "SELECT * FROM x"
+    )
+    report = rehearse(con, folder_of(COPIED), count=5)
+    assert _differences(report) == {}
+    (note,) = report.rehearsal.notes
+    assert note.startswith("x was changed again at 2"), note
