@@ -228,7 +228,7 @@ class Service:
         try:
             while waiting or running:
                 self.pulse.queue = sum(i.is_run for i in waiting) + len(running)
-                for item in tuple(waiting):
+                for item in self._worker_pool.in_turn(tuple(waiting)):
                     read = {r.object_id for r in item.reads} & known.keys() - {item.id}
                     if not read <= done:
                         continue

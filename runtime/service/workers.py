@@ -6,13 +6,16 @@ from the service's (same settings, same executors, own temporary views). Workers
 through the logs, as processes do. Python threads are pinned to JVM threads, so each has its own job
 group and active session.
 
+A session keeps the plans of what it has brought up before
+(:mod:`ctsql.runtime.rows.prepared_rows`), so an output goes to the engine that had it last, if that
+one is idle.
+
 With one worker the service's own thread and engine do the work.
 """
 
-import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -39,8 +42,23 @@ class WorkerPool:
     workers: int
     stop: threading.Event
     on_commit: Callable[[Engine, str, Entry, float], None]
-    _idle: "queue.SimpleQueue[Engine]" = field(default_factory=queue.SimpleQueue)
+    _idle: list[Engine] = field(default_factory=list)
+    _last: dict[str, Engine] = field(default_factory=dict)
     _pool: ThreadPoolExecutor | None = None
+
+    def in_turn(self, items: Sequence[Item]) -> Iterator[Item]:
+        """Outputs in the order in which they are to be brought up, as the workers are now.
+
+        First those whose plans no busy engine has; another one would make them once more.
+        """
+        left = []
+        for item in items:
+            last = self._last.get(item.id)
+            if last is None or last in self._idle:
+                yield item
+            else:
+                left.append(item)
+        yield from left
 
     def bring_up(self, engine: Engine, item: Item, now: int) -> "Future[CtsqlError | None]":
         """Bring an output up to a T at which everything it reads is.
@@ -55,7 +73,20 @@ class WorkerPool:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="ctsql-run")
         group = engine.session.sparkContext.getLocalProperty(GROUP)
-        return self._pool.submit(self._advance_beside, engine, item.id, now, group)
+        mine = self._engine_for(engine, item.id)
+        return self._pool.submit(self._advance_beside, mine, item.id, now, group)
+
+    def _engine_for(self, engine: Engine, object_id: str) -> Engine:
+        """Take an idle engine, or make one; the one that had the object last if it is idle."""
+        last = self._last.get(object_id)
+        if last not in self._idle:
+            last = self._idle[-1] if self._idle else None
+        if last is None:
+            last = engine.for_thread()
+        else:
+            self._idle.remove(last)
+        self._last[object_id] = last
+        return last
 
     def close(self) -> None:
         """Wait for the threads to finish their work and end."""
@@ -63,12 +94,8 @@ class WorkerPool:
             self._pool.shutdown(wait=True)
 
     def _advance_beside(
-        self, engine: Engine, object_id: str, now: int, group: str | None
+        self, mine: Engine, object_id: str, now: int, group: str | None
     ) -> CtsqlError | None:
-        try:
-            mine = self._idle.get_nowait()
-        except queue.Empty:
-            mine = engine.for_thread()
         context = mine.session.sparkContext
         if group is not None:
             context.setJobGroup(group, "run", interruptOnCancel=True)
@@ -82,7 +109,7 @@ class WorkerPool:
         except CtsqlError as problem:
             return problem
         finally:
-            self._idle.put(mine)
+            self._idle.append(mine)
 
     def _advance(self, engine: Engine, item: Item, now: int) -> CtsqlError | None:
         begun = time.monotonic()

@@ -27,3 +27,57 @@ def test_what_was_dropped_since_the_tick_began_is_passed_over(
     item: Any = SimpleNamespace(id="gone")
     assert pool.bring_up(engine, item, 5).result(timeout=10) is None
     pool.close()
+
+
+class _Engine:
+    """One whose outputs take as long as the test says."""
+
+    def __init__(self, name: str, made: list[str]) -> None:
+        self.name, self._made = name, made
+        context = SimpleNamespace(getLocalProperty=lambda _name: None)
+        self.session = SimpleNamespace(sparkContext=context)
+
+    def for_thread(self) -> "_Engine":
+        self._made.append(f"worker {len(self._made)}")
+        return _Engine(self._made[-1], self._made)
+
+
+def test_an_output_goes_to_the_engine_that_has_its_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless that one is at work; then outputs that no busy engine knows come first."""
+    may_end = {name: threading.Event() for name in "abc"}
+    by: list[tuple[str, str]] = []
+
+    def advance(_: Any, engine: Any, object_id: str, *__: object) -> None:
+        by.append((object_id, engine.name))
+        assert may_end[object_id].wait(10)
+        pool._idle.append(engine)
+
+    monkeypatch.setattr(workers.WorkerPool, "_advance_beside", advance)
+    pool = workers.WorkerPool(workers=2, stop=threading.Event(), on_commit=lambda *_: None)
+    own: Any = _Engine("own", [])
+    items: dict[str, Any] = {name: SimpleNamespace(id=name) for name in "abc"}
+
+    def begin(name: str) -> Any:
+        return pool.bring_up(own, items[name], 5)
+
+    def turn() -> str:
+        return "".join(i.id for i in pool.in_turn(list(items.values())))
+
+    assert turn() == "abc"
+    first, second = begin("a"), begin("b")
+    assert turn() == "cab"
+    may_end["b"].set()
+    second.result(timeout=10)
+    assert turn() == "bca"
+    third = begin("c")  # by the engine of b
+    assert turn() == "abc"
+    for name in "ac":
+        may_end[name].set()
+    first.result(timeout=10)
+    third.result(timeout=10)
+    assert turn() == "abc"
+    begin("b").result(timeout=10)
+    begin("a").result(timeout=10)
+    pool.close()
+    assert dict(by[:3]) == {"a": "worker 0", "b": "worker 1", "c": "worker 1"}
+    assert by[3:] == [("b", "worker 1"), ("a", "worker 0")]
