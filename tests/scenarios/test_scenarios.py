@@ -12,6 +12,7 @@ SCENARIOS = [s for folder in ("objects", "given") for s in load(HERE / folder)]
 
 
 @pytest.mark.spark
+@pytest.mark.timeout(1_200)  # the longest takes six minutes on two busy cores
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
 def test_scenario(scenario: Scenario, connect: Connect) -> None:
     """Every step does what it says."""
