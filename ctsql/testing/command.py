@@ -84,14 +84,11 @@ def run_tests(
         stack.callback(connection.close)  # before its warehouse goes
         # Spark and the operating system may call it by different names; logs have this one.
         warehouses = Warehouses(connection, folder, Path(root).resolve())
-        if count == 1:
-            run.work(warehouses)
-            return run.outcomes
         others = [
             stack.enter_context(connect(f"{root}/none{n}", spark=connection.spark))
             for n in range(1, count)
         ]
-        with ThreadPoolExecutor(count - 1, thread_name_prefix="ctsql-test") as pool:
+        with ThreadPoolExecutor(count, thread_name_prefix="ctsql-test") as pool:
             beside = [pool.submit(run.work, warehouses.beside(other)) for other in others]
             try:
                 run.work(warehouses)  # here, where a signal cancels
@@ -121,7 +118,7 @@ class _Run:
     def work(self, warehouses: Warehouses) -> None:
         """Run tests until none is left, or a worker has raised."""
         try:
-            while self._waiting:
+            while True:
                 with self._lock:
                     if not self._waiting:
                         return

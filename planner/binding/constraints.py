@@ -27,7 +27,7 @@ def bind_constraint(made: st.ConstraintDef, own: Item, analyst: Analyst | None) 
     columns = tuple(
         schemas.get(own.columns, name, span=made.span, known=known).name for name in made.columns
     )
-    is_key = made.unique or made.references is not None
+    is_key = _is_key(made)
     constraint = lp.Constraint(
         object_id=own.id,
         name=made.name,

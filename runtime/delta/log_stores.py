@@ -70,7 +70,7 @@ class LocalStore(LogStore):
 
     def read(self, name: str) -> str:
         """The text of a file, checked by Hadoop's checksums if there are any."""
-        # Not by Path, which takes longer to make than a file of the cache to read.
+        # Not by Path: to make one takes about as long as to read a file that is cached.
         with translate_os_errors(f"{self._folder}/{name}"):
             with open(f"{self._folder}/{name}", "rb") as file:
                 data = file.read()

@@ -259,8 +259,13 @@ def with_changes(current: Catalog, bound: BoundObject) -> list[Item]:
         if now is None:  # the quarantine that it gets
             done.append(item)
             continue
-        later = replace(now, columns=item.columns, comment=item.comment, flow=item.flow)
-        later = replace(later, quarantine=item.quarantine)
+        later = replace(
+            now,
+            columns=item.columns,
+            comment=item.comment,
+            flow=item.flow,
+            quarantine=item.quarantine,
+        )
         if item.id in redefined and item.is_task:
             newest = Revision(number=now.revision + 1, definition=item.definition, reads=item.reads)
             later = later.with_revisions(newest, now.revisions)

@@ -89,7 +89,7 @@ class Replacement(OnNames):
         """Raise where another process was first to make a replacement, or dropped the view."""
         if item.replaces is None:
             return  # it is the quarantine of one
-        view = current.items.get(item.replaces or "")
+        view = current.items.get(item.replaces)
         if view is None:
             raise was_dropped(item.name, "while its replacement was being made", _KIND.value)
         self._check_replaceable(current, view, None)

@@ -80,6 +80,14 @@ def _write(con: Connection, chance: random.Random, held: dict[str, Counter[Row]]
     return text
 
 
+def _empty_tables(con: Connection) -> dict[str, Counter[Row]]:
+    """The two tables, made, with the rows that they hold: none."""
+    held: dict[str, Counter[Row]] = {"feed": Counter(), "side": Counter()}
+    for name in held:
+        con.execute(f"CREATE TABLE {name} (k INT, v INT)")
+    return held
+
+
 def _compare(con: Connection, view: str, made: list[Row], at: str) -> None:
     kept, away, counts = Counter[Row](), Counter[Row](), Counter[str]()
     for row in made:
@@ -109,10 +117,7 @@ def _compare(con: Connection, view: str, made: list[Row], at: str) -> None:
 def test_histories_equal_the_model(seed: int, policy: str, con: Connection) -> None:
     """Three shapes of queries, looked at after one or after several changes."""
     chance = random.Random(f"{seed} {policy}")
-    held: dict[str, Counter[Row]] = {"feed": Counter(), "side": Counter()}
-    history: list[str] = []
-    for name in held:
-        con.execute(f"CREATE TABLE {name} (k INT, v INT)")
+    held, history = _empty_tables(con), list[str]()
     for view, (query, _) in VIEWS.items():
         con.execute(
             f"CREATE MATERIALIZED VIEW {view} ({LISTED}) WITH (REFRESH POLICY = {policy})"
@@ -129,10 +134,7 @@ def test_histories_equal_the_model(seed: int, policy: str, con: Connection) -> N
 def test_unique_equals_the_model(policy: str, con: Connection) -> None:
     """All rows that share a key are set aside, or make another view an error, while they do."""
     chance = random.Random(policy)
-    held: dict[str, Counter[Row]] = {"feed": Counter(), "side": Counter()}
-    history: list[str] = []
-    for name in held:
-        con.execute(f"CREATE TABLE {name} (k INT, v INT)")
+    held, history = _empty_tables(con), list[str]()
     options, query = f"WITH (REFRESH POLICY = {policy})", "SELECT k, v FROM feed WHERE v <> 5"
     con.execute(
         f"CREATE MATERIALIZED VIEW one (k UNIQUE ON VIOLATION QUARANTINE, v) {options} AS {query}"
@@ -160,10 +162,7 @@ def test_unique_equals_the_model(policy: str, con: Connection) -> None:
 def test_references_equal_the_model(policy: str, con: Connection) -> None:
     """A row goes and comes back with the row that it refers to; FAIL makes a view an error."""
     chance = random.Random(policy)
-    held: dict[str, Counter[Row]] = {"feed": Counter(), "side": Counter()}
-    history: list[str] = []
-    for name in held:
-        con.execute(f"CREATE TABLE {name} (k INT, v INT)")
+    held, history = _empty_tables(con), list[str]()
     options, query = f"WITH (REFRESH POLICY = {policy})", "SELECT k, v FROM feed WHERE v <> 5"
     con.execute(
         "CREATE MATERIALIZED VIEW known (k REFERENCES side ON VIOLATION QUARANTINE, v,"
