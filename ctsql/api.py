@@ -249,11 +249,10 @@ class Connection(AbstractContextManager["Connection"]):
             found = _by_logs(self, ask)
             if found is not None:
                 return found
-        import_pyspark()
-        from ctsql.runtime.spark.ended_queries import forget_ended_queries
-
         values = literals(_parameters_of(statement), parameters)
         with self._running(span.text) as engine:
+            from ctsql.runtime.spark.ended_queries import forget_ended_queries
+
             if self.read_only and writes(statement):
                 what = " ".join(span.text.split()[:2]).upper()
                 raise error("READ_ONLY_MODE", span=span, what=what)
@@ -342,14 +341,13 @@ class Connection(AbstractContextManager["Connection"]):
     @contextmanager
     def _running(self, label: str) -> "Iterator[Engine]":
         """Lock the connection, and mark its jobs so that they can be cancelled."""
-        import_pyspark()
-        from ctsql.runtime.spark.errors import translate_spark_errors
-        from ctsql.runtime.spark.running_jobs import group_of
-        from ctsql.runtime.spark.session import active
-        from ctsql.runtime.statements.failed_task import show_rows
-
         with self._lock:
             engine = self._opened()
+            from ctsql.runtime.spark.errors import translate_spark_errors
+            from ctsql.runtime.spark.running_jobs import group_of
+            from ctsql.runtime.spark.session import active
+            from ctsql.runtime.statements.failed_task import show_rows
+
             if self._cancelled.is_set():
                 raise error("STATEMENT_CANCELLED")  # while Spark was starting
             context = engine.session.sparkContext
@@ -380,11 +378,10 @@ class Connection(AbstractContextManager["Connection"]):
 
     def known(self) -> Known:
         """What completion can offer."""
-        import_pyspark()
-        from ctsql.runtime.spark.functions import function_names
-        from ctsql.settings import DESCRIPTIONS
-
         with self._running("known") as engine:
+            from ctsql.runtime.spark.functions import function_names
+            from ctsql.settings import DESCRIPTIONS
+
             catalog, columns_of = engine.refresh_catalog(), engine.relations.columns_now
             return Known(
                 objects=[

@@ -280,10 +280,12 @@ class Binder:
             return
         self.relation(made.references, {})
         if self.analyst is not None and made.references.file is None:
-            columns = self.columns_of(self.resolve(made.references))
-            known = "Columns there:"
-            keys = [schemas.get(columns, n, span=made.span, known=known) for n in made.keys]
-            check_key(made, keys)
+            check_key(made, self.key_there(made, self.resolve(made.references)))
+
+    def key_there(self, made: st.ConstraintDef, item: Item) -> list[Column]:
+        """The columns of what a constraint refers to that are its key; raises UNKNOWN_COLUMN."""
+        columns, known = self.columns_of(item), "Columns there:"
+        return [schemas.get(columns, name, span=made.span, known=known) for name in made.keys]
 
     # ---- definitions
 

@@ -64,11 +64,7 @@ class BodyBinder:
             what = "REFERENCES to what is no table of its own"
             why = "The rows of a plain view, a file or the task itself are not looked up by key."
             raise not_supported(ref.span, what, why=why, hint="Refer to the table, or keep a view.")
-        item = self.binder.resolve(ref)
-        columns = self.binder.columns_of(item)
-        keys = [
-            schemas.get(columns, name, span=made.span, known="Columns there:") for name in made.keys
-        ]
+        keys = self.binder.key_there(made, self.binder.resolve(ref))
         return replace(constraint, references=node, keys=tuple(c.name for c in keys))
 
     def _piece(self, sql: st.SqlText) -> lp.Query:
