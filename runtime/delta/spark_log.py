@@ -81,8 +81,24 @@ class SparkLogFiles(LogFiles):
         """The newest version with its state; None without a committed version."""
         none = self._gateway.none
         with translate_spark_errors():
-            found = SparkSnapshot(self, self._log.update(False, none, none))
+            java = self._cached()
+            if java is None:
+                java = self._log.update(False, none, none)
+            found = SparkSnapshot(self, java)
         return None if found.version < 0 else found
+
+    def _cached(self) -> Any | None:
+        """The state that Delta holds, where it is the newest; as after a commit by this process.
+
+        It spares listing the log, which takes the longer the more commits there are.
+        """
+        java = self._log.unsafeVolatileSnapshot()
+        version = int(java.version())
+        mark = None if version < 0 else self.mark(version)
+        if mark is None or self.has(version + 1):
+            return None
+        read_ms = int(java.logSegment().lastCommitFileModificationTimestamp())
+        return java if read_ms == mark[0] else None
 
     def snapshot_at(self, version: int) -> SparkSnapshot:
         """The state of a version."""

@@ -41,6 +41,7 @@ from ctsql.runtime.delta.table_rows import CHANGE_TYPE as CHANGE_TYPE, DeltaRows
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log.actions import roll_files, sum_known
 from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.log.table_metadata import TableMetadata
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.spark.errors import conflict_errors, translate_spark_errors
@@ -245,6 +246,7 @@ class DeltaTable(DeltaRows):
         self._files: dict[int, dict[str, DataFile]] = {}
         self.vectors = Vectors(self.gateway, self.log, self._hadoop)
         self._store: FileStore | Declined | None = None
+        self.insert_target: tuple[TableMetadata, Any] | None = None  # as Spark resolved it last
         self.oldest_seen: int | None = None  # the oldest version at the last listing of the log
         return SparkLogFiles(self.gateway, self.log, self.location)
 
@@ -345,8 +347,10 @@ class DeltaTable(DeltaRows):
         """Start an optimistic transaction on the newest version."""
         if self.gateway.read_only:
             raise error("READ_ONLY_MODE", what="A COMMIT")
+        newest = java_of(self.update())  # Delta would list the log for it
         with translate_spark_errors():
-            return Transaction(self, self.log.startTransaction())
+            known = self.gateway.option(newest)
+            return Transaction(self, self.log.startTransaction(self.gateway.none, known))
 
 
 def _has_bytes(store: Any, path: Any) -> bool:

@@ -6,6 +6,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 _CONSTANTS = ("LocalRelation", "OneRowRelation")
+_VALUES = ("LocalRelation", "UnresolvedInlineTable")
+"""What Spark's parser makes of VALUES."""
+_FIELDS = 9
+"""Of ``InsertIntoStatement``; the first one is the table."""
 
 
 class NotAnAppend(Exception):
@@ -15,14 +19,32 @@ class NotAnAppend(Exception):
 class Insert:
     """A statement, analysed."""
 
-    def __init__(self, session: SparkSession, text: str) -> None:
-        """Args: text: what Spark is given. Raises what Spark's parser and analyser raise."""
+    def __init__(self, session: SparkSession, text: str, target: Any | None = None) -> None:
+        """Analyse a statement.
+
+        Args:
+            text: what Spark is given. target: of an earlier statement into this table, whose
+                metadata is the same still; Spark would list the table's log to find it.
+
+        Raises what Spark's parser and analyser raise.
+        """
         self._session = session
+        self._text = text
         self._jsession: Any = session._jsparkSession
         skip, self._frame_of = _classes(session._jvm)
         state = self._jsession.sessionState()
+        parsed = state.sqlParser().parsePlan(text)
+        self._by_known = target is not None and _inserts_values(parsed)
+        if self._by_known:
+            others = (getattr(parsed, f"copy$default${n}")() for n in range(2, _FIELDS + 1))
+            parsed = parsed.copy(target, *others)
         # In this mode Spark analyses a command and does not run it.
-        self._plan = state.executePlan(state.sqlParser().parsePlan(text), skip).analyzed()
+        self._plan = state.executePlan(parsed, skip).analyzed()
+
+    @property
+    def target(self) -> Any | None:
+        """The table as Spark resolves it, for the next statement; None for another command."""
+        return self._plan.table() if self._plan.nodeName() == "AppendData" else None
 
     @cached_property
     def rows(self) -> DataFrame:
@@ -39,7 +61,16 @@ class Insert:
 
     def run(self) -> DataFrame:
         """Have Spark run it as it is."""
+        if self._by_known:
+            return Insert(self._session, self._text).run()
         return DataFrame(self._frame_of(self._jsession, self._plan), self._session)
+
+
+def _inserts_values(parsed: Any) -> bool:
+    """Whether it is INSERT INTO ... VALUES: it reads nothing that the target's version decides."""
+    if parsed.nodeName() != "InsertIntoStatement":
+        return False
+    return parsed.query().nodeName() in _VALUES
 
 
 def are_constants(rows: DataFrame) -> bool:

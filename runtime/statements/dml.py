@@ -146,7 +146,7 @@ def write_table(
         if within is not None:
             rows = write(location, lambda text: _count_affected(engine.session.sql(text)))
         elif inserts:
-            rows = write(location, lambda text: _insert(engine, table, before, text))
+            rows = write(location, lambda text: _insert(table, before, text))
         else:
             rows = write(location, lambda text: _run_on_rows(engine, item, text))
         if rows < 0:
@@ -160,7 +160,9 @@ def write_table(
             try:
                 return write(
                     appends.origin.location,
-                    lambda text: appends.stage(Insert(engine.session, text).rows),
+                    lambda text: appends.stage(
+                        _insert_of(appends.origin, appends.version, text).rows
+                    ),
                 )
             except NotAnAppend:
                 pass  # a copy of the table takes it
@@ -171,11 +173,21 @@ def write_table(
     return done
 
 
-def _insert(engine: Engine, table: DeltaTable, version: int, text: str) -> int:
+def _insert(table: DeltaTable, version: int, text: str) -> int:
     """Run an INSERT; without a job where its rows stand in its text."""
-    statement = Insert(engine.session, text)
+    statement = _insert_of(table, version, text)
     done = append_constants(table, version, statement)
     return _count_affected(statement.run()) if isinstance(done, Declined) else done
+
+
+def _insert_of(table: DeltaTable, version: int, text: str) -> Insert:
+    """An INSERT, analysed; its target is resolved once while the table's metadata stays."""
+    metadata = table.metadata_at(version)
+    known = table.insert_target
+    target = known[1] if known is not None and known[0] is metadata else None
+    statement = Insert(table.gateway.session, text, target)
+    table.insert_target = metadata, statement.target
+    return statement
 
 
 def _run_on_rows(engine: Engine, item: Item, text: str) -> int:

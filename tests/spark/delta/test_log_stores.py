@@ -1,6 +1,7 @@
 """What this process reads of a log and of a folder on a local disk is what Spark's classes say."""
 
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -79,3 +80,43 @@ def test_a_folder_is_the_same_folder(con: Connection) -> None:
     assert mine == by_path(list(theirs))
     assert "_change_data/a.parquet" in {file.path for file in mine}
     assert len(mine) == 4
+
+
+class _Listed:
+    """Delta's handle of a log, which counts how often it lists the log."""
+
+    def __init__(self, log: Any) -> None:
+        self._log = log
+        self.count = 0
+
+    def update(self, *args: Any) -> Any:
+        self.count += 1
+        return self._log.update(*args)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+
+def test_a_log_is_listed_only_for_what_others_commit(
+    con: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Own commits, none, and one that another process wrote, also in the place of an own one."""
+    con.execute("CREATE TABLE x (k INT); INSERT INTO x VALUES (1); INSERT INTO x VALUES (2)")
+    table = table_of(con, "x")
+    folder = local_path(table.location)
+    assert folder is not None
+    listed = _Listed(table.log)
+    monkeypatch.setattr(table.log_files, "_log", listed)
+    con.execute("INSERT INTO x VALUES (3)")
+    con.execute("INSERT INTO x SELECT 4")
+    assert con.execute("SELECT k FROM x ORDER BY k").fetchall() == [(1,), (2,), (3,), (4,)]
+    assert listed.count == 0
+    log = folder / "_delta_log"
+    last = table.version()
+    one = next(
+        line for line in (log / f"{last:020d}.json").read_text().splitlines() if "add" in line
+    )
+    (log / f"{last + 1:020d}.json").write_text(one.replace('"add"', '"remove"') + "\n")
+    assert con.execute("SELECT k FROM x ORDER BY k").fetchall() == [(1,), (2,), (3,)]
+    assert (table.version(), listed.count) == (last + 1, 1)
+    assert table.begin().version_read == last + 1
