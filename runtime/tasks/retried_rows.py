@@ -153,12 +153,13 @@ def retried(
     if stored is None:
         return None
     stored = stack.enter_context(persisted(stored))
-    given = group_of_input(warehouse, plan)
     found, refused, meant = [], None, 0
     names = written_under(warehouse.catalog, warehouse.relations.item(plan.object_id))
-    for group in [*groups_of(plan, names), *([] if given is None else [given])]:
-        there = stored.where(group.which)
+    given = group_of_input(warehouse, plan)
+    groups = [*groups_of(plan, names), *([] if given is None else [given])]
+    for group, is_there in zip(groups, _are_there(stored, groups), strict=True):
         try:
+            there = stored.where(group.which)
             rows = _mended(warehouse, group, statement, there, quarantine, at)
         except StatementError as problem:
             if problem.condition != "UNKNOWN_COLUMN":
@@ -166,7 +167,7 @@ def retried(
             refused = refused or problem
             continue
         meant += 1
-        if there.isEmpty():
+        if not is_there:
             continue  # a value of WHERE may not fit the columns of rows that are not there
         rows = stack.enter_context(persisted(rows))
         if not rows.isEmpty():
@@ -178,6 +179,13 @@ def retried(
     victims = reduce(DataFrame.unionAll, (rows.drop(RETRIED) for _, rows in found))
     mended = [(group, rows.select(*_as_stored(group))) for group, rows in found]
     return Retried(victims, mended)
+
+
+def _are_there(stored: DataFrame, groups: Sequence[Group]) -> Sequence[bool]:
+    """Whether a quarantine has rows of each group; one job."""
+    found = stored.agg(*(F.max(F.expr(group.which)) for group in groups)).first()
+    assert found is not None  # an aggregate without groups gives one row
+    return [bool(is_there) for is_there in found]
 
 
 def _as_stored(group: Group) -> list[SparkColumn]:

@@ -269,7 +269,7 @@ class TaskSink:
             found = find_faulty(
                 len(whole.numbers),
                 problem,
-                lambda start, stop: self._fault_of(run, whole.from_to(start, stop)),
+                lambda start, stop: self._fault_of(run, whole.from_to(start, stop), again),
             )
         if found is None:
             problem.detail = (
@@ -289,8 +289,11 @@ class TaskSink:
             version = self.warehouse.versions.settled(self.warehouse.relations.table(item), version)
         return {item.id: (item, version)}
 
-    def _fault_of(self, run: Run, part: Part) -> CtsqlError | None:
+    def _fault_of(self, run: Run, part: Part, again: Retried | None) -> CtsqlError | None:
         """The error of the body over some of the rows of a time; None if it has none.
+
+        Args:
+            again: the rows that the time sends through again.
 
         Raises Overtaken.
         """
@@ -301,7 +304,7 @@ class TaskSink:
             if batches is None and self.output.upper > run.time:
                 raise Overtaken
         try:
-            self._stage(batches, run, Phases(self.warehouse.queries.meter().ms), part)
+            self._stage(batches, run, Phases(self.warehouse.queries.meter().ms), part, again)
         except DataError as problem:
             if problem.condition not in ("DATA_ERROR", "CONSTRAINT_VIOLATED"):
                 raise
@@ -414,12 +417,18 @@ class TaskSink:
         return error("HISTORY_LOST", relation=", ".join(names), detail=detail, hint=hint)
 
     def _stage(
-        self, batches: OutputBatches, run: Run, phases: Phases, part: Part | None = None
+        self,
+        batches: OutputBatches,
+        run: Run,
+        phases: Phases,
+        part: Part | None = None,
+        again: Retried | None = None,
     ) -> bool:
         """Compute and stage what the body proposes; False when that is nothing.
 
         Args:
-            part: the rows that it sees of its input; None for all.
+            part: the rows that it sees of its input; None for all. again: the rows that the time
+                sends through again, where they are known; otherwise they are looked up.
         """
         then, plan = self.warehouse.relations.in_force(self.item, run.time)
         inputs, queries = RunInputs(self.warehouse, plan, run), self.warehouse.queries
@@ -427,7 +436,7 @@ class TaskSink:
             if changes is None:
                 return False
             phases.done(CHANGES)
-            again = self._retried(run, plan, batches.read, stack)
+            again = again or self._retried(run, plan, batches.read, stack)
             small = again is None and (inputs.are_small or part is not None)
             if part is not None:
                 changes = part.narrowed(changes)

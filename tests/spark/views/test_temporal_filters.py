@@ -247,7 +247,7 @@ class Modelled:
         return seen
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_like_a_model(
     connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
