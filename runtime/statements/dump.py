@@ -11,7 +11,7 @@ from ctsql.planner.syntax import ast as st, parse_as, splice
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.table_metadata import CURRENT_DEFAULT
 from ctsql.runtime.statements.show import column_changes, current_definition
-from ctsql.runtime.statements.stored_constraints import stored_constraints
+from ctsql.runtime.statements.stored_constraints import names_of, stored_constraints
 
 
 def dump(engine: Engine) -> list[tuple[str, str]]:
@@ -71,8 +71,7 @@ def _column_list(engine: Engine, item: Item) -> str:
     for column in engine.relations.columns_now(item):
         value = fields[fold(column.name)].field["metadata"].get(CURRENT_DEFAULT)
         made.append(column.ddl() + (f" DEFAULT {value}" if value else ""))
-    rules = stored_constraints(table.configuration())
-    made += (f"CONSTRAINT {quote(name)} {rule}" for name, rule in rules)
+    made += (s.text for s in stored_constraints(table.configuration(), names_of(engine.catalog)))
     return f"({', '.join(made)})"
 
 
