@@ -345,7 +345,8 @@ def current_definition(engine: LogReader, item: Item) -> str:
             if gone and statement.beginning_span is not None:
                 edits.append(_without(statement.beginning_span))
         case st.CreateTable():
-            targets = [statement.target]
+            targets, refers_to = [statement.target], dict(item.refers)
+            beside = [(c.references, refers_to.get(fold(c.name))) for c in statement.constraints]
         case _:
             return item.definition
     own = qualify(targets[0], item.search_schema) if targets else item.name

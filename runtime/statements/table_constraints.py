@@ -191,7 +191,7 @@ class TableConstraints(OnNames):
                         raise _unknown(item, statement, [s.name for s in there])
                     after, text = self._dropped(item, found)
                 faults.point("source_committed")
-                self._note(after, text, beside)
+                self._note(after, text)
         except Conflict as problem:
             detail = "A writer of its folder committed at the same time."
             raise error(
@@ -224,7 +224,7 @@ class TableConstraints(OnNames):
         beside += (make_table(engine, one) for one in found)
         at = 0 if made.is_of_delta else self._time_of(after)
         with alone(engine.timeline, item, engine.mint), engine.leaving_intents():
-            self._add(after, made, at)
+            self._add(after, made, at, beside)
         return after, _added_text(made)
 
     def _dropped(self, item: Item, found: StoredConstraint) -> tuple[Item, str]:
@@ -240,7 +240,7 @@ class TableConstraints(OnNames):
         others = [self.engine.relations.item(i) for _, i in item.refers if i != item.id]
         return self.engine.read_time(others) if others else self.engine.mint()
 
-    def _add(self, item: Item, made: st.ConstraintDef, at: int) -> None:
+    def _add(self, item: Item, made: st.ConstraintDef, at: int, beside: Sequence[Item]) -> None:
         engine = self.engine
         if made.is_of_delta:
             store_constraints(engine, item, [made])
@@ -260,6 +260,7 @@ class TableConstraints(OnNames):
                 check_proposed(
                     engine.warehouse, item, only, proposed, small=False, stack=stack, hint=_HINT
                 )
+        self._note_quarantine(item, beside)
         set_properties(txn, added)
         txn.commit(label="ctsql", epoch=0, metadata="{}")
 
@@ -272,24 +273,35 @@ class TableConstraints(OnNames):
                 f"ALTER TABLE delta.`{location}` DROP CONSTRAINT {backtick(found.name)}"
             )
 
-    def _note(self, item: Item, text: str, beside: Sequence[Item]) -> None:
+    def _note_quarantine(self, item: Item, beside: Sequence[Item]) -> None:
+        """Write a new quarantine into the catalog: it is there before a row is set aside."""
+
+        def noted(current: Catalog) -> Catalog:
+            now = _there(current, item)
+            for one in beside:
+                check_free(current, one.name, None, quiet=False)
+            return current.with_items([replace(now, quarantine=item.quarantine), *beside])
+
+        if beside:
+            self.engine.change_catalog(noted)
+
+    def _note(self, item: Item, text: str) -> None:
         """Write the change into the catalog, which makes it again in a dump."""
 
         def noted(current: Catalog) -> Catalog:
-            now = current.items.get(item.id)
-            if now is None:
-                raise was_dropped(item.name, "meanwhile", item.kind.value)
-            for one in beside:
-                check_free(current, one.name, None, quiet=False)
-            noted = replace(
-                now,
-                alterations=(*now.alterations, text),
-                refers=item.refers,
-                quarantine=now.quarantine or item.quarantine,
-            )
-            return current.with_items([noted, *beside])
+            now = _there(current, item)
+            alterations = (*now.alterations, text)
+            return current.with_item(replace(now, alterations=alterations, refers=item.refers))
 
         self.engine.change_catalog(noted)
+
+
+def _there(current: Catalog, item: Item) -> Item:
+    """A table as a catalog has it; raises UNKNOWN_RELATION if it was dropped."""
+    now = current.items.get(item.id)
+    if now is None:
+        raise was_dropped(item.name, "meanwhile", item.kind.value)
+    return now
 
 
 def _named(made: st.ConstraintDef, there: Iterable[str]) -> st.ConstraintDef:

@@ -260,7 +260,8 @@ class OpenTransaction:
 
     def _set_aside(self, item: Item, constraints: Sequence[Constraint], marked: DataFrame) -> None:
         """Add rows to a table's quarantine."""
-        quarantine = self.engine.catalog.items.get(item.quarantine or "")
+        now = self.engine.catalog.items[item.id]  # _check_there has looked
+        quarantine = self.engine.catalog.items.get(now.quarantine or "")
         if quarantine is None:
             what = f"ON VIOLATION QUARANTINE of {item.name} here"
             why = "Its quarantine is a table of the warehouse in which the constraint was made."
