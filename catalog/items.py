@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from typing import Any
 
-from ctsql.catalog.errors import CatalogError, CtsqlError, error, not_readable
+from ctsql.catalog.errors import CatalogError, CtsqlError, error, not_readable, not_supported
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, did_you_mean, fold
 from ctsql.catalog.proposals import Proposal
 from ctsql.catalog.schemas import Column, Schema, quote_text
@@ -151,14 +151,16 @@ class Item:
             holds no rows, and each output reads the task and nothing else. The first one leads:
             its log has the task's upper.
         quarantine: the id of the table for rows that a task's outputs do not take, which reads the
-            task, as an output does; of a view that of a view of the rows that it leaves out. None
-            for none.
+            task, as an output does; of a view that of a view of the rows that it leaves out; of a
+            table that of another table. None for none.
         feed: of a table the files or messages that come into it; None for none.
         flow: of the task and the view of a flow what CREATE FLOW said behind its name; else empty,
             as in a catalog of an older version.
         flows: of a streaming table the flows that append to it; none for other tasks.
         once, retry: of a task at an earlier revision, see :class:`Revision`.
-        alterations: of a table what ALTER TABLE changed of its columns, as typed behind its name.
+        alterations: of a table what ALTER TABLE changed of it, as typed behind its name.
+        refers: of a table the names of its constraints, folded, that are REFERENCES, each with the
+            id of the object that it refers to.
         replaces: of a replacement the id of the view or task that it is for; else None.
         backfill: of a task the id of the table whose rows it began with; None for none.
         built_beside: of a view whose replacement was applied the replacement's id, and the
@@ -191,6 +193,7 @@ class Item:
     once: bool = False
     retry: str = ""
     alterations: tuple[str, ...] = ()
+    refers: tuple[tuple[str, str], ...] = ()
     replaces: str | None = None
     backfill: str | None = None
     built_beside: tuple[str, int] | None = None
@@ -327,6 +330,8 @@ class Item:
             kept["flow"] = self.flow
         if self.alterations:
             kept["alterations"] = self.alterations
+        if self.refers:
+            kept["refers"] = self.refers
         if self.flows:
             kept["flows"] = _flows_json(self.flows)
         if self.replaces is not None:
@@ -379,6 +384,7 @@ class Item:
                 feed=_feed(raw),
                 flow=raw.get("flow", ""),
                 alterations=tuple(raw.get("alterations", ())),
+                refers=_pairs(raw.get("refers", [])),
                 flows=_flows(raw.get("flows", ())),
                 replaces=raw.get("replaces"),
                 backfill=raw.get("backfill"),
@@ -800,6 +806,18 @@ class Catalog:
         """The named readers that follow this object itself, in order of name."""
         found = [s for s in self.subscriptions.values() if s.object_id == object_id]
         return sorted(found, key=lambda s: fold(s.name))
+
+
+def check_not_referred_to(catalog: Catalog, gone: Iterable[Item]) -> None:
+    """Raise NOT_SUPPORTED where the constraint of a table that stays refers to what is to go."""
+    going = {item.id: item for item in gone}
+    for table in catalog:
+        for constraint, object_id in table.refers if table.id not in going else ():
+            if object_id in going:
+                what = f'dropping "{going[object_id].name}"'
+                why = f'Constraint "{constraint}" of table "{table.name}" refers to it.'
+                hint = f"Type first: ALTER TABLE {table.name} DROP CONSTRAINT {constraint}"
+                raise not_supported(None, what, why=why, hint=hint)
 
 
 def is_quarantine(catalog: Catalog, item: Item) -> bool:

@@ -231,15 +231,17 @@ def define(statement: Defining, schema: str) -> Definition:
 
 
 def has_quarantine(statement: Defining) -> bool:
-    """Whether a task or view gets a quarantine by its definition."""
+    """Whether a table, task or view gets a quarantine by its definition."""
     match statement:
         case st.CreateContinualTask():
             lists = (statement.constraints, *(o.constraints for o in statement.outputs))
-        case st.CreateMaterializedView():
+        case st.CreateMaterializedView() | st.CreateTable():
             lists = (statement.constraints,)
         case _:
             return False
     quarantined = any(c.action is st.OnViolation.QUARANTINE for made in lists for c in made)
+    if isinstance(statement, st.CreateTable):
+        return quarantined
     return quarantined or any(
         o.name == "ON ERROR" and o.value == "quarantine" for o in statement.options
     )
@@ -249,11 +251,12 @@ def _relations(statement: Defining) -> Iterator[st.RelationRef]:
     match statement:
         case st.CreateTable():
             yield from statement.text.relations
+            yield from _referred(statement)
         case st.CreateView():
             yield from statement.query.relations
         case st.CreateMaterializedView():
             yield from statement.query.relations
-            yield from (c.references for c in statement.constraints if c.references is not None)
+            yield from _referred(statement)
         case st.CreateFlow():
             yield statement.source
         case st.CreateContinualTask():
@@ -268,6 +271,12 @@ def _relations(statement: Defining) -> Iterator[st.RelationRef]:
             for ref in (ref for text in texts for ref in text.relations):
                 if len(ref.parts) > 1 or fold(ref.parts[0]) not in called:
                     yield ref
+
+
+def _referred(
+    statement: st.CreateTable | st.CreateMaterializedView,
+) -> Iterator[st.RelationRef]:
+    return (c.references for c in statement.constraints if c.references is not None)
 
 
 def _attach(found: _Found, comment: st.CommentOn, schema: str) -> None:

@@ -73,8 +73,7 @@ RUNNING: tuple[Condition, ...] = (
         DataError,
         message="{message}",
         detail="{detail}",
-        hint="Mend the rows in the input and type ALTER CONTINUAL TASK ... RETRY, or give the "
-        "constraint another fate: ON VIOLATION DROP, WARN or QUARANTINE.",
+        hint="{hint}",
     ),
     Condition(
         "DATA_ERROR", "22000", DataError, message="{message}", detail="{detail}", hint="{hint}"

@@ -14,7 +14,7 @@ from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import BROKEN, PROPOSED
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.output_state import OutputState, View
-from ctsql.planner.nodes import Constraint, Query, Transaction
+from ctsql.planner.nodes import Constraint, Query
 from ctsql.planner.syntax import splice
 
 AS_JSON = {
@@ -27,14 +27,13 @@ ROW_TEXT_MAX = 200
 
 
 def mark_broken(
-    node: Transaction, object_id: str, rows: DataFrame | None, context: Context
+    constraints: Sequence[Constraint], rows: DataFrame | None, context: Context
 ) -> DataFrame | None:
     """The rows proposed for an output with ``BROKEN``; as they are where nothing is asked of them.
 
     Raises (when computed):
         DATA_ERROR: a condition cannot be evaluated for a row; with its place.
     """
-    constraints = node.constraints_of(object_id)
     if rows is None or not constraints:
         return rows
     pieces: list[str | Query] = ["SELECT *, 0L"]

@@ -45,7 +45,7 @@ def lower_transaction(node: lp.Transaction, context: Context) -> dict[str, Propo
     """
     after = lower_statements(node, context, base(node, context, by_key=True))
     return {
-        o: Proposal(mark_broken(node, o, held.inserts, context), held.victims)
+        o: Proposal(mark_broken(node.constraints_of(o), held.inserts, context), held.victims)
         for o, held in after.items()
     }
 
@@ -148,7 +148,7 @@ def lower_inserts(node: lp.Transaction, context: Context, *carried: str) -> Data
     view = View(OutputState(None), context)
     inserts = [s for s in node.statements if isinstance(s, lp.Insert)]
     made = union_all(*(_insert(s, view, carried) for s in inserts))
-    marked = mark_broken(node, inserts[0].object_id, made, context)
+    marked = mark_broken(node.constraints_of(inserts[0].object_id), made, context)
     assert marked is not None  # there is a statement
     return marked
 

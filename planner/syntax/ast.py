@@ -194,6 +194,24 @@ class ConstraintDef:
             return f"FOREIGN KEY ({listed}) REFERENCES {other}"
         return f"UNIQUE ({listed})" if self.unique else f"NOT NULL ({listed})"
 
+    @property
+    def kind(self) -> str:
+        """The word for what it is: CHECK, NOT NULL, UNIQUE or REFERENCES."""
+        if self.predicate is not None:
+            return "CHECK"
+        if self.references is not None:
+            return "REFERENCES"
+        return "UNIQUE" if self.unique else "NOT NULL"
+
+    @property
+    def is_of_delta(self) -> bool:
+        """Whether Delta's protocol has such a constraint, so that every writer of a table keeps it.
+
+        Others of a table are kept by ctsql's statements.
+        """
+        is_of_row = self.references is None and not self.unique
+        return is_of_row and self.action is OnViolation.FAIL
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:

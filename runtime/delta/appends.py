@@ -13,7 +13,7 @@ from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.rows.row_set import LocalRows, SparkRows
+from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
 from ctsql.runtime.spark.inserts import NotAnAppend, are_constants
 
 _PLAIN = ("comment", "delta.columnMapping.")
@@ -45,6 +45,15 @@ class Appends:
         staged = self.origin.begin().stage(rows if isinstance(few, Declined) else few)
         self.files += staged
         return sum(DataFile(file.action).rows_count or 0 for file in staged)
+
+    def put_instead(self, rows: RowSet | DataFrame) -> None:
+        """Put rows, under the table's columns, in place of all that was staged."""
+        staged = self.origin.begin().stage(rows)
+        self.drop()
+        self.files += staged
+
+    def victims(self) -> None:
+        """None: no row goes."""
 
     def changes(self) -> tuple[tuple[StagedFile, ...], tuple[StagedDelete, ...]]:
         """What is inserted and deleted, as files for the table."""

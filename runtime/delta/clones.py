@@ -12,13 +12,19 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from pyspark.sql import DataFrame
+from pyroaring import BitMap64
+from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.errors import error
+from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
+from ctsql.runtime.delta.local_scan import located
 from ctsql.runtime.delta.table import DeltaTable, Gateway
+from ctsql.runtime.delta.table_rows import locate_in
 from ctsql.runtime.delta.transaction import files_by_name, relative_path, whole_file
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
 from ctsql.runtime.log.data_files import DataFile, select_changed
+from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
+from ctsql.runtime.rows.row_set import RowSet
 from ctsql.runtime.spark.errors import translate_spark_errors
 
 FOLDER = "txn-"
@@ -65,6 +71,47 @@ class Clone:
         txn.add_files(StagedFile(path, action) for path, action in added.items())
         txn.commit(label=self.folder, epoch=0, metadata="{}")
         self._taken = dict(zip(added, files, strict=True))
+
+    def victims(self) -> RowSet | DataFrame | None:
+        """The places in its table of the rows that statements took away; None for none."""
+        _, deletes = self.changes()
+        if not deletes:
+            return None
+        stored = self.origin.files(self.version)
+        if sum(one.rows_count for one in deletes) <= DRIVER_ROWS_MAX:
+            gone = [(one.path, self._gone(stored[one.path], one)) for one in deletes]
+            return located(self.gateway.session, gone)
+        whole = _places(self.origin, [stored[one.path] for one in deletes], self.version)
+        left = [DataFile(one.action) for one in deletes if one.action is not None]
+        if not left:
+            return whole
+        stay = _places(self.origin, left, self.version)
+        return whole.join(stay, whole.columns, "left_anti")
+
+    def _gone(self, old: DataFile, now: StagedDelete) -> BitMap64:
+        """The numbers of the rows of a file that go."""
+        before = self.origin.vectors.deleted_rows(old)
+        if now.action is None:
+            return BitMap64(range(old.records_count or 0)) - before
+        return self.origin.vectors.deleted_rows(DataFile(now.action)) - before
+
+    def add(self, rows: RowSet | DataFrame) -> None:
+        """Append rows, under the table's columns."""
+        self._commit(rows, ())
+
+    def put_instead(self, rows: RowSet | DataFrame) -> None:
+        """Put rows in place of all that statements have inserted."""
+        mine = self.gateway.table(self.location)
+        before = mine.files(0)
+        own = [f for path, f in mine.files(mine.version()).items() if path not in before]
+        self._commit(rows, own)
+
+    def _commit(self, rows: RowSet | DataFrame, gone: Sequence[DataFile]) -> None:
+        txn = self.gateway.table(self.location).begin()
+        staged = txn.stage(rows)
+        txn.delete(map(whole_file, gone))
+        txn.add_files(staged)
+        txn.commit(label=self.folder, epoch=0, metadata="{}")
 
     def drop(self) -> None:
         """Delete it with all files that statements wrote."""
@@ -139,3 +186,9 @@ class Clone:
         mine = self.gateway.table(self.location)
         path = str(vector.absolutePath(mine.jpath).toString())
         return f"{self.folder}/{relative_path(path, self.location)}"
+
+
+def _places(table: DeltaTable, files: Sequence[DataFile], version: int) -> DataFrame:
+    """Where the rows of some files are, by names of files, as paths are spelled in two ways."""
+    name = F.substring_index(FILE_COLUMN, "/", -1).alias(FILE_COLUMN)
+    return locate_in(table, files, version).select(name, ROW_COLUMN)

@@ -308,6 +308,18 @@ class Transaction:
         return self._commit(optimize(empty, empty, False, none, False))
 
 
+def set_properties(
+    given: Transaction, properties: Mapping[str, str], gone: Collection[str] = ()
+) -> None:
+    """Set properties of a table, and remove some."""
+    with translate_spark_errors():
+        action = json.loads(given.txn.metadata().json())
+        there = action["metaData"]["configuration"]
+        kept = {key: value for key, value in there.items() if key not in gone}
+        action["metaData"]["configuration"] = {**kept, **properties}
+        given.txn.updateMetadata(given.gateway.parse_action(json.dumps(action)), False)
+
+
 def _rewrite_by_spark(given: Transaction, adds: Sequence[Any]) -> list[StagedFile]:
     """Write the live rows of some files as one new file."""
     gateway = given.gateway

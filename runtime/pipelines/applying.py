@@ -21,7 +21,14 @@ from functools import partial
 from typing import Any
 
 from ctsql.catalog.errors import CtsqlError, DataError, error
-from ctsql.catalog.items import Catalog, Item, KafkaSource, ObjectKind, Revision
+from ctsql.catalog.items import (
+    Catalog,
+    Item,
+    KafkaSource,
+    ObjectKind,
+    Revision,
+    check_not_referred_to,
+)
 from ctsql.catalog.proposals import Proposal
 from ctsql.planner.folder import Folder
 from ctsql.planner.syntax import ast as st
@@ -34,15 +41,15 @@ from ctsql.runtime.pipelines.planning import PlannedFolder, plan_folder, warehou
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.alter_task import TaskAlteration
 from ctsql.runtime.statements.coming_into_force import TaskChanges, bring_into_force
-from ctsql.runtime.statements.create import Creation, keeps_vectors, undo_on_failure
+from ctsql.runtime.statements.create import Creation, keeps_vectors
 from ctsql.runtime.statements.dml import run_on_table
 from ctsql.runtime.statements.dropped import dropped
 from ctsql.runtime.statements.failed_task import retry_failed
 from ctsql.runtime.statements.first_rows import begin_after
 from ctsql.runtime.statements.name_resolution import Namespace
-from ctsql.runtime.statements.output_tables import create_table_text
+from ctsql.runtime.statements.output_tables import create_table_text, make_table, undo_on_failure
 from ctsql.runtime.statements.refresh_view import refresh_view
-from ctsql.runtime.statements.table_constraints import add_constraints
+from ctsql.runtime.statements.table_constraints import store_constraints
 from ctsql.runtime.tasks.progress import failure_of
 from ctsql.runtime.warehouse.replaced_views import give_columns, is_redefined
 from ctsql.runtime.warehouse.table_checks import identified
@@ -162,7 +169,7 @@ class _Application:
         """Make the tables of a new object, in folders of their own."""
         statement = bound.definition.statement
         if isinstance(statement, st.CreateTable):
-            return [self._make_table(bound, statement)]
+            return self._make_table(bound, statement)
         vectors = isinstance(statement, st.CreateFlow | st.CreateView) or keeps_vectors(statement)
         return self._make_outputs(bound.items, has_vectors=vectors)
 
@@ -176,22 +183,22 @@ class _Application:
             made.append(identified(engine.relations, item))
         return made
 
-    def _make_table(self, bound: BoundObject, statement: st.CreateTable) -> Item:
-        (item,), engine = bound.items, self.engine
+    def _make_table(self, bound: BoundObject, statement: st.CreateTable) -> list[Item]:
+        (item, *beside), engine = bound.items, self.engine
         creation = Creation(Namespace(engine, bound.definition.schema))
         if statement.location is not None:
-            return item  # it is there
+            return [item]  # it is there
         assert item.location is not None  # a table has a folder
         run_on_table(
             engine, statement.text, statement.target, item.location, bound.definition.schema
         )
-        add_constraints(engine, item.location, statement.constraints)
+        store_constraints(engine, item, statement.constraints)
         item = creation.as_stored(item)
         if isinstance(item.feed, KafkaSource):
             check_topic_columns(item.feed, item.columns)
         if item.feed is not None:
             engine.watched.take_in(item)
-        return item
+        return [item, *(make_table(engine, one) for one in beside)]
 
     def _propose(
         self,
@@ -209,6 +216,7 @@ class _Application:
         begun = {i.id for i in made if i.kind not in (ObjectKind.TABLE, ObjectKind.VIEW)}
         begun |= anew
         gone = [current.items[i.id] for i in self.planned.gone]
+        check_not_referred_to(current, gone)
         return Proposal(
             id=uuid.uuid4().hex,
             items=(*made, *later),

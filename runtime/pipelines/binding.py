@@ -42,7 +42,12 @@ from ctsql.runtime.statements.first_rows import backfill_of, source_of, with_fir
 from ctsql.runtime.statements.name_resolution import check_free, drop_text, new_quarantine
 from ctsql.runtime.statements.redefinition import definition_statement
 from ctsql.runtime.statements.refresh_view import check_not_finished
-from ctsql.runtime.statements.stored_constraints import says_constraints, stored_constraints
+from ctsql.runtime.statements.stored_constraints import (
+    names_of,
+    says_constraints,
+    stored_constraints,
+)
+from ctsql.runtime.statements.table_constraints import bind_constraints
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_clock, check_strict, same_rows
 
@@ -122,7 +127,9 @@ class FolderBinder:
         statement = made.statement
         match statement:
             case st.CreateTable():
-                return self._found(made, [self._table(made, statement)])
+                item = self._table(made, statement)
+                item, beside = bind_constraints(names, item, statement.constraints)
+                return self._found(made, [item, *beside])
             case st.CreateView():
                 item = names.new(made.name, made.kind, statement.span, statement.comment)
                 bound = names.binder().bind_view(statement)
@@ -238,7 +245,7 @@ class FolderBinder:
         items: tuple[Item, ...] = (old, *stored.flow_targets(old))
         match made.statement:
             case st.CreateTable() as statement:
-                parts = self._table_parts(statement, old, parts)
+                parts = self._table_parts(statement, old, parts, made.schema)
             case st.CreateView() as statement if is_other:
                 item, parts = self._other_view(made, statement, old, parts)
                 items = (item,)
@@ -324,7 +331,7 @@ class FolderBinder:
         return tuple(part for part, said in other.items() if one.get(part) != said)
 
     def _table_parts(
-        self, statement: st.CreateTable, old: Item, parts: tuple[Part, ...]
+        self, statement: st.CreateTable, old: Item, parts: tuple[Part, ...], schema: str
     ) -> tuple[Part, ...]:
         """Raise NOT_SUPPORTED where a table would have to be another one."""
         if statement.location is not None:
@@ -343,8 +350,14 @@ class FolderBinder:
                 statement.columns_span or statement.target.span, what, why=why, hint=hint
             )
         properties = self.engine.relations.table(old).configuration()
-        if not says_constraints(statement.constraints, properties):
-            told = (f"{name} {rule}" for name, rule in stored_constraints(properties))
+        names = self.overlay.names(schema)
+
+        def id_of(ref: st.RelationRef) -> str | None:
+            found = names.catalog().find(qualify(ref, schema))
+            return None if found is None else found.id
+
+        if not says_constraints(statement.constraints, properties, id_of):
+            told = (s.text for s in stored_constraints(properties, names_of(self.engine.catalog)))
             what = "changing the constraints of a table with the folder"
             why = f'Table "{old.name}" has ({", ".join(told)}).'
             hint = f"Type: ALTER TABLE {old.name} ADD CONSTRAINT ..., or DROP CONSTRAINT ..."

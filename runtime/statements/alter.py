@@ -8,7 +8,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ctsql.catalog.errors import CtsqlError, error, not_supported
-from ctsql.catalog.items import Catalog, Item, ObjectKind, beside, replacement_of, was_dropped
+from ctsql.catalog.items import (
+    Catalog,
+    Item,
+    ObjectKind,
+    beside,
+    check_not_referred_to,
+    replacement_of,
+    was_dropped,
+)
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, fold, quarantine_name
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import qualify
@@ -220,6 +228,7 @@ def _without(
     current: Catalog, gone: Sequence[Item], statement: st.DropObject, schema: str = ""
 ) -> Catalog:
     """The catalog without objects that are dropped; without PURGE it keeps them beside."""
+    check_not_referred_to(current, gone)
     drop = dropped(current, gone, schema)
     left = current.with_dropped(drop).without(i.id for i in gone)
     is_kept = (drop.items or schema) and not statement.purge

@@ -17,6 +17,7 @@ from ctsql.catalog.schemas import Schema, changes_between, names
 from ctsql.catalog.spans import Span
 from ctsql.planner.lowering.store_assignment import is_exact
 from ctsql.planner.syntax import ast as st
+from ctsql.planner.syntax.tokens.tokenizer import words_of
 from ctsql.runtime.delta.clones import Clone
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log import fault_points as faults
@@ -36,6 +37,7 @@ from ctsql.runtime.statements.altered_columns import (
 from ctsql.runtime.statements.columns_read import Analysed, analyse, readers_of, reads
 from ctsql.runtime.statements.dml import target_table
 from ctsql.runtime.statements.name_resolution import OnNames
+from ctsql.runtime.statements.stored_constraints import kept_constraints
 from ctsql.runtime.warehouse.multi_table_commit import alone
 from ctsql.runtime.warehouse.watched_topics import check_topic_columns
 
@@ -62,6 +64,7 @@ class TableAlteration(OnNames):
         item = self._table(statement)
         columns = self.engine.relations.columns_now(item)
         after = altered(columns, statement.change)
+        self._check_constraints(item, statement)
         table = self.engine.relations.table(item)
         needed = features(statement.change, _has(table))
         told = " ".join(capitalised(f.notice) for f in needed)
@@ -85,6 +88,7 @@ class TableAlteration(OnNames):
         item = self._table(statement)
         columns = engine.relations.columns_now(item)
         after = altered(columns, change)
+        self._check_constraints(item, statement)
         if after == columns and not isinstance(change, st.SetDefault):
             return "ALTER TABLE (unchanged)", []
         known = engine.refresh_catalog()
@@ -165,6 +169,32 @@ class TableAlteration(OnNames):
     def _change(self, location: str, change: st.ColumnChange, columns: Schema) -> None:
         with translate_spark_errors():
             self.engine.session.sql(delta_text(f"delta.`{location}`", change, columns))
+
+    def _check_constraints(self, item: Item, statement: st.AlterTable) -> None:
+        """Raise COLUMNS_IN_USE where a constraint that ctsql keeps is about a column that goes.
+
+        So is one that gets another type, if it is a key: its values may no longer be one.
+        """
+        change = statement.change
+        changed = named_columns(change)
+        is_key_only = isinstance(change, st.RetypeColumn)
+        if not isinstance(change, st.DropColumns | st.RenameColumn | st.RetypeColumn):
+            return
+        for one in kept_constraints(self.engine.relations.table(item).configuration()):
+            assert one.made is not None  # it is one that ctsql keeps
+            about = {fold(column) for column in one.made.columns}
+            if one.made.predicate is not None and not is_key_only:
+                about = {fold(word.strip("`")) for word in words_of(one.made.predicate.span)}
+            if changed & about:
+                hint = f"Type first: ALTER TABLE {item.name} DROP CONSTRAINT {one.name}"
+                raise error(
+                    "COLUMNS_IN_USE",
+                    span=statement.span,
+                    kind="table",
+                    name=str(item.name),
+                    dependants=f'Constraint "{one.name}" is about the column.',
+                    hint=hint,
+                )
 
     # ---- readers
 

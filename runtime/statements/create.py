@@ -42,7 +42,6 @@ from ctsql.planner.syntax.statements.options import (
     VECTORS,
     storage_options,
 )
-from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.failures import is_failure_of
 from ctsql.runtime.spark.errors import translate_spark_errors
@@ -59,9 +58,9 @@ from ctsql.runtime.statements.name_resolution import (
     drop_text,
     new_quarantine,
 )
-from ctsql.runtime.statements.output_tables import create_table_text, make_table
+from ctsql.runtime.statements.output_tables import create_table_text, make_table, undo_on_failure
 from ctsql.runtime.statements.refresh_view import check_not_finished, refresh_view
-from ctsql.runtime.statements.table_constraints import add_constraints
+from ctsql.runtime.statements.table_constraints import bind_constraints, store_constraints
 from ctsql.runtime.statements.view_texts import quarantine_text
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_clock, check_strict
@@ -141,7 +140,8 @@ class Creation(OnNames):
             self.register(item)
         else:
             assert item.location is not None  # a table has a folder
-            with undo_on_failure(self.engine, [item]):
+            new = [item]
+            with undo_on_failure(self.engine, new):
                 run_on_table(
                     self.engine,
                     statement.text,
@@ -149,9 +149,11 @@ class Creation(OnNames):
                     item.location,
                     self.names.search_schema,
                 )
-                add_constraints(self.engine, item.location, statement.constraints)
-                faults.point("catalog_table_made")
                 item = self.as_stored(replace(item, feed=self.feed_of(statement)))
+                item, beside = bind_constraints(self.names, item, statement.constraints)
+                new += (beside := [make_table(self.engine, one) for one in beside])
+                store_constraints(self.engine, item, statement.constraints)
+                faults.point("catalog_table_made")
                 for column in item.columns:
                     check_not_void(column, statement.span)
                 check_updatable(item.columns, statement.span)
@@ -159,7 +161,7 @@ class Creation(OnNames):
                     check_topic_columns(item.feed, item.columns)
                 if item.feed is not None:
                     self.engine.watched.take_in(item)
-                self.register(item)
+                self.register(item, *beside)
         self.engine.mint()
         return "CREATE TABLE"
 
@@ -656,20 +658,6 @@ def _telling_of_new(item: Item) -> Iterator[None]:
                 "Give it a body that can compute them, for instance with try_cast. To begin with "
                 "the rows that come from now on: WITH (SNAPSHOT = false)"
             )
-        raise
-
-
-@contextmanager
-def undo_on_failure(engine: Engine, items: Sequence[Item]) -> Iterator[None]:
-    """Delete the folders of new objects if their creation fails."""
-    try:
-        yield
-    except BaseException:
-        engine.refresh_catalog()
-        for item in items:
-            if item.location is not None and item.id not in engine.catalog.items:
-                engine.gateway.forget(item.location)
-                engine.gateway.delete_tree(item.location)
         raise
 
 

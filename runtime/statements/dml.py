@@ -8,13 +8,14 @@ reads, by a view as of the newest T. On a local disk the statement holds the tab
 since Delta alone does not exclude a second process there.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
-from ctsql.catalog.errors import error
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.items import Item, ObjectKind, beside
 from ctsql.catalog.names import quote
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import Binder, qualify
@@ -30,7 +31,9 @@ from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.inserts import Insert, NotAnAppend
 from ctsql.runtime.spark.table_writes import TableWrite
 from ctsql.runtime.statements.constant_inserts import append_constants
+from ctsql.runtime.statements.kept_constraints import Gate
 from ctsql.runtime.statements.keyed_writes import write_by_key
+from ctsql.runtime.statements.stored_constraints import keeps_any
 from ctsql.runtime.statements.transaction import OpenTransaction
 from ctsql.runtime.warehouse.loaded_files import insert_rows
 from ctsql.runtime.warehouse.multi_table_commit import alone
@@ -38,6 +41,8 @@ from ctsql.runtime.warehouse.replaced_views import check_columns
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.table_checks import check_tables
 
+TRIES_MAX = 20
+"""How often a statement looks again at the rows of a table that another writer has changed."""
 Run = Callable[[str], int]
 """Runs a text of Spark's; returns the number of rows affected, -1 if unknown."""
 
@@ -119,82 +124,119 @@ def write_source(
             run=run,
         )
 
-    inserts = statement.verb == "INSERT"
-    rows = write_table(engine, item, write, within=within, inserts=inserts)
+    rows = write_table(engine, item, write, within=within, verb=statement.verb)
     return _status(statement.verb, rows), rows
 
 
+Write = Callable[[str, Run], int]
+"""Has a statement on the table in a folder run by what it is given; returns the number of rows."""
+
+
 def write_table(
-    engine: Engine,
-    item: Item,
-    write: Callable[[str, Run], int],
-    *,
-    within: OpenTransaction | None,
-    inserts: bool,
+    engine: Engine, item: Item, write: Write, *, within: OpenTransaction | None, verb: str
 ) -> int:
     """Write a table in one commit; returns the number of rows, -1 if unknown.
 
     Args:
-        write: has a statement on the table in a folder run by what it is given.
         within: the open transaction, if any.
-        inserts: the statement is an INSERT.
+        verb: INSERT, UPDATE, DELETE or MERGE.
+
+    Raises CONSTRAINT_VIOLATED; in a transaction its COMMIT does.
     """
-
-    def run(location: str) -> int:
-        table = engine.gateway.table(location)
-        before = table.version()
-        if within is not None:
-            rows = write(location, lambda text: _count_affected(engine.session.sql(text)))
-        elif inserts:
-            rows = write(location, lambda text: _insert(table, before, text))
-        else:
-            rows = write(location, lambda text: _run_on_rows(engine, item, text))
-        if rows < 0:
-            counts = [table.commit_at(v) for v in range(before + 1, table.version() + 1)]
-            rows = sum(a.rows_count or 0 for c in counts for a in c.adds if a.data_change)
-        return rows
-
     if within is not None:
-        appends = within.appends(item) if inserts else None
-        if appends is not None:
-            try:
-                return write(
-                    appends.origin.location,
-                    lambda text: appends.stage(
-                        _insert_of(appends.origin, appends.version, text).rows
-                    ),
-                )
-            except NotAnAppend:
-                pass  # a copy of the table takes it
-        return run(within.location(item))
-    with alone(engine.timeline, item, engine.mint) as location, engine.leaving_intents():
-        done = run(location)
-    faults.point("source_committed")
-    return done
+        return _write_within(engine, item, write, within, verb)
+    for _ in range(TRIES_MAX):
+        with _alone(engine, item) as location, engine.leaving_intents():
+            table = engine.gateway.table(location)
+            is_kept = keeps_any(table.configuration())
+            rows = _write_alone(engine, item, location, write, verb, is_kept=is_kept)
+            if isinstance(rows, Declined):
+                rows = _write_as_transaction(engine, item, write, verb)
+        if not isinstance(rows, Declined):
+            faults.point("source_committed")
+            return rows
+        engine.mint()  # completes what a killed process left
+    detail = f"{TRIES_MAX} times another writer was first."
+    raise error("TRANSACTION_CONFLICT", name=str(item.name), detail=detail)
 
 
-def _insert(table: DeltaTable, version: int, text: str) -> int:
-    """Run an INSERT; without a job where its rows stand in its text."""
-    statement = _insert_of(table, version, text)
-    done = append_constants(table, version, statement)
-    return _count_affected(statement.run()) if isinstance(done, Declined) else done
+@contextmanager
+def _alone(engine: Engine, item: Item) -> Iterator[str]:
+    """Hold the locks of a table and of its quarantine; yields the table's folder."""
+    found = [item, *beside(engine.catalog, engine.catalog.items.get(item.id, item))]
+    with ExitStack() as stack:
+        for one in sorted(found, key=lambda i: i.location or ""):
+            stack.enter_context(alone(engine.timeline, one, engine.mint))
+        assert item.location is not None  # a table has a folder
+        yield item.location
 
 
-def _insert_of(table: DeltaTable, version: int, text: str) -> Insert:
-    """An INSERT, analysed; its target is resolved once while the table's metadata stays."""
-    metadata = table.metadata_at(version)
-    known = table.insert_target
-    target = known[1] if known is not None and known[0] is metadata else None
-    statement = Insert(table.gateway.session, text, target)
-    table.insert_target = metadata, statement.target
-    return statement
+def _write_alone(
+    engine: Engine, item: Item, location: str, write: Write, verb: str, *, is_kept: bool
+) -> int | Declined:
+    """Run a statement by itself; declined where constraints need more than a look at few rows."""
+    table = engine.gateway.table(location)
+    before = table.version()
+    gate = Gate(engine, item) if is_kept else None
+    declined: list[Declined] = []
+
+    def run(text: str) -> int:
+        if verb == "INSERT":
+            insert = _insert_of(table, before, text)
+            done = append_constants(table, before, insert, gate)
+            statement: Insert | TableWrite = insert
+        else:
+            change = TableWrite(engine.session, text)
+            done = write_by_key(engine.relations.table(item), change, gate)
+            statement = change
+        if not isinstance(done, Declined):
+            return done
+        if is_kept and verb != "DELETE":  # which brings no row
+            declined.append(done)
+            return 0
+        return _count_affected(statement.run())
+
+    rows = write(location, run)
+    return declined[0] if declined else _counted(table, before, rows)
 
 
-def _run_on_rows(engine: Engine, item: Item, text: str) -> int:
-    """Run an UPDATE, DELETE or MERGE; by key where that is certain to be the same."""
-    statement = TableWrite(engine.session, text)
-    done = write_by_key(engine.relations.table(item), statement)
-    return _count_affected(statement.run()) if isinstance(done, Declined) else done
+def _write_as_transaction(engine: Engine, item: Item, write: Write, verb: str) -> int | Declined:
+    """Run a statement as a transaction of its own; declined if another writer was first."""
+    try:
+        with OpenTransaction(engine, engine.mint(), alone=item) as own:
+            rows = _write_within(engine, item, write, own, verb)
+    except CtsqlError as problem:
+        if problem.condition != "TRANSACTION_CONFLICT":
+            raise
+        return Declined(problem.detail or problem.message)
+    return rows - own.left_out
+
+
+def _write_within(
+    engine: Engine, item: Item, write: Write, within: OpenTransaction, verb: str
+) -> int:
+    appends = within.appends(item) if verb == "INSERT" else None
+    if appends is not None:
+        try:
+            return write(
+                appends.origin.location,
+                lambda text: appends.stage(_insert_of(appends.origin, appends.version, text).rows),
+            )
+        except NotAnAppend:
+            pass  # a copy of the table takes it
+    location = within.location(item, updates=verb in ("UPDATE", "MERGE"))
+    table = engine.gateway.table(location)
+    before = table.version()
+    rows = write(location, lambda text: _count_affected(engine.session.sql(text)))
+    return _counted(table, before, rows)
+
+
+def _counted(table: DeltaTable, before: int, rows: int) -> int:
+    """The number of rows that a statement gives; else what its commits have added."""
+    if rows >= 0:
+        return rows
+    counts = [table.commit_at(v) for v in range(before + 1, table.version() + 1)]
+    return sum(a.rows_count or 0 for c in counts for a in c.adds if a.data_change)
 
 
 def append_rows(
@@ -210,7 +252,17 @@ def append_rows(
     def write(location: str, run: Run) -> int:
         return insert_rows(location, rows, span, run)
 
-    return write_table(engine, item, write, within=within, inserts=True)
+    return write_table(engine, item, write, within=within, verb="INSERT")
+
+
+def _insert_of(table: DeltaTable, version: int, text: str) -> Insert:
+    """An INSERT, analysed; its target is resolved once while the table's metadata stays."""
+    metadata = table.metadata_at(version)
+    known = table.insert_target
+    target = known[1] if known is not None and known[0] is metadata else None
+    statement = Insert(table.gateway.session, text, target)
+    table.insert_target = metadata, statement.target
+    return statement
 
 
 def _count_affected(result: DataFrame) -> int:

@@ -1,8 +1,8 @@
 """The statements that make the objects of a warehouse again, each after what it reads."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from ctsql.catalog.items import Item, ObjectKind, beside, is_quarantine
+from ctsql.catalog.items import Catalog, Item, ObjectKind, beside, is_quarantine
 from ctsql.catalog.names import DEFAULT_SCHEMA, fold, quote
 from ctsql.catalog.refreshes import Every
 from ctsql.literals import literal
@@ -11,7 +11,7 @@ from ctsql.planner.syntax import ast as st, parse_as, splice
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.table_metadata import CURRENT_DEFAULT
 from ctsql.runtime.statements.show import column_changes, current_definition
-from ctsql.runtime.statements.stored_constraints import stored_constraints
+from ctsql.runtime.statements.stored_constraints import names_of, stored_constraints
 
 
 def dump(engine: Engine) -> list[tuple[str, str]]:
@@ -28,13 +28,29 @@ def dump(engine: Engine) -> list[tuple[str, str]]:
     made = [s for s in sorted(catalog.schemas.values()) if fold(s) != DEFAULT_SCHEMA]
     found = [("schemas", "".join(f"CREATE SCHEMA IF NOT EXISTS {quote(s)};\n" for s in made))]
     by_name = sorted(catalog, key=lambda i: (i.kind is not ObjectKind.TABLE, i.name.key))
-    in_order = catalog.closure([i.id for i in by_name])
-    for item in sorted(in_order, key=lambda i: i.replaces is not None):
+    for item in sorted(_in_order(catalog, by_name), key=lambda i: i.replaces is not None):
         if item.kind is not ObjectKind.TASK_OUTPUT and not is_quarantine(catalog, item):
             # What another object makes comes with that one.
             current = engine.relations.current(item.check())
             found.append((f"{item.name.schema}.{item.name.name}", _text(engine, current)))
     return found if made else found[1:]
+
+
+def _in_order(catalog: Catalog, items: Iterable[Item]) -> list[Item]:
+    """Objects, each behind what it reads and what its constraints refer to."""
+    done: dict[str, Item] = {}
+
+    def visit(item: Item, above: frozenset[str]) -> None:
+        needs = [r.object_id for r in item.reads] + [object_id for _, object_id in item.refers]
+        for other in needs:
+            if other not in above and other not in done and other in catalog.items:
+                visit(catalog.items[other], above | {other})
+        done[item.id] = item
+
+    for item in items:
+        if item.id not in done:
+            visit(item, frozenset({item.id}))
+    return list(done.values())
 
 
 def _text(engine: Engine, item: Item) -> str:
@@ -71,8 +87,7 @@ def _column_list(engine: Engine, item: Item) -> str:
     for column in engine.relations.columns_now(item):
         value = fields[fold(column.name)].field["metadata"].get(CURRENT_DEFAULT)
         made.append(column.ddl() + (f" DEFAULT {value}" if value else ""))
-    rules = stored_constraints(table.configuration())
-    made += (f"CONSTRAINT {quote(name)} {rule}" for name, rule in rules)
+    made += (s.text for s in stored_constraints(table.configuration(), names_of(engine.catalog)))
     return f"({', '.join(made)})"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import error, not_supported
 from ctsql.catalog.items import Item, was_dropped
 from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.schemas import Column
@@ -32,6 +32,7 @@ from ctsql.runtime.log.write_handle import (
 )
 from ctsql.runtime.rows.given_rows import rows_for
 from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.statements.stored_constraints import keeps_any
 from ctsql.runtime.warehouse.multi_table_commit import alone
 from ctsql.runtime.warehouse.table_checks import check_tables
 
@@ -52,13 +53,25 @@ class JobWriter:
         return 0 if self._output is None else self._output.upper
 
     def output(self, engine: Engine) -> Output:
-        """The write handle; raises UNKNOWN_RELATION once the table was dropped."""
+        """The write handle.
+
+        Raises:
+            UNKNOWN_RELATION: the table was dropped.
+            NOT_SUPPORTED: it has constraints that only ctsql's statements keep.
+        """
         item = engine.refresh_catalog().items.get(self.item.id)
         if item is None:
             raise was_dropped(self.item.name, "since the writer was made")
         self.item = item
         check_tables(engine.relations, [item])
         table = engine.relations.table(item)
+        if keeps_any(table.configuration()):
+            what = f'a writer of "{item.name}", which has UNIQUE, REFERENCES or ON VIOLATION'
+            why = (
+                "A job's batches are committed as they are staged, and no row of them is looked at."
+            )
+            hint = "Let the job append by con.append(), or write a table with a task on it."
+            raise not_supported(None, what, why=why, hint=hint)
         if self._output is None or self._output.table is not table:
             self._output = Output(table, f"ctsql:job:{self.job}", shared=True)
         return self._output

@@ -45,6 +45,7 @@ from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows, SparkRows
 from ctsql.runtime.rows.types import fits_arrow
 from ctsql.runtime.spark.table_writes import DELETED, INSERTED, UPDATED, TableWrite
+from ctsql.runtime.statements.kept_constraints import Gate
 
 TRIES_MAX = 5
 FILES_MAX = 10_000
@@ -55,10 +56,17 @@ _FEED = "delta.enableChangeDataFeed"
 """The table property that asks for change data."""
 
 
-def write_by_key(table: DeltaTable, statement: TableWrite) -> int | Declined:
+def write_by_key(
+    table: DeltaTable, statement: TableWrite, gate: Gate | None = None
+) -> int | Declined:
     """Run a statement on few rows of a table; returns their number.
 
     Declined where Spark is to run it; then the table is as it was.
+
+    Args:
+        gate: looks at the rows that come first.
+
+    Raises CONSTRAINT_VIOLATED.
     """
     if statement.why_not or not fits_arrow(statement.schema):
         return Declined(statement.why_not or "Arrow does not hold values of these types")
@@ -70,10 +78,12 @@ def write_by_key(table: DeltaTable, statement: TableWrite) -> int | Declined:
             return looked
         for _ in range(TRIES_MAX):
             try:
-                return _write(table, statement, *looked)
+                return _write(table, statement, *looked, gate)
             except (Conflict, RowsGone):
                 continue
     except DataError as problem:
+        if problem.condition == "CONSTRAINT_VIOLATED":
+            raise
         return Declined(problem.message)
     return Declined("other writers came first")
 
@@ -116,7 +126,11 @@ def _in_jvm(statement: TableWrite, source: LocalRows | None) -> tuple[Any, Any] 
 
 
 def _write(
-    table: DeltaTable, statement: TableWrite, keys: Keys, source: LocalRows | None
+    table: DeltaTable,
+    statement: TableWrite,
+    keys: Keys,
+    source: LocalRows | None,
+    gate: Gate | None,
 ) -> int | Declined:
     """Find the rows and change them; raises Conflict and RowsGone if another writer was first."""
     txn = table.begin()
@@ -141,6 +155,9 @@ def _write(
     changes = _Changes.of(rows, statement.schema.names)
     if isinstance(changes, Declined):
         return changes
+    come = changes.come if changes.brings_rows else None
+    if gate is not None and not gate.lets(txn, come, changes.places):
+        return Declined("rows are set aside, or only counted")
     if changes.count:
         source_count = 0 if source is None else int(source.in_jvm.rows.size())
         _commit(table, txn, statement, changes, changes.counts(statement.verb, source_count))
@@ -186,6 +203,11 @@ class _Changes:
     def count(self) -> int:
         """The number of rows that it changes."""
         return sum(len(of_action) for of_action in self.numbers.values())
+
+    @property
+    def brings_rows(self) -> bool:
+        """Whether rows come, and not only go."""
+        return bool(self.numbers[UPDATED] or self.numbers[INSERTED])
 
     @property
     def places(self) -> list[tuple[str, int]]:
@@ -272,7 +294,7 @@ def _commit(
         new: Sequence[Any] = ()
         if changes.numbers[UPDATED] and txn.metadata["configuration"].get(_FEED) == "true":
             new = txn.stage_with_changes(changes.come, changes.feed)
-        elif changes.numbers[UPDATED] or changes.numbers[INSERTED]:
+        elif changes.brings_rows:
             new = txn.stage(changes.come)
         staged.part = Part(0, tuple(new))
         deletes, _ = txn.stage_deletes(group_by_file(changes.places).items())

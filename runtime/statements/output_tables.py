@@ -1,5 +1,7 @@
 """The tables of outputs, as they are created."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from zlib import crc32
 
 from ctsql.catalog.items import Item
@@ -50,3 +52,17 @@ def checkpoint_interval(object_id: str) -> int:
     (3019, 3037)
     """
     return _CHECKPOINT_INTERVALS[crc32(object_id.encode()) % len(_CHECKPOINT_INTERVALS)]
+
+
+@contextmanager
+def undo_on_failure(engine: Engine, items: Sequence[Item]) -> Iterator[None]:
+    """Delete the folders of new objects if their creation fails."""
+    try:
+        yield
+    except BaseException:
+        engine.refresh_catalog()
+        for item in items:
+            if item.location is not None and item.id not in engine.catalog.items:
+                engine.gateway.forget(item.location)
+                engine.gateway.delete_tree(item.location)
+        raise

@@ -35,12 +35,11 @@ from ctsql.runtime.statements.create import (
     Creation,
     check_quarantine_unread,
     check_refresh_times,
-    undo_on_failure,
     with_quarantine,
 )
 from ctsql.runtime.statements.dropped import dropped
 from ctsql.runtime.statements.name_resolution import OnNames, check_free
-from ctsql.runtime.statements.output_tables import make_table
+from ctsql.runtime.statements.output_tables import make_table, undo_on_failure
 from ctsql.runtime.statements.refresh_view import check_not_finished, refresh_view
 from ctsql.runtime.statements.show import view_definition
 from ctsql.runtime.statements.view_texts import view_text

@@ -28,6 +28,7 @@ from ctsql.runtime.log import clock
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.savings import savings
 from ctsql.runtime.monitoring.status import Status, status_of
+from ctsql.runtime.statements.stored_constraints import names_of, stored_constraints
 from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.runtime.tasks.progress import complete_through
 
@@ -218,16 +219,24 @@ def _columns(engine: LogReader, item: Item) -> tuple[Column, ...]:
 
 
 def _constraints(engine: LogReader, item: Item) -> list[tuple[str, object]]:
-    """What the rows that a task writes must keep, and its quarantine."""
-    if item.kind is not ObjectKind.CONTINUAL_TASK:
-        return []
-    found: list[tuple[str, object]] = [
-        (
-            f"constraint {c.name}{f' of {c.of}' if c.of else ''}",
-            f"{c.rule} ON VIOLATION {c.action.value}",
+    """What the rows of a table, or those that a task writes, must keep; and the quarantine."""
+    found: list[tuple[str, object]] = []
+    if item.kind is ObjectKind.TABLE:
+        configuration = engine.relations.table(item).configuration()
+        found += (
+            (f"constraint {c.name}", f"{c.rule} ON VIOLATION {c.action.value}")
+            for c in stored_constraints(configuration, names_of(engine.catalog))
         )
-        for c in engine.relations.bound(item).task.transaction.constraints
-    ]
+    elif item.kind is ObjectKind.CONTINUAL_TASK:
+        found += (
+            (
+                f"constraint {c.name}{f' of {c.of}' if c.of else ''}",
+                f"{c.rule} ON VIOLATION {c.action.value}",
+            )
+            for c in engine.relations.bound(item).task.transaction.constraints
+        )
+    else:
+        return []
     if item.quarantine is not None:
         found.append(("quarantine", engine.catalog.items[item.quarantine].name.qualified()))
     return found
@@ -336,7 +345,8 @@ def current_definition(engine: LogReader, item: Item) -> str:
             if gone and statement.beginning_span is not None:
                 edits.append(_without(statement.beginning_span))
         case st.CreateTable():
-            targets = [statement.target]
+            targets, refers_to = [statement.target], dict(item.refers)
+            beside = [(c.references, refers_to.get(fold(c.name))) for c in statement.constraints]
         case _:
             return item.definition
     own = qualify(targets[0], item.search_schema) if targets else item.name

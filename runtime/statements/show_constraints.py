@@ -6,10 +6,11 @@ from ctsql.catalog import times
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.planner.binding import qualify
 from ctsql.planner.syntax import ast as st
+from ctsql.planner.syntax.ast import OnViolation
 from ctsql.runtime.delta.local_log import NeedsSpark
 from ctsql.runtime.log_reader import LocalLogReader, LogReader
 from ctsql.runtime.statements.show import Rows
-from ctsql.runtime.statements.stored_constraints import stored_constraints
+from ctsql.runtime.statements.stored_constraints import keeps_any, names_of, stored_constraints
 from ctsql.runtime.tasks.tallies import tallies_of
 from ctsql.runtime.warehouse.table_checks import missing_table
 
@@ -39,8 +40,34 @@ def _of(engine: LogReader, item: Item) -> Iterator[tuple[object, ...]]:
     if item.kind is ObjectKind.MATERIALIZED_VIEW:
         yield from _of_view(engine, item)
     if item.kind is ObjectKind.TABLE and missing_table(engine.relations, [item]) is None:
-        for name, rule in stored_constraints(engine.relations.table(item).configuration()):
-            yield (item.name.schema, item.name.name, name, rule, "fail", 0, 0, None)
+        yield from _of_table(engine, item)
+
+
+def _of_table(engine: LogReader, item: Item) -> Iterator[tuple[object, ...]]:
+    """The rows that statements kept out, and those that are in the table and break it all the same.
+
+    The second are other writers', or those of a constraint that only counts.
+    """
+    table = engine.relations.table(item)
+    configuration = table.configuration()
+    there: dict[str, int] = {}
+    if keeps_any(configuration):
+        if isinstance(engine, LocalLogReader):
+            raise NeedsSpark("the rows of a table that break its constraints")
+        from ctsql.runtime.statements.kept_constraints import count_broken  # imports Spark
+
+        there = count_broken(engine.warehouse, item)
+    tallies = tallies_of(table.domains()[1])
+    for one in stored_constraints(configuration, names_of(engine.catalog)):
+        action = one.action.value.lower()
+        named = (item.name.schema, item.name.name, one.name, one.rule, action)
+        rows, last = there.get(one.name, 0), (0, "")
+        tally = tallies.get(one.name)
+        if tally is not None and tally.rule == one.rule:
+            if one.action in (OnViolation.DROP, OnViolation.QUARANTINE):
+                rows += tally.rows
+            last = (tally.last_rows, times.to_iso(tally.last_t))
+        yield (*named, rows, last[0], last[1] or None)
 
 
 def _of_view(engine: LogReader, view: Item) -> Iterator[tuple[object, ...]]:

@@ -1,37 +1,152 @@
-"""Constraints of a table as its log has them: CHECKs of Delta's protocol. Pure.
+"""Constraints of a table as its log has them, in two kinds. Pure.
 
-A CHECK of Delta is broken by NULL, one of SQL is not: so what is written is
-``(condition) IS NOT FALSE``.
+CHECK and NOT NULL that refuse are CHECKs of Delta's protocol, which every writer keeps. A CHECK of
+Delta is broken by NULL, one of SQL is not: so what is written is ``(condition) IS NOT FALSE``.
+
+All others are properties of ours, which ctsql's own statements keep
+(:mod:`ctsql.runtime.statements.kept_constraints`). They are in the table's metadata, so they change
+with a commit of the table, and a statement that has not seen one cannot commit after it.
 
 Source: the Delta protocol, "CHECK constraints".
 """
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from ctsql.catalog.names import fold
+from ctsql.catalog.errors import not_readable
+from ctsql.catalog.items import Catalog
+from ctsql.catalog.names import fold, quote
 from ctsql.catalog.spans import Source
 from ctsql.planner.binding.constraints import check_text
 from ctsql.planner.syntax import ast as st
+from ctsql.planner.syntax.statements.constraints import constraint_of
 from ctsql.planner.syntax.tokens.tokenizer import tokenise, words_of
 
 _PROPERTY = "delta.constraints."
+KEPT = "ctsql.constraints."
+"""Begins the properties of the constraints that only ctsql keeps."""
 _OURS = re.compile(r"\((.*)\) IS NOT FALSE", re.DOTALL)
 
 
-def stored_constraints(configuration: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The names and rules of a table's CHECKs, whoever made them, by its properties. Pure.
+@dataclass(frozen=True, slots=True)
+class StoredConstraint:
+    """A constraint of a table.
 
-    >>> list(stored_constraints({"delta.constraints.c": "(v > 0) IS NOT FALSE", "other": "1"}))
-    [('c', 'CHECK (v > 0)')]
+    Attributes:
+        key: its property. rule: what it asks for, as SQL.
+        made: as it was typed, of one that ctsql keeps; None for a CHECK of Delta.
+        refers: the id of the object that a REFERENCES is about.
+    """
+
+    name: str
+    key: str
+    rule: str
+    action: st.OnViolation = st.OnViolation.FAIL
+    made: st.ConstraintDef | None = None
+    refers: str | None = None
+
+    @property
+    def text(self) -> str:
+        """As a column list and ALTER TABLE have it."""
+        fate = "" if self.action is st.OnViolation.FAIL else f" ON VIOLATION {self.action.value}"
+        return f"CONSTRAINT {quote(self.name)} {self.rule}{fate}"
+
+
+def stored_constraints(
+    configuration: Mapping[str, str], name_of: Callable[[str], str | None] = lambda _: None
+) -> Iterator[StoredConstraint]:
+    """The constraints of a table, whoever made them, by its properties. Pure.
+
+    Args:
+        name_of: the name that the object of an id has now; None where there is none.
+
+    Raises STORED_DATA_INVALID.
+
+    >>> found = stored_constraints({"delta.constraints.c": "(v > 0) IS NOT FALSE", "other": "1"})
+    >>> [one.text for one in found]
+    ['CONSTRAINT c CHECK (v > 0)']
     """
     for key, text in sorted(configuration.items()):
         if key.startswith(_PROPERTY):
             ours = _OURS.fullmatch(text)
-            yield (
-                key.removeprefix(_PROPERTY),
-                f"CHECK ({_plain(text if ours is None else ours[1])})",
-            )
+            rule = f"CHECK ({_plain(text if ours is None else ours[1])})"
+            yield StoredConstraint(key.removeprefix(_PROPERTY), key, rule)
+    yield from kept_constraints(configuration, name_of)
+
+
+def names_of(catalog: Catalog) -> Callable[[str], str | None]:
+    """What gives the name that the object of an id has now; None where there is none."""
+
+    def name_of(object_id: str) -> str | None:
+        item = catalog.items.get(object_id)
+        return None if item is None else item.name.qualified()
+
+    return name_of
+
+
+def keeps_any(configuration: Mapping[str, str]) -> bool:
+    """Whether there are constraints that only ctsql keeps. Pure."""
+    return any(key.startswith(KEPT) for key in configuration)
+
+
+def kept_constraints(
+    configuration: Mapping[str, str], name_of: Callable[[str], str | None] = lambda _: None
+) -> list[StoredConstraint]:
+    """The constraints that only ctsql keeps, in the order in which they were made. Pure."""
+    found = []
+    for key, text in configuration.items():
+        if key.startswith(KEPT):
+            found.append(_kept(key, text, name_of))
+    return [one for _, one in sorted(found, key=lambda pair: (pair[0], pair[1].key))]
+
+
+def _kept(
+    key: str, text: str, name_of: Callable[[str], str | None]
+) -> tuple[int, StoredConstraint]:
+    try:
+        raw = json.loads(text)
+        refers = None if raw["refers"] is None else str(raw["refers"])
+        before, after = (str(raw[part]) for part in ("before", "after"))
+        number, other = int(raw["number"]), str(raw["other"])
+    except (ValueError, KeyError, TypeError) as problem:
+        what, hint = f"the table's property {key}", "Drop the constraint and add it again."
+        raise not_readable(what, problem, hint) from problem
+    if refers is not None:
+        other = name_of(refers) or other
+    made = constraint_of(f"{before}{other}{after}")
+    return number, StoredConstraint(made.name, key, made.rule, made.action, made, refers)
+
+
+def property_of(
+    made: st.ConstraintDef, configuration: Mapping[str, str], refers: tuple[str, str] | None
+) -> tuple[str, str]:
+    """The property of a constraint that only ctsql keeps, and its value. Pure.
+
+    Args:
+        configuration: of the table before. refers: the id and the name of what it refers to.
+    """
+    listed = ", ".join(map(quote, made.columns))
+    named = f"CONSTRAINT {quote(made.name)} "
+    fate = f" ON VIOLATION {made.action.value}"
+    if made.references is not None:
+        before = f"{named}FOREIGN KEY ({listed}) REFERENCES "
+        after = f" ({', '.join(map(quote, made.keys))}){fate}"
+    elif made.predicate is not None:
+        before, after = f"{named}CHECK (", f"{made.predicate.span.text}\n){fate}"
+    else:
+        before, after = f"{named}{'UNIQUE' if made.unique else 'NOT NULL'} (", f"{listed}){fate}"
+    object_id, other = refers or (None, "")
+    numbers = [json.loads(v)["number"] for k, v in configuration.items() if k.startswith(KEPT)]
+    value = {
+        "number": max(numbers, default=0) + 1,
+        "before": before,
+        "other": other,
+        "after": after,
+        "refers": object_id,
+    }
+    return KEPT + fold(made.name), json.dumps(value)
 
 
 def _plain(text: str) -> str:
@@ -52,11 +167,34 @@ def _plain(text: str) -> str:
 _BEFORE = ("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "WHEN", "THEN", "ELSE", "CASE")
 
 
-def says_constraints(made: Sequence[st.ConstraintDef], configuration: Mapping[str, str]) -> bool:
-    """Whether constraints are all that a table has, or none are said. Pure."""
-    wanted = {f"{_PROPERTY}{fold(c.name)}": _words(check_text(c)) for c in made}
+def says_constraints(
+    made: Sequence[st.ConstraintDef],
+    configuration: Mapping[str, str],
+    id_of: Callable[[st.RelationRef], str | None],
+) -> bool:
+    """Whether constraints are all that a table has, or none are said. Pure.
+
+    Args:
+        id_of: the id of what a constraint refers to.
+    """
+    if not made:
+        return True
+    wanted = {f"{_PROPERTY}{fold(c.name)}": _words(check_text(c)) for c in made if c.is_of_delta}
     there = {fold(k): _words(v) for k, v in configuration.items() if k.startswith(_PROPERTY)}
-    return not wanted or wanted == there
+    kept = [
+        _meaning(c, None if c.references is None else id_of(c.references))
+        for c in made
+        if not c.is_of_delta
+    ]
+    known = [_meaning(s.made, s.refers) for s in kept_constraints(configuration) if s.made]
+    return wanted == there and sorted(kept) == sorted(known)
+
+
+def _meaning(made: st.ConstraintDef, refers: str | None) -> tuple[object, ...]:
+    """What two constraints have in common that mean the same, as texts."""
+    check = "" if made.predicate is None else " ".join(_words(check_text(made)))
+    columns, keys = ([fold(c) for c in listed] for listed in (made.columns, made.keys))
+    return fold(made.name), made.action.value, made.unique, check, columns, keys, refers or ""
 
 
 def _words(text: str) -> list[str]:

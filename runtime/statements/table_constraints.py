@@ -1,37 +1,166 @@
-"""Constraints of tables: Delta's own CHECKs, which every writer of the table has to keep.
+"""Constraints of tables: made with the table, added and dropped.
 
-A table is written by ctsql, by Spark and by others, so a rule that holds for its rows must be one
-that all of them keep: it is written into the table as Delta's protocol has it, and a writer that
-does not know it may not write. Such a rule refuses; it neither drops rows nor sets them aside.
+CHECK and NOT NULL that refuse are written into the table as Delta's protocol has them, so that
+every writer keeps them, or may not write. Others are kept by ctsql's own statements
+(:mod:`ctsql.runtime.statements.kept_constraints`). Both are in the table's metadata; the catalog
+only notes what refers to what, and where the quarantine is.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 
-from ctsql.catalog.errors import error
-from ctsql.catalog.items import Catalog, Item, was_dropped
-from ctsql.catalog.names import backtick, did_you_mean, fold, quote
+from ctsql.catalog.errors import CtsqlError, error, not_supported
+from ctsql.catalog.items import Catalog, Item, ObjectKind, is_quarantine, was_dropped
+from ctsql.catalog.names import backtick, did_you_mean, fold, quarantine_name, quote
+from ctsql.catalog.schemas import Column, get
 from ctsql.catalog.spans import Span
-from ctsql.planner.binding.constraints import check_text
+from ctsql.planner.binding import qualify
+from ctsql.planner.binding.constraints import bind_constraint, check_key, check_text
 from ctsql.planner.syntax import ast as st
-from ctsql.planner.syntax.statements.constraints import with_names
+from ctsql.planner.syntax.statements.constraints import refuse_for_feed, with_names
+from ctsql.runtime.delta.table import DeltaTable
+from ctsql.runtime.delta.transaction import set_properties
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
+from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.dml import target_table
-from ctsql.runtime.statements.name_resolution import OnNames
-from ctsql.runtime.statements.stored_constraints import stored_constraints
+from ctsql.runtime.statements.kept_constraints import (
+    Proposed,
+    bound_constraints,
+    check_proposed,
+)
+from ctsql.runtime.statements.name_resolution import Namespace, OnNames, check_free
+from ctsql.runtime.statements.output_tables import make_table, undo_on_failure
+from ctsql.runtime.statements.stored_constraints import (
+    StoredConstraint,
+    kept_constraints,
+    names_of,
+    property_of,
+    stored_constraints,
+)
+from ctsql.runtime.tasks.tallies import QUARANTINE_COLUMNS
 from ctsql.runtime.warehouse.multi_table_commit import alone
 
 _DONE = "ALTER TABLE"
+_COUNTS = {"delta.feature.domainMetadata": "supported"}
+"""What a table has to know so that its commits can count rows that break constraints."""
+_HINT = "Mend these rows first, or only count such rows: ON VIOLATION WARN"
 
 
-def add_constraints(engine: Engine, location: str, made: Iterable[st.ConstraintDef]) -> None:
-    """Add constraints to the table in a folder; raises where a row that is there breaks one."""
+def bind_constraints(
+    names: Namespace, item: Item, made: Iterable[st.ConstraintDef]
+) -> tuple[Item, list[Item]]:
+    """A table with what its constraints refer to, and beside it the quarantine that it gets.
+
+    Args:
+        item: with its columns; maybe not in the catalog yet.
+
+    Raises:
+        UNKNOWN_COLUMN, UNKNOWN_RELATION, NOT_SUPPORTED: of what they name. OBJECT_EXISTS.
+    """
+    found = [one for one in made if not one.is_of_delta]
+    refers = dict(item.refers)
+    for one in found:
+        other = _bound(names, item, one)
+        if other is not None:
+            refers[fold(one.name)] = other.id
+    item = replace(item, refers=tuple(sorted(refers.items())))
+    asks = [one for one in found if one.action is st.OnViolation.QUARANTINE]
+    if not asks or item.quarantine is not None:
+        return item, []
+    name = quarantine_name(item.name)
+    check_free(names.catalog(), name, asks[0].span, quiet=False)
+    columns = tuple(Column(column, kind) for column, kind in QUARANTINE_COLUMNS)
+    away = names.new(name, ObjectKind.TABLE, asks[0].span, None)
+    away = replace(away, definition="", columns=columns)
+    return replace(item, quarantine=away.id), [away]
+
+
+def _bound(names: Namespace, item: Item, made: st.ConstraintDef) -> Item | None:
+    """Look whether ctsql can keep a constraint; gives the relation that it refers to."""
+    catalog = names.catalog()
+    constraint = bind_constraint(made, item, names.analyst(catalog))
+    check_key(made, [get(item.columns, name, span=made.span) for name in constraint.key])
+    if made.references is None:
+        return None
+    ref = made.references
+    is_own = ref.file is None and qualify(ref, names.search_schema) == item.name
+    if is_own:
+        other, columns = item, item.columns
+    else:
+        other = names.binder().resolve(ref)
+        columns = names.columns_now(other)
+    if other.kind is ObjectKind.VIEW:
+        why = "The rows of a plain view are not looked up by key."
+        what = "REFERENCES to what is no table of its own"
+        raise not_supported(ref.span, what, why=why, hint="Refer to the table below it.")
+    known = "Columns there:"
+    check_key(made, [get(columns, key, span=made.span, known=known) for key in made.keys])
+    return other
+
+
+def store_constraints(engine: Engine, item: Item, made: Sequence[st.ConstraintDef]) -> None:
+    """Add constraints to a table; raises DATA_ERROR where a row that is there breaks a CHECK.
+
+    Args:
+        item: as :func:`bind_constraints` gives it.
+    """
     for one in made:
-        text = f"ADD CONSTRAINT {backtick(one.name)} CHECK ({check_text(one)})"
-        with translate_spark_errors():
-            engine.session.sql(f"ALTER TABLE delta.`{location}` {text}")
+        if one.is_of_delta:
+            text = f"ADD CONSTRAINT {backtick(one.name)} CHECK ({check_text(one)})"
+            with translate_spark_errors():
+                engine.session.sql(f"ALTER TABLE delta.`{item.location}` {text}")
+    kept = [one for one in made if not one.is_of_delta]
+    if kept:
+        table = engine.relations.table(item)
+        _change_properties(table, _properties(engine, item, kept, table.configuration()))
+
+
+def _properties(
+    engine: Engine,
+    item: Item,
+    kept: Iterable[st.ConstraintDef],
+    configuration: Mapping[str, str],
+) -> dict[str, str]:
+    """The properties of constraints that ctsql is to keep; raises NOT_SUPPORTED."""
+    refers, name_of = dict(item.refers), names_of(engine.catalog)
+    now = dict(configuration)
+    found: dict[str, str] = {}
+    for one in kept:
+        other = refers.get(fold(one.name))
+        told = None
+        if other is not None and one.references is not None:
+            told = (other, name_of(other) or one.references.name_span.text)
+        key, value = property_of(one, now, told)
+        now[key] = found[key] = value
+        if one.action is not st.OnViolation.FAIL:
+            found |= _COUNTS
+    check_together(item, kept_constraints(now))
+    return found
+
+
+def _change_properties(
+    table: DeltaTable, properties: Mapping[str, str], gone: Collection[str] = ()
+) -> None:
+    """Change a table's properties; raises Conflict if another commit comes first."""
+    txn = table.begin()
+    txn.depend_on_all()
+    set_properties(txn, properties, gone)
+    txn.commit(label="ctsql", epoch=0, metadata="{}")
+
+
+def check_together(item: Item, made: Iterable[StoredConstraint]) -> None:
+    """Raise NOT_SUPPORTED where rows that are left out could be those that others refer to."""
+    found = list(made)
+    own = next((one for one in found if one.refers == item.id), None)
+    leaves_out = (st.OnViolation.DROP, st.OnViolation.QUARANTINE)
+    other = next((one for one in found if one.action in leaves_out), None)
+    if own is not None and other is not None:
+        what = f'"{own.name}", by which {item.name} refers to itself, with "{other.name}"'
+        why = "A row that is left out may be the one that another row refers to."
+        raise not_supported(None, what, why=why, hint="Let both refuse: ON VIOLATION FAIL")
 
 
 class TableConstraints(OnNames):
@@ -42,46 +171,140 @@ class TableConstraints(OnNames):
 
         Raises:
             UNKNOWN_CONSTRAINT: there is none to drop. INVALID_STATEMENT: the name is taken.
-            DATA_ERROR: a row that is there breaks it.
+            DATA_ERROR, CONSTRAINT_VIOLATED: a row that is there breaks it.
+            ALTERED_MEANWHILE: another writer was first.
         """
         engine = self.engine
         item = target_table(engine, statement.target, self.names.search_schema)
-        table = engine.relations.table(item)
-        with alone(engine.timeline, item, engine.mint) as location, engine.leaving_intents():
-            there = dict(stored_constraints(table.configuration()))
-            if statement.added is not None:
-                added = _named(statement.added, there)
-                add_constraints(engine, location, [added])
-                text = _added_text(added)
-            else:
-                name = next((n for n in there if fold(n) == fold(statement.dropped)), None)
-                if name is None and statement.if_exists:
-                    return f"{_DONE} (unchanged)"
-                if name is None:
-                    raise _unknown(item, statement, there)
-                text = f"DROP CONSTRAINT IF EXISTS {quote(name)}"
-                with translate_spark_errors():
-                    engine.session.sql(
-                        f"ALTER TABLE delta.`{location}` DROP CONSTRAINT {backtick(name)}"
-                    )
-        faults.point("source_committed")
-        self._note(item, text)
+        there = list(stored_constraints(engine.relations.table(item).configuration()))
+        beside: list[Item] = []
+        try:
+            with undo_on_failure(engine, beside):
+                if statement.added is not None:
+                    after, text = self._added(item, statement.added, there, beside)
+                else:
+                    dropped = fold(statement.dropped)
+                    found = next((s for s in there if fold(s.name) == dropped), None)
+                    if found is None and statement.if_exists:
+                        return f"{_DONE} (unchanged)"
+                    if found is None:
+                        raise _unknown(item, statement, [s.name for s in there])
+                    after, text = self._dropped(item, found)
+                faults.point("source_committed")
+                self._note(after, text)
+        except Conflict as problem:
+            detail = "A writer of its folder committed at the same time."
+            raise error(
+                "ALTERED_MEANWHILE", kind="table", name=str(item.name), detail=detail
+            ) from problem
         engine.mint()
         return _DONE
+
+    def _added(
+        self,
+        item: Item,
+        typed: st.ConstraintDef,
+        there: Sequence[StoredConstraint],
+        beside: list[Item],
+    ) -> tuple[Item, str]:
+        """Add a constraint; gives the table with what it refers to, and the text of the change.
+
+        Args:
+            beside: gets the quarantine that the table needs.
+        """
+        engine = self.engine
+        made = _named(typed, [s.name for s in there])
+        if item.feed is not None:
+            refuse_for_feed(made)
+        if is_quarantine(engine.catalog, item) and not made.is_of_delta:
+            why = f'"{item.name}" takes what another table does not take.'
+            raise not_supported(made.span, "such a constraint of a quarantine", why=why)
+        own = replace(item, columns=engine.relations.columns_now(item))
+        after, found = bind_constraints(self.names, own, [made])
+        beside += (make_table(engine, one) for one in found)
+        at = 0 if made.is_of_delta else self._time_of(after)
+        with alone(engine.timeline, item, engine.mint), engine.leaving_intents():
+            self._add(after, made, at, beside)
+        return after, _added_text(made)
+
+    def _dropped(self, item: Item, found: StoredConstraint) -> tuple[Item, str]:
+        """Drop a constraint; gives what :meth:`_added` gives."""
+        engine = self.engine
+        with alone(engine.timeline, item, engine.mint) as location, engine.leaving_intents():
+            self._drop(engine.relations.table(item), location, found)
+        left = tuple(pair for pair in item.refers if pair[0] != fold(found.name))
+        return replace(item, refers=left), f"DROP CONSTRAINT IF EXISTS {quote(found.name)}"
+
+    def _time_of(self, item: Item) -> int:
+        """The T at which what a table refers to is read."""
+        others = [self.engine.relations.item(i) for _, i in item.refers if i != item.id]
+        return self.engine.read_time(others) if others else self.engine.mint()
+
+    def _add(self, item: Item, made: st.ConstraintDef, at: int, beside: Sequence[Item]) -> None:
+        engine = self.engine
+        if made.is_of_delta:
+            store_constraints(engine, item, [made])
+            return
+        table = engine.relations.table(item)
+        txn = table.begin()
+        txn.depend_on_all()
+        configuration = table.metadata_at(txn.version_read).configuration
+        added = _properties(engine, item, [made], configuration)
+        if made.action is not st.OnViolation.WARN:
+            bound = bound_constraints(engine.warehouse, item, {**configuration, **added})[-1:]
+            only = [replace(bound[0], action=st.OnViolation.FAIL)]
+            rows = table.frame(txn.version_read)
+            written = {item.id: lambda: rows}
+            with ExitStack() as stack, translate_spark_errors():
+                proposed = Proposed(None, rows, None, at, written=written)
+                check_proposed(
+                    engine.warehouse, item, only, proposed, small=False, stack=stack, hint=_HINT
+                )
+        self._note_quarantine(item, beside)
+        set_properties(txn, added)
+        txn.commit(label="ctsql", epoch=0, metadata="{}")
+
+    def _drop(self, table: DeltaTable, location: str, found: StoredConstraint) -> None:
+        if found.made is not None:
+            _change_properties(table, {}, [found.key])
+            return
+        with translate_spark_errors():
+            self.engine.session.sql(
+                f"ALTER TABLE delta.`{location}` DROP CONSTRAINT {backtick(found.name)}"
+            )
+
+    def _note_quarantine(self, item: Item, beside: Sequence[Item]) -> None:
+        """Write a new quarantine into the catalog: it is there before a row is set aside."""
+
+        def noted(current: Catalog) -> Catalog:
+            now = _there(current, item)
+            for one in beside:
+                check_free(current, one.name, None, quiet=False)
+            return current.with_items([replace(now, quarantine=item.quarantine), *beside])
+
+        if beside:
+            self.engine.change_catalog(noted)
 
     def _note(self, item: Item, text: str) -> None:
         """Write the change into the catalog, which makes it again in a dump."""
 
         def noted(current: Catalog) -> Catalog:
-            now = current.items.get(item.id)
-            if now is None:
-                raise was_dropped(item.name, "meanwhile", item.kind.value)
-            return current.with_item(replace(now, alterations=(*now.alterations, text)))
+            now = _there(current, item)
+            alterations = (*now.alterations, text)
+            return current.with_item(replace(now, alterations=alterations, refers=item.refers))
 
         self.engine.change_catalog(noted)
 
 
-def _named(made: st.ConstraintDef, there: Mapping[str, str]) -> st.ConstraintDef:
+def _there(current: Catalog, item: Item) -> Item:
+    """A table as a catalog has it; raises UNKNOWN_RELATION if it was dropped."""
+    now = current.items.get(item.id)
+    if now is None:
+        raise was_dropped(item.name, "meanwhile", item.kind.value)
+    return now
+
+
+def _named(made: st.ConstraintDef, there: Iterable[str]) -> st.ConstraintDef:
     """A constraint with a name that none of those that are there has."""
     span = made.span
     known = [
@@ -95,10 +318,11 @@ def _named(made: st.ConstraintDef, there: Mapping[str, str]) -> st.ConstraintDef
 
 def _added_text(made: st.ConstraintDef) -> str:
     rule = made.rule if made.predicate is None else f"CHECK ({made.predicate.span.text})"
-    return f"ADD CONSTRAINT {quote(made.name)} {rule}"
+    fate = "" if made.action is st.OnViolation.FAIL else f" ON VIOLATION {made.action.value}"
+    return f"ADD CONSTRAINT {quote(made.name)} {rule}{fate}"
 
 
-def _unknown(item: Item, statement: st.ChangeConstraints, there: Mapping[str, str]) -> Exception:
+def _unknown(item: Item, statement: st.ChangeConstraints, there: Iterable[str]) -> CtsqlError:
     span: Span | None = statement.dropped_span
     hint = did_you_mean(statement.dropped, [*there], otherwise="SHOW CONSTRAINTS lists them.")
     return error(

@@ -17,21 +17,37 @@ are removed like all files that no version of the table names.
 """
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, error, not_supported
 from ctsql.catalog.items import Item
+from ctsql.planner.nodes import Constraint, NormalReference
+from ctsql.planner.syntax.ast import OnViolation
 from ctsql.runtime.delta.appends import Appends
 from ctsql.runtime.delta.clones import Clone
 from ctsql.runtime.delta.locks import commit_lock
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.batches import BatchText, Part, new_writer_id
-from ctsql.runtime.warehouse.multi_table_commit import APP, Change, WriteConflict, prepare, resolve
+from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
+from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.statements.kept_constraints import Proposed, bound_constraints, check_proposed
+from ctsql.runtime.statements.stored_constraints import keeps_any
+from ctsql.runtime.tasks.constraints import quarantine_rows
+from ctsql.runtime.tasks.tallies import COUNTED, TALLIES, add_tallies, tallies_of
+from ctsql.runtime.warehouse.multi_table_commit import (
+    APP,
+    Change,
+    WriteConflict,
+    commit_alone,
+    prepare,
+    resolve,
+)
 
 
 @dataclass
@@ -40,13 +56,19 @@ class OpenTransaction:
 
     Attributes:
         at: the T that it reads.
+        alone: the table of the one statement that it is made of, whose lock is held.
+        left_out: how many rows constraints kept out of their tables, once it is committed.
     """
 
     engine: Engine
     at: int
+    alone: Item | None = None
+    left_out: int = 0
     group: str = field(default_factory=lambda: uuid.uuid4().hex)
     _copies: dict[str, Clone | Appends] = field(default_factory=dict)
     _items: dict[str, Item] = field(default_factory=dict)
+    _updated: set[str] = field(default_factory=set)
+    _counted: dict[str, tuple[str, dict[str, int]]] = field(default_factory=dict)
 
     @property
     def written(self) -> dict[str, Callable[[], DataFrame]]:
@@ -62,8 +84,14 @@ class OpenTransaction:
             found = self._copies[item.id] = Appends(table, version)
         return found if isinstance(found, Appends) else None
 
-    def location(self, item: Item) -> str:
-        """The location of a table's copy, created on first use."""
+    def location(self, item: Item, *, updates: bool = False) -> str:
+        """The location of a table's copy, created on first use.
+
+        Args:
+            updates: whether rows are changed there, and not only added or taken away.
+        """
+        if updates:
+            self._updated.add(item.id)
         found = self._copies.get(item.id)
         if not isinstance(found, Clone):
             version = self._version(item)
@@ -80,6 +108,19 @@ class OpenTransaction:
         if version is None:
             raise self._conflict(item, "It was made after the transaction began.")
         self._items[item.id] = item
+        return self._with_properties(item, version)
+
+    def _with_properties(self, item: Item, version: int) -> int:
+        """The newest version whose rows and columns are still those of one that has a T.
+
+        What changes only properties, constraints among them, has none.
+        """
+        table = self.engine.relations.table(item)
+        layout = table.metadata_at(version).layout
+        while version < table.version() and not table.commit_at(version + 1).changes_data:
+            if table.metadata_at(version + 1).layout != layout:
+                break
+            version += 1
         return version
 
     def __enter__(self) -> "OpenTransaction":
@@ -106,10 +147,12 @@ class OpenTransaction:
         """
         try:
             self._check_there()
-            changes = {i: c for i, copy in self._copies.items() if (c := self._change(copy))}
+            self._keep_constraints()
+            changes = {i: c for i, copy in self._copies.items() if (c := self._change(i, copy))}
             faults.point("transaction_staged")
             if changes:
-                self.engine.mint()  # resolves intents that a crash left
+                if self.alone is None:
+                    self.engine.mint()  # resolves intents that a crash left
                 self._commit(changes)
         except BaseException as problem:
             if self.group not in self.engine.timeline.intents:
@@ -135,12 +178,20 @@ class OpenTransaction:
         for object_id in changes:
             if object_id not in tables:
                 raise self._conflict(self._items[object_id], "Another writer dropped it since.")
+        counts = {i: c for i, c in changes.items() if not c.batch.parts}
+        rows = {i: c for i, c in changes.items() if c.batch.parts}
+        conflict: WriteConflict | None = None
         with ExitStack() as locks:
             for location in sorted(self._copies[i].origin.location for i in changes):
                 locks.enter_context(commit_lock(location))
             try:
-                prepare(engine.timeline, self.group, changes, tables)
-                conflict = resolve(engine.timeline, self.group, tables)
+                if self.alone is not None and len(rows) == 1:
+                    counts.update(rows)
+                elif rows:
+                    prepare(engine.timeline, self.group, rows, tables)
+                    conflict = resolve(engine.timeline, self.group, tables)
+                for object_id, change in counts.items() if conflict is None else ():
+                    commit_alone(object_id, tables[object_id][1], change)
             except WriteConflict as first:
                 conflict = first
         if conflict is not None:
@@ -152,10 +203,86 @@ class OpenTransaction:
     def _conflict(self, item: Item, detail: str) -> CtsqlError:
         return error("TRANSACTION_CONFLICT", name=str(item.name), detail=detail)
 
-    def _change(self, copy: Clone | Appends) -> Change | None:
+    def _keep_constraints(self) -> None:
+        """Look at what comes into each table, and set aside what it does not take.
+
+        Raises CONSTRAINT_VIOLATED.
+        """
+        engine, found = self.engine, {}
+        for item in self._items.values():
+            configuration = engine.relations.table(item).configuration()
+            if keeps_any(configuration):
+                found[item.id] = bound_constraints(engine.warehouse, item, configuration)
+        for object_id in in_order(found):
+            item, copy = self._items[object_id], self._copies[object_id]
+            inserts, _ = copy.changes()
+            if inserts:
+                files = [DataFile(file.action) for file in inserts]
+                self._keep(item, copy, files, found[object_id])
+
+    def _keep(
+        self,
+        item: Item,
+        copy: Clone | Appends,
+        files: Sequence[DataFile],
+        constraints: Sequence[Constraint],
+    ) -> None:
+        victims = copy.victims()
+        proposed = Proposed(
+            version=copy.version,
+            rows=copy.origin.frame_of(files, copy.version),
+            victims=victims,
+            at=self.at,
+            updates=item.id in self._updated and victims is not None,
+            written=self.written,
+        )
+        come = sum(file.rows_count or 0 for file in files)
+        with ExitStack() as stack, translate_spark_errors():
+            checked = check_proposed(
+                self.engine.warehouse,
+                item,
+                constraints,
+                proposed,
+                small=come <= DRIVER_ROWS_MAX,
+                stack=stack,
+            )
+            if not checked.broken:
+                return
+            if checked.quarantined is not None:
+                self._set_aside(item, constraints, checked.quarantined)
+            assert checked.kept is not None  # there are rows, be they none that are kept
+            copy.put_instead(checked.kept)
+        kept = sum(DataFile(file.action).rows_count or 0 for file in copy.changes()[0])
+        self.left_out += come - kept
+        _, domains = copy.origin.domains()
+        told = add_tallies(tallies_of(domains), constraints, checked.broken, self.at)
+        self._counted[item.id] = told, dict(checked.broken)
+
+    def _set_aside(self, item: Item, constraints: Sequence[Constraint], marked: DataFrame) -> None:
+        """Add rows to a table's quarantine."""
+        now = self.engine.catalog.items[item.id]  # _check_there has looked
+        quarantine = self.engine.catalog.items.get(now.quarantine or "")
+        if quarantine is None:
+            what = f"ON VIOLATION QUARANTINE of {item.name} here"
+            why = "Its quarantine is a table of the warehouse in which the constraint was made."
+            name = next(c.name for c in constraints if c.action is OnViolation.QUARANTINE)
+            hint = f"Type: ALTER TABLE {item.name} DROP CONSTRAINT {name}"
+            raise not_supported(None, what, why=why, hint=hint)
+        names = self.engine.relations.table(item).schema.names
+        rows = quarantine_rows(constraints, marked, item.name.qualified(), names, self.at)
+        held = self.appends(quarantine)
+        if held is not None:
+            held.stage(rows)
+        else:
+            copy = self._copies[quarantine.id]
+            assert isinstance(copy, Clone)  # what takes no appends is a copy
+            copy.add(rows)
+
+    def _change(self, object_id: str, copy: Clone | Appends) -> Change | None:
         """The change of a table; None if there is none."""
         inserts, deletes = copy.changes()
-        if not inserts and not deletes:
+        told, broken = self._counted.get(object_id, ("", {}))
+        if not inserts and not deletes and not told:
             return None
         text = BatchText(
             batch_id=str(uuid.uuid4()),
@@ -165,6 +292,24 @@ class OpenTransaction:
             lower=0,
             upper=1,
             version=copy.version,
-            parts=(Part(0, inserts, deletes),),
+            parts=(Part(0, inserts, deletes),) if inserts or deletes else (),
         )
-        return Change(copy.version, text)
+        domains = {TALLIES: told} if told else {}
+        return Change(copy.version, text, domains, {COUNTED: broken} if told else {})
+
+
+def in_order(found: Mapping[str, Sequence[Constraint]]) -> list[str]:
+    """Tables by id, each behind those that its rows refer to, as far as these are not a circle."""
+    done: dict[str, None] = {}
+
+    def visit(object_id: str, above: frozenset[str]) -> None:
+        nodes = [c.references for c in found[object_id]]
+        others = [n.object_id for n in nodes if isinstance(n, NormalReference)]
+        for other in others:
+            if other in found and other not in above:
+                visit(other, above | {other})
+        done.setdefault(object_id)
+
+    for object_id in found:
+        visit(object_id, frozenset({object_id}))
+    return list(done)

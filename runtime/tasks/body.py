@@ -66,7 +66,7 @@ def propose(
         if transaction.fixpoint:
             raise error("STEP_LIMIT_REACHED", limit=transaction.iterations)
     return {
-        o: Proposal(mark_broken(transaction, o, h.inserts, context), h.victims)
+        o: Proposal(mark_broken(transaction.constraints_of(o), h.inserts, context), h.victims)
         for o, h in held.items()
     }
 

@@ -38,6 +38,8 @@ from ctsql.runtime.rows.types import fits_arrow
 from ctsql.runtime.tasks.fates import fate, mask_of
 
 ROWS_NAMED_MAX = 3
+OTHER_FATE = "give the constraint another fate: ON VIOLATION DROP, WARN or QUARANTINE."
+_OF_TASK = "Mend the rows in the input and type ALTER CONTINUAL TASK ... RETRY, or " + OTHER_FATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +73,13 @@ def check_rows(
     *,
     small: bool,
     stack: ExitStack,
+    hint: str = _OF_TASK,
 ) -> Checked:
     """Sort the rows proposed for an output, which have ``BROKEN`` if it has constraints.
 
     Args:
         columns: the output's. small: whether few rows are expected.
-        stack: keeps what Spark holds until the rows are staged.
+        stack: keeps what Spark holds until the rows are staged. hint: what to do about FAIL.
 
     Raises:
         CONSTRAINT_VIOLATED: a row breaks a constraint ON VIOLATION FAIL.
@@ -89,13 +92,13 @@ def check_rows(
         held = rows.collect()
         if not isinstance(held, Declined):
             if fits_arrow(held.schema):
-                return _check_few(constraints, held, columns)
-            return _check_many(constraints, held.plain_frame, columns)
-    return _check_many(constraints, stack.enter_context(persisted(rows.frame)), columns)
+                return _check_few(constraints, held, columns, hint)
+            return _check_many(constraints, held.plain_frame, columns, hint)
+    return _check_many(constraints, stack.enter_context(persisted(rows.frame)), columns, hint)
 
 
 def _check_few(
-    constraints: Sequence[Constraint], held: LocalRows, columns: Sequence[str]
+    constraints: Sequence[Constraint], held: LocalRows, columns: Sequence[str], hint: str
 ) -> Checked:
     marks: list[int] = held.arrow.column(BROKEN).to_pylist()
     broken = count_marks(Counter(marks), constraints)
@@ -108,14 +111,14 @@ def _check_few(
 
     if OnViolation.FAIL in fates:
         failing = having(OnViolation.FAIL).plain_frame
-        raise _violation(constraints, failing, columns, broken)
+        raise _violation(constraints, failing, columns, broken, hint)
     away = having(OnViolation.QUARANTINE)
     kept = having(None, OnViolation.WARN).select(columns)
     return Checked(kept, broken, None if away.is_empty else away.plain_frame)
 
 
 def _check_many(
-    constraints: Sequence[Constraint], rows: DataFrame, columns: Sequence[str]
+    constraints: Sequence[Constraint], rows: DataFrame, columns: Sequence[str], hint: str
 ) -> Checked:
     sums = [F.expr(f"sum(shiftright({BROKEN}, {i}) & 1L)") for i in range(len(constraints))]
     counted = rows.agg(*(s.alias(f"n{i}") for i, s in enumerate(sums))).first()
@@ -129,7 +132,7 @@ def _check_many(
     drops = mask_of(constraints, OnViolation.DROP)
     if any(c.name in broken for c in constraints if c.action is OnViolation.FAIL):
         failing = rows.where(f"{BROKEN} & {fails}L != 0")
-        raise _violation(constraints, failing, columns, broken)
+        raise _violation(constraints, failing, columns, broken, hint)
     kept = rows.where(f"{BROKEN} & {quarantines | drops}L = 0").select(*named)
     away = None
     if any(c.name in broken for c in constraints if c.action is OnViolation.QUARANTINE):
@@ -143,7 +146,8 @@ def check_none_broken(rows: DataFrame) -> None:
     The error is never shown: each T is then run by itself.
     """
     if not rows.where(f"{BROKEN} != 0").isEmpty():
-        raise error("CONSTRAINT_VIOLATED", message="a constraint is broken at one of several Ts")
+        message = "a constraint is broken at one of several Ts"
+        raise error("CONSTRAINT_VIOLATED", message=message, hint=_OF_TASK)
 
 
 def _violation(
@@ -151,6 +155,7 @@ def _violation(
     failing: DataFrame,
     columns: Sequence[str],
     broken: Mapping[str, int],
+    hint: str,
 ) -> CtsqlError:
     """CONSTRAINT_VIOLATED at the first constraint that is broken, with some of the rows."""
     found = [c for c in constraints if c.action is OnViolation.FAIL and c.name in broken]
@@ -172,6 +177,7 @@ def _violation(
         message=f'constraint "{first.name}" is broken by {broken[first.name]} row(s)',
         detail=f"{first.rule} does not hold for: {listed}."
         + (f" Also broken: {others}." if others else ""),
+        hint=hint,
     )
 
 

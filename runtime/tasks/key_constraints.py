@@ -1,4 +1,4 @@
-"""UNIQUE and REFERENCES of a task's output: which proposed rows break them.
+"""UNIQUE and REFERENCES of a task's output, or of a table: which proposed rows break them.
 
 What CHECK and NOT NULL say of a row is told from the row (:mod:`ctsql.planner.lowering
 .constraints`); these two need other rows:
@@ -18,9 +18,9 @@ K4: few rows are looked up by the driver; else Spark joins. Both mark the same r
 """
 
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import and_
 
@@ -51,12 +51,14 @@ class Surroundings:
     Attributes:
         output: with the version that the proposal builds on; None before it had one.
         victims: its rows that the proposal takes out, with their places. at: the T.
+        written: the rows of tables that the same transaction writes, by object id.
     """
 
     warehouse: Warehouse
     output: tuple[Item, int | None]
     victims: AnyRows
     at: int
+    written: Mapping[str, Callable[[], DataFrame]] = field(default_factory=dict)
 
     def stored_keys(self, made: Constraint) -> DataFrame | None:
         """The keys of the output's rows that stay, or those that rows may refer to."""
@@ -74,7 +76,8 @@ class Surroundings:
     def _referred_rows(self, made: Constraint) -> DataFrame:
         """All that rows may refer to; raises UNKNOWN_COLUMN if another writer took a key away."""
         node = _referred(made)
-        rows = StoredSources(self.warehouse).contents(node.object_id, self.at)
+        sources = StoredSources(self.warehouse, written=self.written)
+        rows = sources.contents(node.object_id, self.at)
         lost = {fold(c) for c in made.keys} - {fold(c) for c in rows.columns}
         for column in (c for c in made.keys if fold(c) in lost):
             raise error(
@@ -91,6 +94,8 @@ class Surroundings:
             item, version = self.output
         else:
             item = self.warehouse.relations.item(_referred(made).object_id)
+            if item.id in self.written:
+                return Declined("the same transaction has written it")
             if item.kind is ObjectKind.MATERIALIZED_VIEW:
                 return Declined("what a view holds as of T may have to be computed")
             stored = self.warehouse.versions.find_storage(item, self.at)

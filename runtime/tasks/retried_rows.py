@@ -86,7 +86,7 @@ class Retried:
         for group, rows in self.groups:
             if group.is_input:
                 continue
-            marked = mark_broken(transaction, group.object_id, rows, context)
+            marked = mark_broken(transaction.constraints_of(group.object_id), rows, context)
             assert marked is not None  # there are rows
             made = found.get(group.object_id, Proposed(None, None))
             own = None if made.inserts is None else row_set(made.inserts).frame

@@ -26,7 +26,7 @@ What a crash leaves at each step is in :mod:`ctsql.runtime.log.fault_points`.
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ctsql.catalog.errors import error
@@ -37,6 +37,7 @@ from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.batches import BatchText
 from ctsql.runtime.log.protocol import Conflict, RowsGone
+from ctsql.runtime.log.staging import discard_on_error
 from ctsql.runtime.log.write_handle import Committed, Output, UpperMismatch
 from ctsql.runtime.warehouse.timeline import Timeline
 from ctsql.runtime.warehouse.timestamp_assignment import TRANSACTION, UNDOES, candidates_of
@@ -60,10 +61,17 @@ class WriteConflict(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a transaction does to one table, staged; ``version`` is what it saw."""
+    """What a transaction does to one table, staged.
+
+    Attributes:
+        version: what it saw. batch: the rows; without any its commit is no change of the table.
+        domains: domain metadata that its commit writes. said: metadata of its commit.
+    """
 
     version: int
     batch: BatchText
+    domains: Mapping[str, str] = field(default_factory=dict)
+    said: Mapping[str, Any] = field(default_factory=dict)
 
 
 def prepare(timeline: Timeline, group: str, changes: Mapping[str, Change], tables: Tables) -> None:
@@ -85,6 +93,8 @@ def prepare(timeline: Timeline, group: str, changes: Mapping[str, Change], table
                 "expected": uppers[source],
                 "version": change.version,
                 "batch": change.batch.at(uppers[source], upper).to_json(),
+                "domains": dict(change.domains),
+                "said": dict(change.said),
             }
             for source, change in changes.items()
         }
@@ -92,6 +102,33 @@ def prepare(timeline: Timeline, group: str, changes: Mapping[str, Change], table
 
     timeline.change_intents(record)
     faults.point("intent_recorded")
+
+
+def commit_alone(source: str, table: DeltaTable, change: Change) -> None:
+    """Commit a change of one table, whose lock is held; raises WriteConflict, with it deleted."""
+    output = _output(source, table, change.version)
+    expected = output.fetch_recent_upper()
+    upper = max(clock.now_ms(), expected) + 1
+    batch = output.batch_of(change.batch.at(expected, upper).to_json())
+    batch.domains.update(change.domains)
+    with discard_on_error([batch]):
+        done = output.compare_and_append(
+            [batch], expected=expected, new=upper, metadata=change.said
+        )
+    if not isinstance(done, Committed):
+        raise WriteConflict(source, table.version())
+
+
+def _output(source: str, table: DeltaTable, version: int) -> Output:
+    """The handle of a table whose batches go in only on a version, as it is."""
+
+    def begin() -> Transaction:
+        txn = table.begin()
+        txn.depend_on_all()
+        check_unchanged(source, table, version)
+        return txn
+
+    return Output(table, APP, since=version, begin=begin)
 
 
 def check_unchanged(source: str, table: DeltaTable, version: int) -> None:
@@ -173,6 +210,7 @@ def _participants(group: str, intent: Any, tables: Tables) -> "Iterator[_Partici
     for source, entry in intent["tables"].items():
         if source in tables:
             stored = {name: entry[name] for name in ("expected", "version", "batch")}
+            stored |= {name: entry.get(name, {}) for name in ("domains", "said")}
             yield _Participant(group, intent["upper"], source, tables[source][1], **stored)
 
 
@@ -207,6 +245,8 @@ class _Participant:
     expected: int
     version: int
     batch: str
+    domains: Mapping[str, str]
+    said: Mapping[str, Any]
 
     def version_in(self, key: str) -> int | None:
         """The version that holds the part (or takes it back); None when none does."""
@@ -215,25 +255,19 @@ class _Participant:
                 return v
         return None
 
-    def _begin(self) -> Transaction:
-        """A transaction that fails if any other commit comes before it."""
-        txn = self.table.begin()
-        txn.depend_on_all()
-        check_unchanged(self.source, self.table, self.version)
-        return txn
-
     def commit(self) -> None:
         """Commit the part, unless it is in; raises WriteConflict if another commit was first."""
         if self.version_in(TRANSACTION) is not None:
             return
-        output = Output(self.table, APP, since=self.version, begin=self._begin)
+        output = _output(self.source, self.table, self.version)
         batch = output.batch_of(self.batch)
+        batch.domains.update(self.domains)
         try:
             outcome = output.compare_and_append(
                 [batch],
                 expected=self.expected,
                 new=self.upper,
-                metadata={TRANSACTION: self.group},
+                metadata={**self.said, TRANSACTION: self.group},
             )
         except WriteConflict:
             if self.version_in(TRANSACTION) is None:

@@ -16,7 +16,6 @@ from ctsql.planner.syntax.statements.alters import (
     read_alter_constraints,
 )
 from ctsql.planner.syntax.statements.body import read_body, read_retry
-from ctsql.planner.syntax.statements.constraints import refuse_for_table
 from ctsql.planner.syntax.statements.copies import read_copy
 from ctsql.planner.syntax.statements.queries import TIME_HINT, read_instant
 from ctsql.planner.syntax.statements.row_questions import read_blame, read_why
@@ -114,10 +113,7 @@ def _alter(cursor: Cursor) -> st.Statement:
             span=cursor.span, kind=kind, target=target, replacement=replacement
         )
     if kind is ObjectKind.TABLE and at_constraint_change(cursor):
-        made = read_alter_constraints(cursor, target, kind)
-        if made.added is not None:
-            refuse_for_table(made.added)
-        return made
+        return read_alter_constraints(cursor, target, kind)
     if kind is ObjectKind.TABLE:
         change = read_column_change(cursor)
         if change is not None:

@@ -14,10 +14,11 @@ from dataclasses import replace
 
 from ctsql.catalog.errors import invalid, not_supported, not_yet
 from ctsql.catalog.names import fold, quote
+from ctsql.catalog.spans import Source
 from ctsql.planner.syntax.ast import ConstraintDef, OnViolation, RelationRef
 from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.token_reader import Cursor
-from ctsql.planner.syntax.tokens.tokenizer import span_of
+from ctsql.planner.syntax.tokens.tokenizer import span_of, tokenise
 
 CONSTRAINTS_MAX = 60
 """Of one output: which of them a row breaks is kept in the bits of a number."""
@@ -102,17 +103,21 @@ def read_constraint(cursor: Cursor, column: str | None = None) -> ConstraintDef:
     )
 
 
-def refuse_for_table(made: ConstraintDef) -> None:
-    """Raise NOT_SUPPORTED for what the writers of a table do not keep, of which ctsql is one."""
-    hint = "Make a task on the table, whose output keeps it."
-    if made.unique or made.references is not None:
-        what = f"{'UNIQUE' if made.unique else 'REFERENCES'} of a table"
-        why = "Several writers append to a Delta table at once, and none looks at others' rows."
+def refuse_for_feed(made: ConstraintDef) -> None:
+    """Raise NOT_SUPPORTED for what a table that files or messages come into does not keep."""
+    if not made.is_of_delta:
+        what = f"{made.kind} ON VIOLATION {made.action.value} of a table with FROM"
+        why = "Spark writes what comes in, and only keeps CHECK and NOT NULL, which refuse."
+        hint = "Make a task on the table, whose output keeps it."
         raise not_supported(made.span, what, why=why, hint=hint)
-    if made.action is not OnViolation.FAIL:
-        what = f"ON VIOLATION {made.action.value} of a table"
-        why = "Writers of a Delta table refuse a row or write it; they know no other fate."
-        raise not_supported(made.span, what, why=why, hint=hint)
+
+
+def constraint_of(text: str) -> ConstraintDef:
+    """The constraint of a text as :func:`constraint_text` makes it."""
+    cursor = Cursor(tokenise(Source(text, "constraint").whole()), of="constraint")
+    made = read_constraint(cursor)
+    cursor.end()
+    return made
 
 
 def _names(cursor: Cursor) -> tuple[str, ...]:

@@ -268,3 +268,35 @@ def test_views_and_tasks_change_with_their_quarantines(connect: Callable[[], Con
     with con._running("test") as engine:
         dumped = [text for _, text in dump(engine)]
     assert set(statuses(planned(con, *dumped)).values()) == {"unchanged"}
+
+
+KEYED = """
+CREATE TABLE orders (
+    n INT, customer INT REFERENCES customers (id) ON VIOLATION QUARANTINE,
+    CONSTRAINT once UNIQUE (n) ON VIOLATION DROP
+);
+CREATE TABLE customers (id INT UNIQUE, age INT CHECK (age > 0));
+CREATE MATERIALIZED VIEW lost AS SELECT count(*) AS n FROM orders_quarantine;
+"""
+
+
+def test_tables_with_keys(connect: Callable[[], Connection]) -> None:
+    """A folder makes what its tables refer to first; it says later whether that is there."""
+    con, other = connect(), connect()
+    applied(con, KEYED)
+    con.execute("INSERT INTO customers VALUES (1, 5); INSERT INTO orders VALUES (1, 1), (2, 2)")
+    check_rows(other, "SELECT * FROM orders", (1, 1))
+    check_rows(other, "SELECT n FROM lost", (1,))
+    before = _moments(con)
+    again = applied(con, KEYED.replace("CONSTRAINT once UNIQUE", "constraint Once unique"))
+    assert (exit_code(again), _moments(con)) == (0, before)
+    with con._running("test") as engine:
+        dumped = [text for _, text in dump(engine)]
+    assert set(statuses(planned(con, *dumped)).values()) == {"unchanged"}
+    made = planned(con, KEYED.replace("UNIQUE (n) ON VIOLATION DROP", "UNIQUE (n)"))
+    assert exit_code(made) == 4
+    assert "changing the constraints" in str(change_of(made, "orders").refusal)
+    con.execute("ALTER TABLE customers RENAME TO clients")
+    with con._running("test") as engine:
+        text = "".join(text for _, text in dump(engine))
+    assert text.index("CREATE TABLE clients (id") < text.index("REFERENCES clients (id)")

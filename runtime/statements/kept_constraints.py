@@ -1,0 +1,224 @@
+"""Constraints of tables that ctsql's own statements keep: UNIQUE, REFERENCES, and other fates.
+
+Delta's protocol has CHECK and NOT NULL that refuse; every writer keeps those. All others are kept
+by whoever writes through ctsql, by the rules and the code of a task's output
+(:mod:`ctsql.runtime.tasks.constraints`, ``key_constraints``):
+
+    what a transaction has staged --> rows that come, places of rows that go
+        --> marked, sorted by their fate --> kept: instead of what was staged
+                                         --> set aside: into the quarantine, in the same commit
+
+M1: a statement is such a transaction of its own. It is committed on the version that its rows were
+    compared with, or not at all: of two writers with one key the second looks again.
+M2: where nothing but FAIL is broken nothing is staged anew, so an INSERT of constants or a write by
+    key stays what it was, and is looked at in :class:`Gate`.
+M3: rows that UPDATE or MERGE changes are never left out: they would be lost. There DROP and
+    QUARANTINE refuse, too.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, types as T
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.items import Item
+from ctsql.catalog.names import backtick, fold
+from ctsql.catalog.reserved_columns import BROKEN
+from ctsql.planner.binding.constraints import bind_constraint
+from ctsql.planner.lowering import Context, mark_broken
+from ctsql.planner.nodes import Constraint, NormalReference
+from ctsql.planner.syntax.ast import ConstraintDef, OnViolation
+from ctsql.runtime.delta.key_lookup import group_by_file
+from ctsql.runtime.delta.local_scan import located
+from ctsql.runtime.delta.transaction import Transaction
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.rows.row_set import AnyRows, LocalRows, row_set
+from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.statements.stored_constraints import StoredConstraint, kept_constraints, names_of
+from ctsql.runtime.tasks.constraints import OTHER_FATE, Checked, check_rows
+from ctsql.runtime.tasks.key_constraints import Surroundings, mark_keys
+from ctsql.runtime.warehouse.sources import StoredSources
+from ctsql.runtime.warehouse.warehouse import Warehouse
+
+_HINT = "Mend the rows of the statement, or " + OTHER_FATE
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """What is to be written into a table.
+
+    Attributes:
+        version: of the table that it builds on; None to look at rows among themselves.
+        rows: those that come; None for none.
+        victims: those that go, with their places. updates: whether rows are changed among them.
+        at: the T at which other tables are read. written: the rows of tables that the same
+            transaction writes, by object id.
+    """
+
+    version: int | None
+    rows: AnyRows
+    victims: AnyRows
+    at: int
+    updates: bool = False
+    written: Mapping[str, Callable[[], DataFrame]] = field(default_factory=dict)
+
+
+def bound_constraints(
+    warehouse: Warehouse, item: Item, configuration: Mapping[str, str]
+) -> tuple[Constraint, ...]:
+    """The constraints that ctsql keeps of a table, by its properties.
+
+    Raises:
+        UNKNOWN_COLUMN, UNKNOWN_RELATION: another writer has dropped what one is about.
+    """
+    stored = kept_constraints(configuration, names_of(warehouse.catalog))
+    own = replace(item, columns=warehouse.relations.columns_now(item)) if stored else item
+    return tuple(_bound(warehouse, own, one) for one in stored)
+
+
+def _bound(warehouse: Warehouse, own: Item, stored: StoredConstraint) -> Constraint:
+    made = stored.made
+    assert made is not None  # it is one that ctsql keeps
+    there = {fold(column.name) for column in own.columns}
+    lost = next((c for c in made.columns if fold(c) not in there), None)
+    hint = f"Type: ALTER TABLE {own.name} DROP CONSTRAINT {stored.name}"
+    if lost is not None:
+        detail = f'"{own.name}" has lost it, and constraint "{stored.name}" is about it.'
+        raise error("UNKNOWN_COLUMN", column=lost, detail=detail, hint=hint)
+    constraint = bind_constraint(made, own, None)
+    if stored.refers is None:
+        return constraint
+    other = warehouse.catalog.items.get(stored.refers)
+    if other is None:
+        kind = f'relation, to which constraint "{stored.name}" of "{own.name}" refers,'
+        raise error("UNKNOWN_RELATION", kind=kind, name=_named(made), hint=hint)
+    columns = {fold(c.name): c.name for c in warehouse.relations.columns_now(other)}
+    keys = tuple(columns.get(fold(key), key) for key in made.keys)
+    node = NormalReference(object_id=other.id, name=other.name, columns=())
+    return replace(constraint, references=node, keys=keys)
+
+
+def _named(made: ConstraintDef) -> str:
+    return "" if made.references is None else made.references.name_span.text
+
+
+def check_proposed(
+    warehouse: Warehouse,
+    item: Item,
+    constraints: Sequence[Constraint],
+    proposed: Proposed,
+    *,
+    small: bool,
+    stack: ExitStack,
+    hint: str = _HINT,
+) -> Checked:
+    """Sort the rows that come into a table by what becomes of them.
+
+    Args:
+        small: whether few rows are expected. stack: keeps what Spark holds until rows are staged.
+        hint: what to do about rows that break one.
+
+    Raises:
+        CONSTRAINT_VIOLATED: a row breaks one that refuses. DATA_ERROR: one cannot be evaluated.
+    """
+    if proposed.rows is None:
+        return Checked(None)
+    if proposed.updates:
+        hint = "Mend the rows of the statement; a row that UPDATE or MERGE changes is not left out."
+        constraints = [_refusing(c) for c in constraints]
+    marked: AnyRows = _marked(warehouse, constraints, proposed.rows, proposed.at)
+    around = Surroundings(
+        warehouse, (item, proposed.version), proposed.victims, proposed.at, proposed.written
+    )
+    marked = mark_keys(constraints, marked, around, small=small, stack=stack)
+    columns = row_set(proposed.rows).schema.names
+    return check_rows(constraints, marked, columns, small=small, stack=stack, hint=hint)
+
+
+def _refusing(constraint: Constraint) -> Constraint:
+    leaves_out = constraint.action in (OnViolation.DROP, OnViolation.QUARANTINE)
+    return replace(constraint, action=OnViolation.FAIL) if leaves_out else constraint
+
+
+def _marked(
+    warehouse: Warehouse, constraints: Sequence[Constraint], rows: AnyRows, at: int
+) -> AnyRows:
+    """Rows with ``BROKEN``, as far as a row says by itself what it breaks."""
+    if rows is None:
+        return None
+    given = row_set(rows)
+    held = given.local
+    if not isinstance(held, Declined) and all(c.key for c in constraints):
+        schema = T.StructType([*held.schema, T.StructField(BROKEN, T.LongType())])
+        none = pa.array([0] * held.arrow.num_rows, pa.int64())
+        return held.with_rows(schema, held.arrow.append_column(BROKEN, none))
+    context = Context(warehouse.gateway.session, StoredSources(warehouse), at)
+    marked = mark_broken(constraints, given.plain_frame, context)
+    assert marked is not None  # there are rows
+    return marked
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Looks at few rows that a statement is about to commit by itself."""
+
+    engine: Engine
+    item: Item
+
+    def lets(
+        self, txn: Transaction, rows: LocalRows | None, gone: Iterable[tuple[str, int]] = ()
+    ) -> bool:
+        """Whether the commit may be made as it is; else the statement is run as a transaction.
+
+        Args:
+            txn: what is committed, which from now on fails if another commit comes first.
+            rows: those that come. gone: the places of those that go.
+
+        Raises CONSTRAINT_VIOLATED.
+        """
+        configuration = txn.metadata["configuration"]
+        constraints = bound_constraints(self.engine.warehouse, self.item, configuration)
+        if not constraints:
+            return True
+        txn.depend_on_all()
+        if rows is None or rows.is_empty:
+            return True
+        nodes = (c.references for c in constraints)
+        refers = {n.object_id for n in nodes if isinstance(n, NormalReference)}
+        if self.item.id in refers:
+            return False  # what the statement itself writes counts
+        at = 0
+        if refers:
+            at = self.engine.read_time([self.engine.relations.item(i) for i in sorted(refers)])
+        places = list(gone)
+        victims = located(self.engine.session, group_by_file(places).items()) if places else None
+        proposed = Proposed(txn.version_read, rows, victims, at, updates=bool(places))
+        with ExitStack() as stack:
+            checked = check_proposed(
+                self.engine.warehouse, self.item, constraints, proposed, small=True, stack=stack
+            )
+        return not checked.broken
+
+
+def count_broken(warehouse: Warehouse, item: Item) -> dict[str, int]:
+    """How many rows of a table break each constraint that ctsql keeps, by name; none is left out.
+
+    That is so where another writer has written them, or where the constraint says WARN.
+    """
+    table = warehouse.relations.table(item)
+    found: dict[str, int] = {}
+    for constraint in bound_constraints(warehouse, item, table.configuration()):
+        only = replace(constraint, action=OnViolation.WARN)
+        rows = table.frame(table.version())
+        if constraint.key:
+            rows = rows.select(*map(backtick, dict.fromkeys(constraint.key)))
+        at = warehouse.timeline.now
+        with ExitStack() as stack, translate_spark_errors():
+            proposed = Proposed(None, rows, None, at)
+            checked = check_proposed(warehouse, item, [only], proposed, small=False, stack=stack)
+        found |= checked.broken
+    return found
