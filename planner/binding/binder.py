@@ -23,7 +23,12 @@ from ctsql.planner.binding.checks import (
     refuse_nondeterministic,
     refuse_schema_call,
 )
-from ctsql.planner.binding.constraints import bind_constraint, check_key, without_broken
+from ctsql.planner.binding.constraints import (
+    bind_constraint,
+    check_key,
+    check_reference,
+    without_broken,
+)
 from ctsql.planner.binding.definitions import definition_of, is_no_definition, reading_definition
 from ctsql.planner.row_local import takes_rows_one_by_one
 from ctsql.planner.rules import transform
@@ -274,13 +279,17 @@ class Binder:
         """The nodes of the relations that a piece of SQL reads, in order."""
         return tuple(self.relation(ref, roles or {}) for ref in sql.relations)
 
-    def _refer(self, made: st.ConstraintDef) -> None:
-        """Note that a view reads what a constraint refers to; raises UNKNOWN_COLUMN."""
+    def _refer(self, made: st.ConstraintDef, columns: Sequence[Column]) -> None:
+        """Note that a view of some columns reads what a constraint refers to.
+
+        Raises UNKNOWN_COLUMN, and NOT_SUPPORTED for types that differ.
+        """
         if made.references is None:
             return
         self.relation(made.references, {})
         if self.analyst is not None and made.references.file is None:
-            check_key(made, self.key_there(made, self.resolve(made.references)))
+            key = [schemas.get(columns, name, span=made.span, known="") for name in made.columns]
+            check_reference(made, key, self.key_there(made, self.resolve(made.references)))
 
     def key_there(self, made: st.ConstraintDef, item: Item) -> list[Column]:
         """The columns of what a constraint refers to that are its key; raises UNKNOWN_COLUMN."""
@@ -331,7 +340,7 @@ class Binder:
                 check_key(typed, [c for c in columns if c.name in made.key])
                 refuse_nondeterministic(made, "materialized view", self.analyst.is_deterministic)
         for typed in statement.constraints:
-            self._refer(typed)
+            self._refer(typed, columns)
         sql = without_broken(statement, [c.name for c in columns])
         query = replace(query, sql=sql, relations=self.query_relations(sql))
         stored = lp.Get(

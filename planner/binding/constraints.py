@@ -1,12 +1,13 @@
 """Binding of constraints, and the query of a view whose constraints leave rows out."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ctsql.catalog import schemas
 from ctsql.catalog.errors import not_supported
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.catalog.names import backtick
+from ctsql.catalog.names import backtick, quote
 from ctsql.catalog.reserved_columns import KEY_, OTHER_, PROPOSED, REFERS_, UNIQUE_
 from ctsql.catalog.schemas import Column, quote_text
 from ctsql.catalog.spans import Source
@@ -64,6 +65,50 @@ def check_key(made: st.ConstraintDef, key: Sequence[Column]) -> None:
 
 def _kind(column: Column) -> str:
     return column.type.lower().split("(")[0].split("<")[0].split()[0]
+
+
+_DIGITS = {"tinyint": 3, "byte": 3, "smallint": 5, "short": 5, "int": 10, "integer": 10,
+           "bigint": 19, "long": 19, "decimal": 10, "dec": 10, "numeric": 10}  # fmt: skip
+"""Digits of types of numbers without a fraction, where the type does not say how many."""
+_DIGITS_MAX = 38
+_SAME = dict.fromkeys(("varchar", "char", "character"), "string") | {"timestamp_ltz": "timestamp"}
+"""Kinds of which the values are those of another."""
+
+
+def check_reference(made: st.ConstraintDef, key: Sequence[Column], keys: Sequence[Column]) -> None:
+    """Refuse a key that is compared with another only after a cast: NOT_SUPPORTED.
+
+    Several values of the other relation could equal one, as '1' and '01' do of 1.
+
+    Args:
+        key: the columns of the rows that refer. keys: those that they refer to.
+    """
+    check_key(made, keys)
+    for own, other in zip(key, keys, strict=True):
+        if not _compares(own, other):
+            what = f"a key of type {own.type.upper()} that refers to one of {other.type.upper()}"
+            why = "Several values there may equal one after the cast."
+            hint = f"CAST the query's value, and give {quote(own.name)} the type of the other."
+            raise not_supported(made.span, what, why=why, hint=hint)
+
+
+def _compares(one: Column, other: Column) -> bool:
+    """Whether two keys can be compared with every value as it is."""
+    first, second = _size(one), _size(other)
+    if first and second:
+        return max(first[0], second[0]) + max(first[1], second[1]) <= _DIGITS_MAX
+    kinds = [_SAME.get(kind, kind) for kind in map(_kind, (one, other))]
+    return kinds[0] == kinds[1]
+
+
+def _size(column: Column) -> tuple[int, int] | None:
+    """The digits of numbers before and behind the point; None for other values."""
+    kind = _kind(column)
+    if kind not in _DIGITS:
+        return None
+    said = [int(number) for number in re.findall(r"\d+", column.type)]
+    digits, fraction = said + [_DIGITS[kind], 0][len(said) :]
+    return digits - fraction, fraction
 
 
 def without_broken(view: st.CreateMaterializedView, columns: Sequence[str]) -> st.SqlText:

@@ -12,7 +12,7 @@ from ctsql.catalog.spans import Span
 from ctsql.planner import nodes as lp
 from ctsql.planner.binding.binder import Binder
 from ctsql.planner.binding.checks import refuse_nondeterministic
-from ctsql.planner.binding.constraints import bind_constraint, check_key
+from ctsql.planner.binding.constraints import bind_constraint, check_key, check_reference
 from ctsql.planner.syntax import ast as st
 
 
@@ -65,6 +65,8 @@ class BodyBinder:
             why = "The rows of a plain view, a file or the task itself are not looked up by key."
             raise not_supported(ref.span, what, why=why, hint="Refer to the table, or keep a view.")
         keys = self.binder.key_there(made, self.binder.resolve(ref))
+        if self.analyst is not None:
+            check_reference(made, key, keys)
         return replace(constraint, references=node, keys=tuple(c.name for c in keys))
 
     def _piece(self, sql: st.SqlText) -> lp.Query:
