@@ -48,19 +48,26 @@ def find_faulty(
     whole: _Fault,
     fault_of: Callable[[int, int], _Fault | None],
     runs_max: int = RUNS_MAX,
+    *,
+    has_others: bool = False,
 ) -> tuple[dict[int, _Fault], int] | None:
     """The rows at fault among ``count`` that fail together, each with its fault. Pure.
 
     Args:
         whole: the fault of all of them. fault_of: of the rows from a number up to another one
             (exclusive); None if they do not fail.
+        has_others: whether what fails may be something else than these rows; then it is tried
+            without any of them.
 
     Returns:
-        the faults by the rows' numbers, and the number of runs; None if more would be needed.
+        the faults by the rows' numbers, and the number of runs; no faults if none of the rows is
+        at fault; None if more runs would be needed.
     """
     found: dict[int, _Fault] = {}
+    runs = int(has_others and count > 0)
+    if not count or (runs and fault_of(0, 0) is not None):
+        return found, runs
     failing = [(0, count, whole)]
-    runs = 0
     while failing:
         start, stop, fault = failing.pop()
         if stop - start == 1:

@@ -67,6 +67,11 @@ class Retried:
     victims: DataFrame
     groups: Sequence[tuple[Group, DataFrame]]
 
+    @property
+    def has_rows_of_outputs(self) -> bool:
+        """Whether there are rows that no body sees, only the constraints of their output."""
+        return not all(group.is_input for group, _ in self.groups)
+
     def among(self, changes: Mapping[str, InputChange]) -> dict[str, InputChange]:
         """The changes of the inputs with the mended rows among those inserted."""
         found = dict(changes)

@@ -270,6 +270,7 @@ class TaskSink:
                 len(whole.numbers),
                 problem,
                 lambda start, stop: self._fault_of(run, whole.from_to(start, stop), again),
+                has_others=again is not None and again.has_rows_of_outputs,
             )
         if found is None:
             problem.detail = (
@@ -277,7 +278,7 @@ class TaskSink:
                 f"{len(whole.numbers)} rows of that T did not find all that are at fault."
             )
             return None
-        return whole.without(*found)
+        return whole.without(*found) if found[0] else None
 
     def _quarantine_before(self, time: int) -> dict[str, tuple[Item, int | None]]:
         """The quarantine, by its id, with its version before a time."""

@@ -1,5 +1,6 @@
 """The search for the rows at fault: it finds them all, and no other, in few runs."""
 
+import pytest
 from hypothesis import given, strategies as st
 
 from ctsql.runtime.tasks.faulty_rows import find_faulty
@@ -48,3 +49,24 @@ def test_the_bound_holds(faulty: set[int], runs_max: int) -> None:
     assert len(sizes) <= runs_max
     assert found in ({}, {row: f"row {row}" for row in faulty})
     assert (runs == -1) == (not found)
+
+
+@pytest.mark.parametrize(("count", "fails", "runs"), [(0, True, 0), (3, True, 1), (1, True, 1)])
+def test_no_row_is_at_fault_where_it_fails_without_them(count: int, fails: bool, runs: int) -> None:
+    """What fails is another row, which the time writes as well: it is not searched for."""
+    tried: list[tuple[int, int]] = []
+
+    def fault_of(start: int, stop: int) -> str | None:
+        tried.append((start, stop))
+        return "of another row" if fails else None
+
+    assert find_faulty(count, "of another row", fault_of, has_others=True) == ({}, runs)
+    assert tried == [(0, 0)] * runs
+
+
+def test_rows_are_at_fault_beside_others_that_are_not() -> None:
+    """One more run than without others."""
+    found = find_faulty(
+        1, "bad", lambda start, stop: "bad" if stop > start else None, has_others=True
+    )
+    assert found == ({0: "bad"}, 1)
