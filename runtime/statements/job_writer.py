@@ -105,6 +105,7 @@ class JobWriter:
             alone(engine.timeline, self.item, engine.mint),
             engine.leaving_intents(),
         ):
+            self.output(engine)  # whose constraints nobody changes now
             done = write(output)
         if isinstance(done, Committed):
             faults.point("source_committed")

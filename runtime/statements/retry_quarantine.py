@@ -13,6 +13,7 @@ from contextlib import ExitStack
 
 from ctsql.catalog.errors import DataError, not_supported
 from ctsql.catalog.items import Item, ObjectKind
+from ctsql.planner.binding import qualify
 from ctsql.planner.syntax import ast as st, splice
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.redefinition import (
@@ -24,7 +25,12 @@ from ctsql.runtime.statements.redefinition import (
 from ctsql.runtime.tasks.retried_rows import count_rows, retried
 
 _DONE = "RETRY QUARANTINE"
-_VIEW = "The quarantine of a view follows the data: mend the rows that the view reads."
+_ONLY = {
+    ObjectKind.MATERIALIZED_VIEW: "The quarantine of a view follows the data: mend the rows that "
+    "the view reads.",
+    ObjectKind.TABLE: "Rows of a table's quarantine go through in one transaction: BEGIN; INSERT "
+    "INTO ... SELECT ... FROM the quarantine; DELETE FROM the quarantine; COMMIT",
+}
 
 
 class QuarantineRetry(Redefinition):
@@ -42,7 +48,9 @@ class QuarantineRetry(Redefinition):
 
     def _retry(self, statement: st.RetryQuarantine) -> str:
         engine = self.engine
-        self.names.of_kind(statement.target, ObjectKind.CONTINUAL_TASK, only=_VIEW)
+        named = engine.refresh_catalog().find(qualify(statement.target, self.names.search_schema))
+        only = None if named is None else _ONLY.get(named.kind)
+        self.names.of_kind(statement.target, ObjectKind.CONTINUAL_TASK, only=only)
         item, task = self.definition(statement.target)
         if item.quarantine is None:
             what = "RETRY QUARANTINE of a task without a quarantine"

@@ -21,7 +21,7 @@ from ctsql.catalog.names import fold, quote
 from ctsql.catalog.spans import Source
 from ctsql.planner.binding.constraints import check_text
 from ctsql.planner.syntax import ast as st
-from ctsql.planner.syntax.statements.constraints import constraint_of
+from ctsql.planner.syntax.statements.constraints import constraint_of, constraint_text
 from ctsql.planner.syntax.tokens.tokenizer import tokenise, words_of
 
 _PROPERTY = "delta.constraints."
@@ -50,8 +50,9 @@ class StoredConstraint:
     @property
     def text(self) -> str:
         """As a column list and ALTER TABLE have it."""
-        fate = "" if self.action is st.OnViolation.FAIL else f" ON VIOLATION {self.action.value}"
-        return f"CONSTRAINT {quote(self.name)} {self.rule}{fate}"
+        if self.made is None:
+            return f"CONSTRAINT {quote(self.name)} {self.rule}"
+        return constraint_text(self.made)
 
 
 def stored_constraints(

@@ -18,7 +18,11 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.binding import qualify
 from ctsql.planner.binding.constraints import bind_constraint, check_key, check_text
 from ctsql.planner.syntax import ast as st
-from ctsql.planner.syntax.statements.constraints import refuse_for_feed, with_names
+from ctsql.planner.syntax.statements.constraints import (
+    constraint_text,
+    refuse_for_feed,
+    with_names,
+)
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.delta.transaction import set_properties
 from ctsql.runtime.engine import Engine
@@ -225,7 +229,7 @@ class TableConstraints(OnNames):
         at = 0 if made.is_of_delta else self._time_of(after)
         with alone(engine.timeline, item, engine.mint), engine.leaving_intents():
             self._add(after, made, at, beside)
-        return after, _added_text(made)
+        return after, f"ADD {constraint_text(made)}"
 
     def _dropped(self, item: Item, found: StoredConstraint) -> tuple[Item, str]:
         """Drop a constraint; gives what :meth:`_added` gives."""
@@ -314,12 +318,6 @@ def _named(made: st.ConstraintDef, there: Iterable[str]) -> st.ConstraintDef:
         for name in there
     ]
     return with_names([*known, made])[-1]
-
-
-def _added_text(made: st.ConstraintDef) -> str:
-    rule = made.rule if made.predicate is None else f"CHECK ({made.predicate.span.text})"
-    fate = "" if made.action is st.OnViolation.FAIL else f" ON VIOLATION {made.action.value}"
-    return f"ADD CONSTRAINT {quote(made.name)} {rule}{fate}"
 
 
 def _unknown(item: Item, statement: st.ChangeConstraints, there: Iterable[str]) -> CtsqlError:

@@ -179,4 +179,5 @@ def constraint_text(made: ConstraintDef) -> str:
         rule = f"FOREIGN KEY ({listed}) REFERENCES {other}"
     else:
         rule = f"{'UNIQUE' if made.unique else 'NOT NULL'} ({listed})"
-    return f"CONSTRAINT {quote(made.name)} {rule} ON VIOLATION {made.action.value}"
+    fate = "" if made.action is OnViolation.FAIL else f" ON VIOLATION {made.action.value}"
+    return f"CONSTRAINT {quote(made.name)} {rule}{fate}"

@@ -1,0 +1,82 @@
+"""Constraints that ctsql keeps of a table: counts, other writers, what is refused."""
+
+from collections.abc import Callable
+
+import pytest
+
+from ctsql.api import Connection
+from ctsql.catalog.errors import CtsqlError
+from tests.helpers.opened import check_rows
+from tests.helpers.table_folder import folder, named_files, versions
+
+pytestmark = pytest.mark.spark
+
+
+def test_rows_are_counted(connect: Callable[[], Connection]) -> None:
+    """Kept out, let through, and written by others; every process shows the same counts."""
+    con, other = connect(), connect()
+    con.execute("""
+        CREATE TABLE t (
+            k INT UNIQUE, v INT CONSTRAINT few CHECK (v < 9) ON VIOLATION DROP,
+            w INT CONSTRAINT some NOT NULL ON VIOLATION WARN
+        )
+    """)
+    assert con.execute("INSERT INTO t VALUES (1, 1, 1), (2, 9, 1), (3, 1, NULL)").rowcount == 2
+    assert con.execute("INSERT INTO t VALUES (4, 10, 1)").rowcount == 0
+    at = folder(con, "t")
+    con.spark.sql(f"INSERT INTO delta.`{at}` VALUES (1, 50, 1)")
+    shown = other.execute("SHOW CONSTRAINTS FOR t").fetchall()
+    assert [(r[2], r[4], r[5], r[6]) for r in shown] == [
+        ("k_unique", "fail", 1, 0),
+        ("few", "drop", 3, 1),
+        ("some", "warn", 1, 1),
+    ]
+    assert shown[0][7] is None
+    assert shown[1][7] > shown[2][7]
+    told = other.execute("DESCRIBE EXTENDED t").fetchall()
+    assert ("# constraint few", "CHECK (v < 9) ON VIOLATION DROP") in [row[:2] for row in told]
+    other.execute("DELETE FROM t WHERE k = 1; INSERT INTO t VALUES (1, 1, 1)")
+    check_rows(con, "SELECT * FROM t", (1, 1, 1), (3, 1, None))
+
+
+def test_a_refused_statement_leaves_nothing(con: Connection) -> None:
+    """No version, and no file that no version names."""
+    con.execute("CREATE TABLE t (k INT UNIQUE, v INT CHECK (v > 0) ON VIOLATION DROP)")
+    con.execute("INSERT INTO t VALUES (1, 1), (2, 2)")
+    at = folder(con, "t")
+    before = versions(at), sorted(at.rglob("*.parquet"))
+    for text in (
+        "INSERT INTO t VALUES (3, -3), (1, 1)",
+        "INSERT INTO t SELECT k, v + 1 FROM t",
+        "UPDATE t SET k = 2 WHERE k = 1",
+        "UPDATE t SET v = v - 2 WHERE k > 0",
+        "BEGIN; INSERT INTO t VALUES (2, 2); COMMIT",
+    ):
+        with pytest.raises(CtsqlError, match="CONSTRAINT_VIOLATED"):
+            con.execute(text)
+    assert (versions(at), sorted(at.rglob("*.parquet"))) == before
+    assert named_files(at)
+
+
+def test_another_writer_takes_a_column_away(con: Connection) -> None:
+    """The statement says which constraint is about it, and how to go on."""
+    con.execute("""
+        CREATE TABLE t (k INT UNIQUE, v INT) TBLPROPERTIES ('delta.columnMapping.mode' = 'name');
+        INSERT INTO t VALUES (1, 1)
+    """)
+    con.spark.sql(f"ALTER TABLE delta.`{folder(con, 't')}` RENAME COLUMN k TO key")
+    with pytest.raises(CtsqlError, match="UNKNOWN_COLUMN") as caught:
+        con.execute("INSERT INTO t VALUES (1, 2)")
+    assert caught.value.hint == "Type: ALTER TABLE t DROP CONSTRAINT k_unique"
+    con.execute("ALTER TABLE t DROP CONSTRAINT k_unique; INSERT INTO t VALUES (1, 2)")
+    check_rows(con, "SELECT * FROM t", (1, 1), (1, 2))
+
+
+def test_a_writer_of_jobs_is_refused(con: Connection) -> None:
+    """A writer looks at no rows, so it may not write; also one that was made before."""
+    con.execute("CREATE TABLE t (k INT)")
+    writer = con.writer("t", "job")
+    con.execute("ALTER TABLE t ADD UNIQUE (k)")
+    with pytest.raises(CtsqlError, match="NOT_SUPPORTED"):
+        writer.append([(1,)], lower=0, upper=1)
+    assert con.execute("SELECT * FROM t").fetchall() == []
