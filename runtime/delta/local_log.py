@@ -11,13 +11,12 @@ Source: the Delta protocol, "Version Checksum File", "Protocol Evolution".
 """
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Never
 
 from ctsql.runtime.delta.locks import local_path
-from ctsql.runtime.delta.log_files import LogFiles
+from ctsql.runtime.delta.log_files import CHECKPOINT_NAME, LogFiles
 from ctsql.runtime.delta.log_stores import LocalStore
 from ctsql.runtime.delta.snapshots import Snapshot
 from ctsql.runtime.delta.table_log import TableLog
@@ -28,7 +27,6 @@ from ctsql.runtime.spark.storage_errors import translate_os_errors
 
 ROLLED_MAX = 200
 """The most commits to read behind a checksum file."""
-_CHECKPOINT_NAME = re.compile(r"(\d{20})\.checkpoint\..*")
 _READER_VERSIONS = (1, 2, 3)
 _READ_ALIKE = {
     "columnMapping",
@@ -120,7 +118,7 @@ class LocalLogFiles(LogFiles):
     def newest(self) -> LoggedState | None:
         """The newest version with its state; None without a committed version."""
         last = self.last_version()
-        made = (int(found[1]) for n in self.names() if (found := _CHECKPOINT_NAME.fullmatch(n)))
+        made = (int(found[1]) for n in self.names() if (found := CHECKPOINT_NAME.fullmatch(n)))
         if max(made, default=-1) > (-1 if last is None else last):
             raise NeedsSpark("a checkpoint behind all commits")
         return None if last is None else self.snapshot_at(last)

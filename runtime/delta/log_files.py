@@ -13,6 +13,7 @@ from ctsql.runtime.spark.storage_errors import damaged_file
 
 COMMITS_CACHED_MAX = 2_000
 _COMMIT_NAME = re.compile(r"\d{20}\.json")
+CHECKPOINT_NAME = re.compile(r"(\d{20})\.checkpoint\..*")
 
 
 class LogFiles(ABC):
@@ -110,11 +111,19 @@ class LogFiles(ABC):
         versions = (int(n.removesuffix(".json")) for n in self.names() if _COMMIT_NAME.fullmatch(n))
         return max(versions, default=None)
 
-    def check_last(self) -> None:
-        """Raise STORED_DATA_INVALID if the last commit's file is damaged."""
-        last = self.last_version()
-        if last is not None:
-            self.commit_at(last)
+    def check_whole(self) -> None:
+        """Raise STORED_DATA_INVALID if the last commit is damaged, or one in front is missing."""
+        names = self.names()
+        there = {int(n.removesuffix(".json")) for n in names if _COMMIT_NAME.fullmatch(n)}
+        if not there:
+            return
+        last = max(there)
+        self.commit_at(last)
+        made = (int(found[1]) for n in names if (found := CHECKPOINT_NAME.fullmatch(n)))
+        first = 1 + max((v for v in made if v <= last), default=min(there) - 1)
+        for version in (v for v in range(first, last) if v not in there):
+            path = f"{self._store.uri}/{commit_name(version)}"
+            raise damaged_file(path, "it is missing, and later commits are there")
 
 
 def commit_name(version: int) -> str:

@@ -74,7 +74,7 @@ class TableLog(ABC):
             try:
                 newest = self.log_files.newest()
             except CtsqlError:
-                self.log_files.check_last()
+                self.log_files.check_whole()
                 raise
             if newest is None:
                 detail = "There is no committed version in its log."

@@ -100,7 +100,7 @@ def log_floors(engine: Engine, known: Mapping[str, Needs], before_ms: int) -> di
         for item in engine.catalog
         if item.location is not None and item.managed and item.id in known
     }
-    for item in engine.catalog:
+    for item in (i for i in engine.catalog if i.id in known):
         found = named_state(engine.warehouse, item)
         if found is not None:
             aged = system_floor(found[0], before_ms=before_ms)

@@ -16,6 +16,7 @@ from ctsql.runtime.log.uppers import SHARED_BY
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.history import commits_back
 from ctsql.runtime.monitoring.wanted import Bounds, Wanted
+from ctsql.runtime.warehouse.table_checks import missing_table
 
 WORK = "work"
 """Key in the metadata of a commit: :class:`ctsql.runtime.spark.job_metrics.Work` as values."""
@@ -58,11 +59,12 @@ class OutputOf:
 
 
 def outputs(reader: LogReader, wanted: Wanted) -> list[OutputOf]:
-    """The outputs of the tasks and views that are asked for, in order of name."""
+    """The outputs of the tasks and views that are asked for and are there, in order of name."""
     catalog = reader.catalog
     runs = sorted((i for i in catalog if i.is_run and not i.problem), key=lambda i: i.name.key)
     asked = [i for i in runs if wanted.has(str(i.name))]
-    return [OutputOf(i, output) for i in asked for output in catalog.outputs_of(i) or [i]]
+    found = [OutputOf(i, output) for i in asked for output in catalog.outputs_of(i) or [i]]
+    return [one for one in found if missing_table(reader.relations, [one.output]) is None]
 
 
 def refreshes(reader: LogReader, wanted: Wanted) -> Iterator[Refresh]:

@@ -14,6 +14,7 @@ def replaced_error(catalog: Catalog, item: Item, facts: str) -> CtsqlError:
     known = [item.id] if item.id in catalog.items else []
     readers = ", ".join(str(i.name) for i in catalog.going_with(known) if i.id != item.id)
     hint = f"Drop it, and create it anew: DROP {item.kind.keyword} {item.name}"
+    hint += " CASCADE" if readers else ""
     if item.kind is ObjectKind.TABLE:
         hint = (
             f"To go on with the new table: DROP TABLE {item.name} CASCADE; then "

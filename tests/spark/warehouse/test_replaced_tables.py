@@ -156,6 +156,11 @@ def test_an_output_made_anew(connect: Connect, tmp_path: Path, name: str) -> Non
         write(place, (3, 30))
         expect_error(one, f"SELECT * FROM {name}", "TABLE_REPLACED")
         assert_rows(one.execute("SELECT * FROM apart").fetchall(), [(7,)], "apart")
+    maintained = {row[1] for row in con.execute("MAINTAIN").fetchall()}
+    assert "apart" in maintained
+    assert name not in maintained
+    told = con.execute("SELECT DISTINCT object FROM system.refreshes").fetchall()
+    assert {"apart", name} & {row[0] for row in told} == {"apart"}
 
 
 @pytest.mark.slow

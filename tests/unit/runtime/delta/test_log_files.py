@@ -1,0 +1,49 @@
+"""What is said of a log that lacks a commit."""
+
+from pathlib import Path
+
+import pytest
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.runtime.delta.local_log import LocalLogFiles
+
+COMMIT = '{"commitInfo":{"timestamp":1}}'
+
+
+def _log(folder: Path, *names: str) -> LocalLogFiles:
+    for name in names:
+        (folder / name).write_text(COMMIT if name.endswith(".json") else "")
+    return LocalLogFiles(str(folder), folder)
+
+
+def _commits(*versions: int) -> list[str]:
+    return [f"{v:020d}.json" for v in versions]
+
+
+@pytest.mark.parametrize(
+    ("versions", "checkpoints", "missing"),
+    [
+        ([0, 1, 3], [], 2),
+        ([0, 1, 2, 5, 6], [1], 3),
+        ([2, 3, 5], [2], 4),
+        ([0, 2, 3], [1], None),  # the state is that of the checkpoint
+        ([4, 5, 6], [], None),  # nobody knows what was in front
+        ([0, 1, 2], [], None),
+        ([0, 1, 2], [9], None),
+        ([0, 2], [9], 1),
+        ([], [3], None),
+    ],
+)
+def test_a_commit_that_is_missing(
+    tmp_path: Path, versions: list[int], checkpoints: list[int], missing: int | None
+) -> None:
+    """It is named, unless a checkpoint stands for it."""
+    made = [f"{v:020d}.checkpoint.parquet" for v in checkpoints]
+    log = _log(tmp_path, *_commits(*versions), *made)
+    if missing is None:
+        log.check_whole()
+        return
+    with pytest.raises(CtsqlError) as raised:
+        log.check_whole()
+    assert raised.value.condition == "STORED_DATA_INVALID"
+    assert f"{missing:020d}.json: it is missing" in str(raised.value.detail)
