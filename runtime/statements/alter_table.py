@@ -7,12 +7,12 @@ would then fail with is what it does fail with when a foreign writer changes the
 """
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.catalog.errors import CtsqlError, capitalised, error, not_supported, sentence_of
 from ctsql.catalog.items import Catalog, Item, KafkaSource, ObjectKind, was_dropped
-from ctsql.catalog.names import backtick, fold
+from ctsql.catalog.names import Name, backtick, fold
 from ctsql.catalog.schemas import Schema, changes_between, names
 from ctsql.catalog.spans import Span
 from ctsql.planner.lowering.store_assignment import is_exact
@@ -176,25 +176,38 @@ class TableAlteration(OnNames):
         So is one that gets another type, if it is a key: its values may no longer be one.
         """
         change = statement.change
-        changed = named_columns(change)
-        is_key_only = isinstance(change, st.RetypeColumn)
         if not isinstance(change, st.DropColumns | st.RenameColumn | st.RetypeColumn):
             return
-        for one in kept_constraints(self.engine.relations.table(item).configuration()):
-            assert one.made is not None  # it is one that ctsql keeps
-            about = {fold(column) for column in one.made.columns}
-            if one.made.predicate is not None and not is_key_only:
-                about = {fold(word.strip("`")) for word in words_of(one.made.predicate.span)}
+        changed = named_columns(change)
+        found = self._constraints_about(item, only_keys=isinstance(change, st.RetypeColumn))
+        for table, name, about in found:
             if changed & about:
-                hint = f"Type first: ALTER TABLE {item.name} DROP CONSTRAINT {one.name}"
+                of = "" if table == item.name else f' of table "{table}"'
                 raise error(
                     "COLUMNS_IN_USE",
                     span=statement.span,
                     kind="table",
                     name=str(item.name),
-                    dependants=f'Constraint "{one.name}" is about the column.',
-                    hint=hint,
+                    dependants=f'Constraint "{name}"{of} is about the column.',
+                    hint=f"Type first: ALTER TABLE {table} DROP CONSTRAINT {name}",
                 )
+
+    def _constraints_about(
+        self, item: Item, *, only_keys: bool
+    ) -> Iterator[tuple[Name, str, set[str]]]:
+        """Constraints of a table, and those that refer to it, each with its columns, folded."""
+        relations = self.engine.relations
+        for one in kept_constraints(relations.table(item).configuration()):
+            assert one.made is not None  # it is one that ctsql keeps
+            about = {fold(column) for column in one.made.columns}
+            if one.made.predicate is not None and not only_keys:
+                about = {fold(word.strip("`")) for word in words_of(one.made.predicate.span)}
+            yield item.name, one.name, about
+        for table in self.engine.refresh_catalog():
+            if any(object_id == item.id for _, object_id in table.refers):
+                for one in kept_constraints(relations.table(table).configuration()):
+                    if one.refers == item.id and one.made is not None:
+                        yield table.name, one.name, {fold(key) for key in one.made.keys}
 
     # ---- readers
 

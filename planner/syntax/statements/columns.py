@@ -132,7 +132,7 @@ def read_default(cursor: Cursor) -> SqlText:
     """The value behind DEFAULT; it ends where NOT NULL, COMMENT or a constraint begins."""
     rest = cursor.rest
     ends = (i for i, _ in tk.at_depth_0(rest) if tk.words_are(rest, i, "NOT", "NULL"))
-    words = ("COMMENT", "CONSTRAINT", "CHECK")
+    words = ("COMMENT", "CONSTRAINT", "CHECK", "UNIQUE", "REFERENCES")
     comments = (i for i, t in tk.at_depth_0(rest) if i and t.upper in words)
     stop = min((*(i for i in ends if rest[i - 1].upper != "IS"), *comments), default=len(rest))
     value = cursor.until(stop, "a value")
