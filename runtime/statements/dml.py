@@ -8,8 +8,7 @@ reads, by a view as of the newest T. On a local disk the statement holds the tab
 since Delta alone does not exclude a second process there.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
@@ -145,8 +144,9 @@ def write_table(
     """
     if within is not None:
         return _write_within(engine, item, write, within, verb)
+    own = beside(engine.catalog, engine.catalog.items.get(item.id, item))  # its quarantine
     for _ in range(TRIES_MAX):
-        with _alone(engine, item) as location, engine.leaving_intents():
+        with alone(engine.timeline, item, engine.mint, own) as location, engine.leaving_intents():
             table = engine.gateway.table(location)
             is_kept = keeps_any(table.configuration())
             rows = _write_alone(engine, item, location, write, verb, is_kept=is_kept)
@@ -158,17 +158,6 @@ def write_table(
         engine.mint()  # completes what a killed process left
     detail = f"{TRIES_MAX} times another writer was first."
     raise error("TRANSACTION_CONFLICT", name=str(item.name), detail=detail)
-
-
-@contextmanager
-def _alone(engine: Engine, item: Item) -> Iterator[str]:
-    """Hold the locks of a table and of its quarantine; yields the table's folder."""
-    found = [item, *beside(engine.catalog, engine.catalog.items.get(item.id, item))]
-    with ExitStack() as stack:
-        for one in sorted(found, key=lambda i: i.location or ""):
-            stack.enter_context(alone(engine.timeline, one, engine.mint))
-        assert item.location is not None  # a table has a folder
-        yield item.location
 
 
 def _write_alone(

@@ -35,6 +35,7 @@ from ctsql.runtime.delta.key_lookup import group_by_file
 from ctsql.runtime.delta.local_scan import located
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.engine import Engine
+from ctsql.runtime.log import clock
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import AnyRows, LocalRows, row_set
 from ctsql.runtime.spark.errors import translate_spark_errors
@@ -130,7 +131,7 @@ def check_proposed(
     if proposed.updates:
         hint = "Mend the rows of the statement; a row that UPDATE or MERGE changes is not left out."
         constraints = [_refusing(c) for c in constraints]
-    marked: AnyRows = _marked(warehouse, constraints, proposed.rows, proposed.at)
+    marked: AnyRows = _marked(warehouse, constraints, proposed.rows)
     around = Surroundings(
         warehouse, (item, proposed.version), proposed.victims, proposed.at, proposed.written
     )
@@ -144,10 +145,8 @@ def _refusing(constraint: Constraint) -> Constraint:
     return replace(constraint, action=OnViolation.FAIL) if leaves_out else constraint
 
 
-def _marked(
-    warehouse: Warehouse, constraints: Sequence[Constraint], rows: AnyRows, at: int
-) -> AnyRows:
-    """Rows with ``BROKEN``, as far as a row says by itself what it breaks."""
+def _marked(warehouse: Warehouse, constraints: Sequence[Constraint], rows: AnyRows) -> AnyRows:
+    """Rows with ``BROKEN``, as far as a row says by itself what it breaks; ``now()`` is now."""
     if rows is None:
         return None
     given = row_set(rows)
@@ -156,7 +155,7 @@ def _marked(
         schema = T.StructType([*held.schema, T.StructField(BROKEN, T.LongType())])
         none = pa.array([0] * held.arrow.num_rows, pa.int64())
         return held.with_rows(schema, held.arrow.append_column(BROKEN, none))
-    context = Context(warehouse.gateway.session, StoredSources(warehouse), at)
+    context = Context(warehouse.gateway.session, StoredSources(warehouse), clock.now_ms())
     marked = mark_broken(constraints, given.plain_frame, context)
     assert marked is not None  # there are rows
     return marked

@@ -24,8 +24,8 @@ What a crash leaves at each step is in :mod:`ctsql.runtime.log.fault_points`.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -176,16 +176,22 @@ def is_being_changed(timeline: Timeline, item: Item) -> bool:
 
 
 @contextmanager
-def alone(timeline: Timeline, item: Item, complete: Callable[[], object]) -> Iterator[str]:
+def alone(
+    timeline: Timeline, item: Item, complete: Callable[[], object], beside: Iterable[Item] = ()
+) -> Iterator[str]:
     """Hold a table's lock while no decided transaction changes it; yields its folder.
 
     Args:
-        complete: completes the transaction of a process that was killed.
+        complete: completes the transaction of a process that was killed; no lock is held then.
+        beside: other tables for which the same is to hold. All take their locks in one order.
     """
     assert item.location is not None  # a table has a folder
+    held = {str(one.location): one for one in (item, *beside)}
     for _ in range(INTENT_TRIES_MAX):
-        with commit_lock(item.location):
-            if not is_being_changed(timeline, item):
+        with ExitStack() as locks:
+            for location in sorted(held):
+                locks.enter_context(commit_lock(location))
+            if not any(is_being_changed(timeline, one) for one in held.values()):
                 yield item.location
                 return
         complete()

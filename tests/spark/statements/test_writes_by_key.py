@@ -16,6 +16,7 @@ from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.spark.job_metrics import Meter
 from ctsql.runtime.spark.table_writes import TableWrite
 from ctsql.runtime.statements import dml, keyed_writes
+from ctsql.runtime.statements.kept_constraints import Gate
 from ctsql.runtime.statements.keyed_writes import write_by_key
 from tests.helpers.opened import engine_of
 from tests.helpers.table_folder import data_files, folder, named_files, versions
@@ -36,8 +37,8 @@ def watched(*, by_spark: bool = False) -> Iterator[list[int | Declined]]:
     """What came of looking for rows by key; with ``by_spark`` nothing is done by key."""
     found: list[int | Declined] = []
 
-    def look(table: DeltaTable, statement: TableWrite) -> int | Declined:
-        done = Declined("not here") if by_spark else write_by_key(table, statement)
+    def look(table: DeltaTable, statement: TableWrite, gate: Gate | None = None) -> int | Declined:
+        done = Declined("not here") if by_spark else write_by_key(table, statement, gate)
         found.append(done)
         return done
 
