@@ -16,7 +16,12 @@ from ctsql.catalog.names import backtick, did_you_mean, fold, quarantine_name, q
 from ctsql.catalog.schemas import Column, get
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import qualify
-from ctsql.planner.binding.constraints import bind_constraint, check_key, check_text
+from ctsql.planner.binding.constraints import (
+    bind_constraint,
+    check_key,
+    check_reference,
+    check_text,
+)
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.constraints import (
     constraint_text,
@@ -86,7 +91,8 @@ def _bound(names: Namespace, item: Item, made: st.ConstraintDef) -> Item | None:
     """Look whether ctsql can keep a constraint; gives the relation that it refers to."""
     catalog = names.catalog()
     constraint = bind_constraint(made, item, names.analyst(catalog))
-    check_key(made, [get(item.columns, name, span=made.span) for name in constraint.key])
+    key = [get(item.columns, name, span=made.span) for name in constraint.key]
+    check_key(made, key)
     if made.references is None:
         return None
     ref = made.references
@@ -101,7 +107,7 @@ def _bound(names: Namespace, item: Item, made: st.ConstraintDef) -> Item | None:
         what = "REFERENCES to what is no table of its own"
         raise not_supported(ref.span, what, why=why, hint="Refer to the table below it.")
     known = "Columns there:"
-    check_key(made, [get(columns, key, span=made.span, known=known) for key in made.keys])
+    check_reference(made, key, [get(columns, k, span=made.span, known=known) for k in made.keys])
     return other
 
 
