@@ -1,6 +1,7 @@
 """How the cost of a tick grows with the number of ticks, on one embedded connection.
 
     python -m benchmarks.growth --ticks 10000
+    python -m benchmarks.growth --ticks 5000 --warehouse kept    begin there, or go on
 
 A tick is an INSERT of ten rows with random keys into a feed, and a read of the upsert output over
 it, which brings it up. Nobody runs MAINTAIN. One line a block of ticks: median, 99th percentile and
@@ -25,7 +26,7 @@ import ctsql
 KEYS = 10_000
 ROWS = 10
 UPSERT = """
-CREATE CONTINUAL TASK latest (k BIGINT, v BIGINT) ON INPUT feed AS (
+CREATE CONTINUAL TASK IF NOT EXISTS latest (k BIGINT, v BIGINT) ON INPUT feed AS (
     DELETE FROM latest WHERE k IN (SELECT k FROM feed);
     INSERT INTO latest SELECT k, max(v) FROM feed GROUP BY k;
 );
@@ -73,21 +74,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ticks", type=int, default=1_000)
     parser.add_argument("--block", type=int, default=100)
+    parser.add_argument("--warehouse", help="a folder to keep; ticks that it has are counted")
     parser.add_argument("--no-maintenance", action="store_true", help="leave the output as it is")
     given = parser.parse_args()
     if given.ticks < 2 * given.block or given.block < 2:
         parser.error("there are at least two blocks, of two ticks")
-    with tempfile.TemporaryDirectory() as folder, ctsql.connect(f"{folder}/warehouse") as con:
-        con.execute("CREATE TABLE feed (k BIGINT, v BIGINT)")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ctsql.connect(given.warehouse or f"{folder}/warehouse") as con,
+    ):
+        con.execute("CREATE TABLE IF NOT EXISTS feed (k BIGINT, v BIGINT)")
         con.execute(UPSERT)
+        rows = con.execute("SELECT count(*) FROM feed").scalar() or 0
+        begun = rows // ROWS // given.block
         if given.no_maintenance:
             con.execute("SET background_maintenance = false")
         blocks: list[dict[str, float]] = []
         for number in range(given.ticks // given.block):
-            block = measure_block(con, given.block, number)
+            block = measure_block(con, given.block, begun + number)
             if not blocks:
                 print(f"{'ticks':>12}" + "".join(f"{name:>9}" for name in block))
-            first = number * given.block
+            first = (begun + number) * given.block
             shown = "".join(f"{value:9.{0 if value >= 20 else 1}f}" for value in block.values())
             print(f"{first:>6}-{first + given.block - 1:<5}{shown}", flush=True)
             blocks.append(block)

@@ -23,6 +23,7 @@ from ctsql.catalog.items import Item, ObjectKind, beside, stored_reads
 from ctsql.runtime.delta.files import first_logged
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
+from ctsql.runtime.maintenance import retention
 from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.runtime.subscriptions.position import RetentionNeed
 from ctsql.runtime.tasks.progress import complete_through
@@ -155,7 +156,5 @@ def _last_write(engine: Engine, item: Item) -> int:
 
 def system_floor(table: DeltaTable, *, before_ms: int) -> int:
     """The newest version at an instant, for a table that only ctsql reads."""
-    version, first = table.version(), first_logged(table)
-    while version > first and table.commit_at(version).time_ms >= before_ms:
-        version -= 1
-    return version
+    versions = range(first_logged(table), table.version() + 1)
+    return retention.newest_before(versions, before_ms, lambda v: table.commit_at(v).time_ms)

@@ -20,7 +20,8 @@ Source: the Delta protocol, "Deletion Vectors" (where a vector's file is), "Chan
 
 import base64
 import re
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
 
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.data_files import DataFile, StoredFile
@@ -104,6 +105,21 @@ def removable(
         for f in files
         if f.path not in needed and (f.path in named or f.modified_ms < unnamed_before_ms)
     ]
+
+
+def newest_before(versions: Sequence[int], before_ms: int, time_of: Callable[[int], int]) -> int:
+    """The newest version from before an instant; the first one if there is none.
+
+    Of n versions log2(n) are looked at, as times go up with versions. Where a clock went back it
+    may be an older version, below which as little is needed.
+
+    >>> newest_before(range(3, 9), 50, lambda version: version * 10)
+    4
+    >>> newest_before(range(3, 9), 30, lambda version: version * 10)
+    3
+    """
+    later = bisect_left(versions, before_ms, key=time_of)
+    return versions[max(later - 1, 0)]
 
 
 def removable_log(names: Iterable[str], floor: int) -> list[str]:

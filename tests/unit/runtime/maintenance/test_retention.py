@@ -14,6 +14,7 @@ from ctsql.runtime.maintenance.retention import (
     named_by,
     named_in,
     needed_files,
+    newest_before,
     removable,
     removable_log,
     vector_file,
@@ -161,3 +162,30 @@ def test_left_over_folders(name: str, modified_ms: int, owner: str | None, left_
     """M2: only what CREATE made, nobody owns and nobody touched lately."""
     folder = Folder(location=f"file:/w/s/{name}", modified_ms=modified_ms, size=1, files_count=1)
     assert is_left_over(folder, Catalog.of([_table_at(owner)]), before_ms=10) is left_over
+
+
+@pytest.mark.parametrize(
+    ("times", "before_ms", "found"),
+    [
+        ((10, 20, 30, 40), 35, 2),
+        ((10, 20, 30, 40), 30, 1),
+        ((10, 20, 30, 40), 99, 3),
+        ((10, 20, 30, 40), 5, 0),
+        ((10, 50, 30, 60), 40, 2),
+    ],
+)
+def test_newest_before(times: tuple[int, ...], before_ms: int, found: int) -> None:
+    """The first of a log is kept where all are younger; a clock that went back costs nothing."""
+    assert newest_before(range(len(times)), before_ms, times.__getitem__) == found
+
+
+def test_newest_before_reads_few() -> None:
+    """Of ten thousand commits some fourteen are read."""
+    read: list[int] = []
+
+    def time_of(version: int) -> int:
+        read.append(version)
+        return version
+
+    assert newest_before(range(10_000), 7_000, time_of) == 6_999
+    assert len(read) < 16
