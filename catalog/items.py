@@ -165,6 +165,9 @@ class Item:
         backfill: of a task the id of the table whose rows it began with; None for none.
         built_beside: of a view whose replacement was applied the replacement's id, and the
             ``revision`` that this made: its rows are there already.
+        continues: of a view whether its newest columns came while somebody read it: what its table
+            held before is known on, by the columns that both have. Else it is known from
+            ``created`` on.
         problem: of an unreadable object what is wrong with its entry; else empty.
         is_outlined: whether its name, location and ``reads`` are known; false for an entry that is
             too damaged to read them.
@@ -197,6 +200,7 @@ class Item:
     replaces: str | None = None
     backfill: str | None = None
     built_beside: tuple[str, int] | None = None
+    continues: bool = False
     problem: str = ""
     is_outlined: bool = True
 
@@ -340,6 +344,8 @@ class Item:
             kept["backfill"] = self.backfill
         if self.built_beside is not None:
             kept["built_beside"] = self.built_beside
+        if self.continues:
+            kept["continues"] = True
         return json.dumps(
             {
                 **kept,
@@ -389,6 +395,7 @@ class Item:
                 replaces=raw.get("replaces"),
                 backfill=raw.get("backfill"),
                 built_beside=_built_beside(raw),
+                continues=raw.get("continues", False) is True,
             )
         except (ValueError, KeyError, TypeError) as problem:
             hint = "Restore the warehouse's _ctsql/catalog table to an earlier version."

@@ -85,14 +85,14 @@ def check_reference(made: st.ConstraintDef, key: Sequence[Column], keys: Sequenc
     """
     check_key(made, keys)
     for own, other in zip(key, keys, strict=True):
-        if not _compares(own, other):
+        if not compares(own, other):
             what = f"a key of type {own.type.upper()} that refers to one of {other.type.upper()}"
             why = "Several values there may equal one after the cast."
             hint = f"CAST the query's value, and give {quote(own.name)} the type of the other."
             raise not_supported(made.span, what, why=why, hint=hint)
 
 
-def _compares(one: Column, other: Column) -> bool:
+def compares(one: Column, other: Column) -> bool:
     """Whether two keys can be compared with every value as it is."""
     first, second = _size(one), _size(other)
     if first and second:

@@ -6,6 +6,7 @@
 from pyspark.sql import Column, DataFrame, functions as F, types as T
 
 from ctsql.catalog.names import backtick, fold
+from ctsql.catalog.schemas import Schema, keeps_columns, plain_type, same_columns
 from ctsql.runtime.log.table_metadata import TableMetadata, fits
 
 
@@ -25,6 +26,26 @@ def fill(
     """Add to rows of a version the new columns of a later one."""
     more = [f for f in schema.fields if fold(f.name) not in old.columns]
     return rows.select("*", *(_later_column(rows, old, new, f).alias(f.name) for f in more))
+
+
+def shown_under(rows: DataFrame, there: Schema, columns: Schema) -> DataFrame:
+    """Rows of an output under other columns than it had, by name.
+
+    A column of another type is another one. What is beside the columns that were there stays.
+    """
+    if same_columns(there, columns):
+        return rows
+    held = {fold(c.name): c for c in there}
+    made = {}
+    for column in columns:
+        was = held.get(fold(column.name))
+        known = was is not None and same_columns([was], [column])
+        value = F.col(backtick(column.name)) if known else F.lit(None).cast(plain_type(column.type))
+        made[column.name] = value.alias(column.name)
+    if keeps_columns(there, columns):
+        return rows.select("*", *(made[c.name] for c in columns[len(there) :]))
+    beside = (backtick(c) for c in rows.columns if fold(c) not in held)
+    return rows.select(*made.values(), *beside)
 
 
 def _later_column(

@@ -20,6 +20,8 @@ FAILURE = "ctsql.failure"
 ENTRIES_KEPT_MAX = 10_000
 SHARED_BY = "shared_by"
 """Key in the metadata of a commit that several Ts share: the Ts with rows in it, in order."""
+CONTINUES = "continues"
+"""There too, of an output whose columns became others: what it held before is known on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class Entry:
 
     Attributes:
         times: if several Ts share it, those with rows in it, in order.
-        anew: whether it replaced the table's columns, so that earlier rows have other ones.
+        anew: whether it replaced the table's columns, and earlier rows are not known under them.
     """
 
     upper: int
@@ -39,7 +41,8 @@ class Entry:
 
 def _entry(upper: int, commit: Commit) -> Entry:
     times = tuple(commit.metadata.get(SHARED_BY, ()))
-    return Entry(upper, commit.version, times, commit.changes_schema)
+    anew = commit.changes_schema and not commit.metadata.get(CONTINUES)
+    return Entry(upper, commit.version, times, anew)
 
 
 class Uppers:

@@ -51,7 +51,12 @@ from ctsql.runtime.statements.output_tables import create_table_text, make_table
 from ctsql.runtime.statements.refresh_view import refresh_view
 from ctsql.runtime.statements.table_constraints import store_constraints
 from ctsql.runtime.tasks.progress import failure_of
-from ctsql.runtime.warehouse.replaced_views import give_columns, is_redefined
+from ctsql.runtime.warehouse.replaced_views import (
+    History,
+    give_columns,
+    is_redefined,
+    with_history,
+)
 from ctsql.runtime.warehouse.table_checks import identified
 from ctsql.runtime.warehouse.timeline import TaskState
 from ctsql.runtime.warehouse.watched_topics import check_topic_columns
@@ -106,7 +111,7 @@ class _Application:
         changed = [o for o in self.planned.objects if o.old is not None and o.parts]
         engine = self.engine
         failed = self._end_before(changed)
-        anew = self._give_columns(changed)
+        anew, histories = self._give_columns(changed)
         beside = [i for bound in changed for i in bound.items if i.id not in engine.catalog.items]
         made = [*(item for bound in new for item in bound.items), *beside]
         with undo_on_failure(engine, made):
@@ -115,7 +120,7 @@ class _Application:
             faults.point("catalog_table_made")
             bring_into_force(
                 engine,
-                partial(self._propose, made, changed, anew),
+                partial(self._propose, made, changed, anew, histories),
                 tasks=partial(_task_changes, made, changed, failed),
                 tables=made,
             )
@@ -147,23 +152,29 @@ class _Application:
             raise error("DEFINITIONS_CHANGED")
         return there
 
-    def _give_columns(self, changed: Iterable[BoundObject]) -> set[str]:
-        """Give the tables of changed views columns at their end; the views to be written anew.
+    def _give_columns(self, changed: Iterable[BoundObject]) -> tuple[set[str], dict[str, History]]:
+        """Give the tables of changed views columns at their end.
 
-        These count as created at the T: those with other columns, or with refresh times.
+        Returns:
+            The ids of those that count as created at the T, as they have other columns that nobody
+            reads, or refresh times; and what becomes of what each held before.
 
         Raises:
             The error of columns that a table cannot have.
         """
-        anew = set()
+        anew, found = set[str](), dict[str, History]()
         for bound in changed:
             for item in bound.redefined:
                 if item.kind is ObjectKind.MATERIALIZED_VIEW:
                     old = self._still_there(item)
-                    keeps = give_columns(self.engine.warehouse, old, item.columns)
-                    if not keeps or bound.plans[item.id].view.refresh is not None:
+                    is_read = bool(self.engine.catalog.readers(item.id))
+                    history = give_columns(
+                        self.engine.warehouse, old, item.columns, is_read=is_read
+                    )
+                    found[item.id] = history
+                    if history is History.CUT or bound.plans[item.id].view.refresh is not None:
                         anew.add(item.id)
-        return anew
+        return anew, found
 
     def _make(self, bound: BoundObject) -> Sequence[Item]:
         """Make the tables of a new object, in folders of their own."""
@@ -205,6 +216,7 @@ class _Application:
         made: Sequence[Item],
         changed: Sequence[BoundObject],
         anew: set[str],
+        histories: Mapping[str, History],
         current: Catalog,
     ) -> Proposal:
         """All that changes, on top of a catalog; raises DEFINITIONS_CHANGED on any other."""
@@ -212,7 +224,11 @@ class _Application:
             raise error("DEFINITIONS_CHANGED")
         known = {i.id for i in made}
         later = [item for bound in changed for item in with_changes(current, bound)]
-        later = [item for item in later if item.id not in known]
+        later = [
+            with_history(item, histories.get(item.id, History.KEPT), 0)
+            for item in later
+            if item.id not in known
+        ]
         begun = {i.id for i in made if i.kind not in (ObjectKind.TABLE, ObjectKind.VIEW)}
         begun |= anew
         gone = [current.items[i.id] for i in self.planned.gone]

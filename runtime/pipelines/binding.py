@@ -375,7 +375,7 @@ class FolderBinder:
     ) -> tuple[Item, tuple[Part, ...]]:
         bound = self._names(made).binder().bind_view(statement)
         found = [] if same_columns(old.columns, bound.columns) else [Part.COLUMNS]
-        if self._is_touched(bound):
+        if self._is_other_below(bound):
             found.append(Part.BELOW)
         if Part.QUERY in parts and (found or not self._same(old, bound.query)):
             found.insert(0, Part.QUERY)
@@ -465,6 +465,12 @@ class FolderBinder:
 
     def _is_touched(self, bound: Bound) -> bool:
         return any(r.object_id in self.touched for r in bound.reads)
+
+    def _is_other_below(self, bound: Bound) -> bool:
+        """Whether a plain view reads another one that changes; other columns below change none."""
+        items = self.overlay.catalog.items
+        below = (items[r.object_id] for r in bound.reads if r.object_id in self.touched)
+        return any(i.kind is ObjectKind.VIEW for i in below)
 
     def _same(self, old: Item, query: Query) -> bool:
         """Whether the query that is there gives the same rows, as Spark reads both.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Catalog, Item, ObjectKind, owner_of_quarantine, stored_reads
 from ctsql.catalog.names import Name, fold
-from ctsql.catalog.schemas import keeps_columns, same_columns
+from ctsql.catalog.schemas import same_columns
 from ctsql.planner.binding import Bound
 from ctsql.planner.definition_parts import Part
 from ctsql.planner.due_times import snapshot_inputs
@@ -22,6 +22,7 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.pipelines.binding import REFUSALS, BoundObject, FolderBinder
 from ctsql.runtime.pipelines.plan import Change, Effect, Plan, Read, Status
+from ctsql.runtime.statements.columns_read import readers_of_changed
 from ctsql.runtime.views.change_plans import prepared_for
 from ctsql.runtime.views.refresh_policy import WHY, Policy
 
@@ -210,18 +211,20 @@ class _Planning:
         """Refuse changes of columns under readers that keep what they read, and drops under any."""
         catalog, dropped = self.overlay.catalog, {i.id for i in gone}
         bound = {i.id for o in self.objects for i in o.items}
+        redefined = {i.id for o in self.objects for i in o.redefined}
         for made in self.objects:
             for item in made.redefined:
                 before = self.stored.items[item.id]
                 if same_columns(before.columns, item.columns):
                     continue
-                is_stored = item.kind is ObjectKind.MATERIALIZED_VIEW
-                if is_stored and keeps_columns(before.columns, item.columns):
-                    continue  # who reads it goes on with the columns it knows
-                readers = [r for r in catalog.readers(item.id) if r.id in self.stored.items]
-                readers = [r for r in readers if r.id not in dropped]
-                if item.kind is ObjectKind.VIEW:
+                if item.kind is ObjectKind.MATERIALIZED_VIEW:
+                    # Who is defined anew was bound to the new columns.
+                    readers = readers_of_changed(self.engine, self.stored, before, item.columns)
+                    readers = [r for r in readers if r.id not in redefined]
+                else:
+                    readers = [r for r in catalog.readers(item.id) if r.id in self.stored.items]
                     readers = [r for r in readers if r.id not in bound]
+                readers = [r for r in readers if r.id not in dropped]
                 if readers:
                     self._refuse_columns(made, item, readers)
         for item in gone:
@@ -245,7 +248,7 @@ class _Planning:
             span=made.definition.span,
             kind=item.kind.value,
             name=str(item.name),
-            dependants="The new columns differ, and it is read by "
+            dependants="The new columns differ, and what changes is read by "
             f"{', '.join(str(r.name) for r in readers)}.",
         )
         self._refuse(made.definition.name, problem, breaks)

@@ -70,6 +70,17 @@ def readers_of_columns(
     return found
 
 
+def readers_of_changed(engine: Engine, catalog: Catalog, item: Item, columns: Schema) -> list[Item]:
+    """Those of the readers that read a column which an object lacks, or has otherwise, then.
+
+    Args:
+        columns: those that it gets. More of them, or another order, are nothing to who reads it.
+    """
+    kept = {*signature(columns)}
+    changed = [c.name for c in item.columns if not kept.issuperset(signature([c]))]
+    return readers_of_columns(engine, catalog, item, changed) if changed else []
+
+
 def reads(
     engine: Engine,
     reader: Analysed,

@@ -46,7 +46,7 @@ from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.failures import is_failure_of
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.alter_task import TaskAlteration
-from ctsql.runtime.statements.columns_read import readers_of_columns
+from ctsql.runtime.statements.columns_read import readers_of_changed
 from ctsql.runtime.statements.dml import run_on_table
 from ctsql.runtime.statements.dropped import delete_folders
 from ctsql.runtime.statements.first_rows import backfill_of, fill, source_of
@@ -64,7 +64,13 @@ from ctsql.runtime.statements.table_constraints import bind_constraints, store_c
 from ctsql.runtime.statements.view_texts import quarantine_text
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_clock, check_strict
-from ctsql.runtime.warehouse.replaced_views import altered_meanwhile, give_columns
+from ctsql.runtime.warehouse.replaced_views import (
+    History,
+    altered_meanwhile,
+    check_unread,
+    give_columns,
+    with_history,
+)
 from ctsql.runtime.warehouse.table_checks import identified
 from ctsql.runtime.warehouse.watched_topics import check_topic_columns
 
@@ -253,20 +259,17 @@ class Creation(OnNames):
         check_no_cycle(catalog, old, new.reads, span)
         if same_columns(old.columns, new.columns):
             return
-        if old.kind is ObjectKind.VIEW:
-            changed = [c.name for c in old.columns if not _is_among(c, new.columns)]
-            readers = readers_of_columns(self.engine, catalog, old, changed) if changed else []
-        else:
-            readers = [] if keeps_columns(old.columns, new.columns) else catalog.readers(old.id)
+        readers = readers_of_changed(self.engine, catalog, old, new.columns)
         if readers:
             told = _difference(old.columns, new.columns)
+            named = ", ".join(str(i.name) for i in readers)
             raise error(
                 "COLUMNS_IN_USE",
                 span=span,
                 kind=old.kind.value,
                 name=str(old.name),
-                dependants=f"{told} It is read by {', '.join(str(i.name) for i in readers)}.",
-                hint="Keep its columns, or make one under another name and change its readers one "
+                dependants=f"{told} That is read by {named}.",
+                hint="Keep what is read, or make one under another name and change its readers one "
                 "by one.",
             )
 
@@ -350,8 +353,8 @@ class Creation(OnNames):
     def _replace_materialized_view(self, old: Item, statement: st.CreateMaterializedView) -> str:
         """Keep the table under another query: the next T writes the difference.
 
-        With other columns than more at the end it writes all rows. In that case, and with refresh
-        times, which are counted from now, the view counts as created now.
+        With other columns than more at the end it writes all rows. If nobody reads it then, and
+        with refresh times, which are counted from now, the view counts as created now.
         """
         check_no_quarantine(self.engine.catalog, old, statement.target.span)
         check_not_finished(self.engine, old)
@@ -368,11 +371,18 @@ class Creation(OnNames):
             pairs.append((before, away))
         for there, new in pairs:
             self.check_replacement(self.engine.catalog, there, new, statement.target.span)
-        kept = [give_columns(self.engine.warehouse, there, new.columns) for there, new in pairs]
-        keeps, has_times = kept[0], refresh_parts(statement) is not None
-        created = self.engine.mint_fresh() if has_times or not all(kept) else 0
+        catalog = self.engine.catalog
+        history, *of_away = [
+            give_columns(
+                self.engine.warehouse, there, new.columns, is_read=bool(catalog.readers(there.id))
+            )
+            for there, new in pairs
+        ]
+        has_times = refresh_parts(statement) is not None
+        begins_anew = has_times or History.CUT in (history, *of_away)
+        created = self.engine.mint_fresh() if begins_anew else 0
         if away is not None:
-            away = replace(away, created=created)
+            away = with_history(away, of_away[0] if of_away else History.CUT, created)
             if old.quarantine is None:
                 away = make_table(self.engine, replace(away, created=created or self.engine.mint()))
 
@@ -386,13 +396,15 @@ class Creation(OnNames):
                 reads=bound.reads,
                 columns=bound.columns,
                 comment=statement.comment,
-                created=max(now.created, created if has_times or not keeps else 0),
+                created=max(now.created, created if has_times else 0),
                 quarantine=None if away is None else now.quarantine or away.id,
                 flow=self.flow,
             )
+            item = with_history(item, history, created)
             self.check_replacement(current, now, item, statement.target.span)
-            if keeps and not keeps_columns(now.columns, item.columns):
+            if history is History.KEPT and not keeps_columns(now.columns, item.columns):
                 raise altered_meanwhile(now)
+            check_unread(current, now, history)
             if item != now:
                 item = replace(item, revision=now.revision + 1)
             return current.with_item(item)
@@ -445,6 +457,7 @@ class Creation(OnNames):
             columns=away.columns,
             reads=away.reads,
             created=max(there.created, away.created),
+            continues=away.continues,
             revision=there.revision + 1,
         )
         self.check_replacement(current, there, item, span)

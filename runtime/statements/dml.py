@@ -250,7 +250,8 @@ def _insert_of(table: DeltaTable, version: int, text: str) -> Insert:
     known = table.insert_target
     target = known[1] if known is not None and known[0] is metadata else None
     statement = Insert(table.gateway.session, text, target)
-    table.insert_target = metadata, statement.target
+    if target is None:
+        table.insert_target = metadata, statement.target
     return statement
 
 

@@ -27,7 +27,7 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.reserved_columns import BROKEN
-from ctsql.catalog.schemas import find
+from ctsql.catalog.schemas import get
 from ctsql.planner.binding.constraints import bind_constraint, check_reference
 from ctsql.planner.lowering import Context, mark_broken
 from ctsql.planner.nodes import Constraint, NormalReference
@@ -100,8 +100,8 @@ def _bound(warehouse: Warehouse, own: Item, stored: StoredConstraint) -> Constra
         raise error("UNKNOWN_RELATION", kind=kind, name=_named(made), hint=hint)
     columns = {fold(c.name): c for c in warehouse.relations.columns_now(other)}
     if all(fold(key) in columns for key in made.keys):  # else whoever looks there tells of it
-        referring = [find(own.columns, name) for name in constraint.key]
-        check_reference(made, [c for c in referring if c], [columns[fold(k)] for k in made.keys])
+        referring = [get(own.columns, name, span=made.span) for name in constraint.key]
+        check_reference(made, referring, [columns[fold(k)] for k in made.keys])
     keys = tuple(columns[fold(k)].name if fold(k) in columns else k for k in made.keys)
     node = NormalReference(object_id=other.id, name=other.name, columns=())
     return replace(constraint, references=node, keys=keys)

@@ -31,7 +31,10 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick, backtick_all, fold
 from ctsql.catalog.reserved_columns import BROKEN, FILE_COLUMN, KEY_, ROW_COLUMN
+from ctsql.catalog.schemas import Column
+from ctsql.planner.binding.constraints import compares
 from ctsql.planner.lowering import AS_JSON
+from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.nodes import Constraint, Relation
 from ctsql.planner.syntax.ast import OnViolation
 from ctsql.runtime.delta.key_lookup import Keys, find_with_keys, place_columns
@@ -253,6 +256,8 @@ def _mark_many(
         )
         there = around.stored_keys(made)
         is_there = F.lit(False)
+        if there is not None and made.references is not None:
+            _check_types(made, rows, there)
         if there is not None:
             there = there.withColumn(_THERE, F.lit(True))
             equal = reduce(and_, (k == F.col(f"{KEY_}{i}") for i, k in enumerate(key)))
@@ -268,6 +273,28 @@ def _mark_many(
         marked = F.col(BROKEN).bitwiseOR(bit).alias(BROKEN)
         rows = rows.select(*(marked if c == BROKEN else backtick(c) for c in columns))
     return rows
+
+
+def _check_types(made: Constraint, rows: DataFrame, there: DataFrame) -> None:
+    """Raise COLUMN_TYPE_CHANGED if another writer has made keys such that a cast is needed.
+
+    Several keys could equal one then, and a row would come once for each.
+    """
+    own = {f.name: f for f in rows.schema}
+    for name, key, now in zip(made.key, made.keys, there.schema, strict=True):
+        types = [type_name(f.dataType) for f in (own[name], now)]
+        if not compares(*(Column(key, one) for one in types)):
+            one, other = map(str.upper, types)
+            raise error(
+                "COLUMN_TYPE_CHANGED",
+                column=key,
+                relation=str(_referred(made).name),
+                before=one,
+                now=other,
+                detail=f'Constraint "{made.name}" refers to it, and several values may equal one '
+                "after the cast.",
+                hint="Give it the type again, or drop the constraint.",
+            )
 
 
 _THERE = f"{KEY_}there"

@@ -10,31 +10,38 @@ Columns that only come at the end are no other columns: the table gets them befo
 so, in a commit without rows, and what it holds stays
 (docs/decisions/0101-columns-added-to-a-view.md).
 
+Where somebody reads the view, and none of the columns that go, get another type or another place,
+its history *continues*: the time of creation stays, the item and the commit say so, and what was
+stored before is known by the columns that both have
+(docs/decisions/0156-columns-of-a-view-that-is-read.md).
+
 Between the two, or when the first process dies there, the table *awaits* its columns. Whoever
 writes the view next finishes it. Until then the new definition has no stored contents: a read is
 computed, and one of what is stored is refused.
 
 N1: one that knows an older definition writes nothing on top of a newer one. Each commit says its
     revision, and goes in only where the upper, and so the newest commit, is the one looked at.
-N2: what was stored before the table got its columns is never read under them. The commit that
-    changed them says so in the log (:attr:`ctsql.runtime.log.uppers.Entry.anew`).
+N2: what was stored before the table got its columns is never read under them, unless the view's
+    history continues. The commit that changed them says which
+    (:attr:`ctsql.runtime.log.uppers.Entry.anew`).
 
 Tests: tests/simulation/test_replacing.py, tests/spark/views/test_replaced_columns.py and
 test_replaced_columns_killed.py.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from enum import Enum
 from functools import partial
 from typing import Any
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import Column, Schema, keeps_columns, same_columns
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering import fields_of
-from ctsql.planner.nodes import Node, NormalReference, descend
+from ctsql.planner.nodes import Node, NormalReference, ViewReference, children
 from ctsql.runtime.log.write_handle import NO_UPPER, Entry
 from ctsql.runtime.warehouse.output_columns import ensure_columns
 from ctsql.runtime.warehouse.versions import DEFINITION, REVISION
@@ -72,27 +79,60 @@ def awaits_columns(warehouse: Warehouse, item: Item) -> bool:
     return not same_columns(stored, item.columns)
 
 
-def give_columns(warehouse: Warehouse, old: Item, columns: Schema) -> bool:
-    """Give a view's table columns at its end; False if it is to be written anew, under others.
+class History(Enum):
+    """What becomes of a view's rows from before it was replaced.
+
+    KEPT: the table has all columns, and goes on. CONTINUED: all rows are written under other
+    columns, and those from before are known by what both have. CUT: they are not known.
+    """
+
+    KEPT = "kept"
+    CONTINUED = "continued"
+    CUT = "cut"
+
+
+def give_columns(warehouse: Warehouse, old: Item, columns: Schema, *, is_read: bool) -> History:
+    """Give a view's table columns at its end, unless it is to be written under others.
 
     What it holds stays, with NULL in them, and so does its history. A table that was never
     written by the definition which is known has none.
+
+    Args:
+        is_read: whether an object reads the view.
 
     Raises:
         ALTERED_MEANWHILE: a newer definition has written. Or the error of columns that no table can
             have, before any change.
     """
     if awaits_columns(warehouse, old):
-        return False
+        return History.CONTINUED if is_read and old.continues else History.CUT
     if keeps_columns(old.columns, columns):
         if not same_columns(warehouse.relations.stored_columns(old), columns):
             nullable = tuple(replace(c, nullable=True) for c in columns)
             check = partial(_check_newest, warehouse, old)
             ensure_columns(warehouse, old, nullable, exactly=True, check=check)
-        return True
+        return History.KEPT
     made = table_schema(replace(old, columns=columns))
     warehouse.relations.table(old).begin().set_columns(made)
-    return False
+    return History.CONTINUED if is_read else History.CUT
+
+
+def with_history(item: Item, history: History, created: int) -> Item:
+    """A replaced view as the catalog has it; ``created`` is the T at which it begins if cut."""
+    match history:
+        case History.KEPT:
+            return item
+        case History.CONTINUED:
+            return replace(item, continues=True)
+        case History.CUT:
+            return replace(item, continues=False, created=max(item.created, created))
+
+
+def check_unread(catalog: Catalog, item: Item, history: History) -> None:
+    """Raise ALTERED_MEANWHILE where a view is read by now whose history was to be cut."""
+    readers = catalog.readers(item.id) if history is History.CUT else []
+    if readers:
+        raise altered_meanwhile(item, f"Another process made {readers[0].name}, which reads it.")
 
 
 def _check_newest(warehouse: Warehouse, item: Item) -> None:
@@ -100,9 +140,10 @@ def _check_newest(warehouse: Warehouse, item: Item) -> None:
         raise altered_meanwhile(item)
 
 
-def altered_meanwhile(item: Item) -> CtsqlError:
-    """ALTERED_MEANWHILE, where another process gave a view columns; the caller raises it."""
-    detail = "Another process gave it other columns."
+def altered_meanwhile(
+    item: Item, detail: str = "Another process gave it other columns."
+) -> CtsqlError:
+    """ALTERED_MEANWHILE, where another process changed a view or its readers; to be raised."""
     return error("ALTERED_MEANWHILE", kind=item.kind.value, name=str(item.name), detail=detail)
 
 
@@ -111,8 +152,10 @@ def is_before_columns(warehouse: Warehouse, item: Item, at: int, entries: Sequen
 
     Its entries are to begin with the last one that is complete through T.
     """
-    later = (e for e in entries if e.upper > at + 1)
-    return any(e.anew for e in later) or awaits_columns(warehouse, item)
+    if any(e.anew for e in entries if e.upper > at + 1):
+        return True
+    is_known = item.continues and at < warehouse.relations.output(item).upper
+    return not is_known and awaits_columns(warehouse, item)
 
 
 def version_before(warehouse: Warehouse, item: Item, at: int) -> int | None:
@@ -138,8 +181,11 @@ def check_written(warehouse: Warehouse, item: Item) -> None:
 
 
 def check_columns(warehouse: Warehouse, node: Node) -> None:
-    """Raise VIEW_REPLACED for what was bound to columns that a view has no longer."""
-    for read in descend(node):
+    """Raise VIEW_REPLACED for what was bound to columns that a view has no longer.
+
+    What plain views were bound to is looked at where they are analysed.
+    """
+    for read in _read_itself(node):
         item = warehouse.catalog.items.get(getattr(read, "object_id", ""))
         if not isinstance(read, NormalReference) or item is None:
             continue
@@ -148,6 +194,13 @@ def check_columns(warehouse: Warehouse, node: Node) -> None:
             map(fold, read.columns)
         ):
             raise _replaced_meanwhile(item)
+
+
+def _read_itself(node: Node) -> Iterator[Node]:
+    yield node
+    if not isinstance(node, ViewReference):
+        for child in children(node):
+            yield from _read_itself(child)
 
 
 def not_written(item: Item) -> CtsqlError:

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import fold
-from ctsql.catalog.schemas import Column, plain_type
+from ctsql.catalog.schemas import Column, names, same_columns
 from ctsql.runtime.log import table_changes
 from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.failures import Failure, find_error_at
 from ctsql.runtime.log.table_changes import Movement, Stored
 from ctsql.runtime.log.table_metadata import Reshaped, compare_columns
+from ctsql.runtime.log.uppers import CONTINUES
 from ctsql.runtime.warehouse.relations import Relations, columns_of
 from ctsql.runtime.warehouse.timeline import Timeline
 
@@ -35,8 +36,9 @@ REVISION = "revision"
 
 def revision_of(item: Item) -> dict[str, object]:
     """What a commit of a view says of how often it was replaced; nothing of one that never was."""
-    is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
-    return {REVISION: item.revision} if is_view and item.revision else {}
+    if item.kind is not ObjectKind.MATERIALIZED_VIEW or not item.revision:
+        return {}
+    return {REVISION: item.revision, **({CONTINUES: True} if item.continues else {})}
 
 
 class Versions:
@@ -119,10 +121,19 @@ class Versions:
         return table_changes.change_of(self._relations.table(item), movement) is Change.NONE
 
     def present(self, item: Item, movement: Movement, columns: Collection[str]) -> list[str]:
-        """Some columns, as far as a table has them after a movement."""
-        if item.kind is not ObjectKind.TABLE:
+        """Some columns, as far as a table or a view has them after a movement.
+
+        A view's column that comes again, or with another type, is another one: who read the view
+        before reads neither.
+        """
+        if item.kind not in (ObjectKind.TABLE, ObjectKind.MATERIALIZED_VIEW):
             return list(columns)
-        there = self._relations.table(item).metadata_at(movement.version).columns
+        table = self._relations.table(item)
+        now = table.metadata_at(movement.version)
+        there = {*now.columns}
+        if item.continues and movement.before >= 0:
+            shape = compare_columns(table.metadata_at(movement.before), now)
+            there -= {*map(fold, (*shape.come, *shape.untold, *shape.eased))}
         return [c for c in columns if fold(c) in there]
 
     def change_of(
@@ -241,23 +252,30 @@ class Versions:
         return bool(self._timeline.task(task).revisions)
 
     def with_added(self, item: Item, rows: "DataFrame", version: int) -> "DataFrame":
-        """Rows of an output read by a version, with the columns that were added since: NULL.
+        """Rows of an output read by a version, with the columns that came since: NULL.
 
-        A view whose columns became others is not read by a version from before.
+        Of a view whose columns became others it is the columns of now, in their order; what is read
+        beside them stays.
         """
         if not self._may_have_grown(item):
             return rows
-        there = list(self._relations.table(item).metadata_at(version).columns)
-        added = [c for c in item.columns if fold(c.name) not in there]
-        is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
-        if is_view and there != [fold(c.name) for c in item.columns[: len(there)]]:
-            return rows
-        if not added:
-            return rows
-        from pyspark.sql import functions as F  # imports Spark
+        table = self._relations.table(item)
+        if not item.continues:
+            there, wanted = (
+                list(table.metadata_at(version).columns),
+                [*map(fold, names(item.columns))],
+            )
+            is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
+            if there[: len(wanted)] == wanted or (is_view and there != wanted[: len(there)]):
+                return rows  # of a view that began anew nothing from before is read
+        from ctsql.runtime.delta.reshaping import shown_under  # imports Spark
 
-        nulls = (F.lit(None).cast(plain_type(c.type)).alias(c.name) for c in added)
-        return rows.select("*", *nulls)
+        return shown_under(rows, columns_of(table.schema_at(version)), item.columns)
+
+    def has_columns(self, item: Item, version: int) -> bool:
+        """Whether the table of a view has the columns of now at a version."""
+        there = columns_of(self._relations.table(item).schema_at(version))
+        return same_columns(there, item.columns)
 
     def nothing_at(self, item: Item, at: int) -> "DataFrame":
         """No rows, under the columns that an object has as of T."""

@@ -7,7 +7,9 @@ from collections import Counter
 import pytest
 
 from ctsql.api import Connection
+from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.tasks import key_constraints as under_test
+from tests.helpers.opened import item_of
 from tests.scenarios.runner import assert_rows
 
 pytestmark = pytest.mark.spark
@@ -95,3 +97,25 @@ def test_histories_equal_the_model(
             counted = {r[2]: int(r[5]) for r in shown}
             assert counted == {n: model.counts[n] for n in counted}, at
             assert len(counted) == 3
+
+
+def test_a_key_that_gets_another_type(con: Connection) -> None:
+    """'1' and '01' would both equal 1, and a row come twice: the task waits, and says why."""
+    con.execute(
+        "CREATE TABLE feed (k INT); CREATE TABLE known (id INT); INSERT INTO known VALUES (1)"
+    )
+    con.execute(
+        "CREATE CONTINUAL TASK child (k INT REFERENCES known (id) ON VIOLATION DROP) ON INPUT feed "
+        "AS (INSERT INTO child SELECT k FROM feed)"
+    )
+    con.execute("INSERT INTO feed VALUES (1)")
+    assert_rows(con.execute("SELECT * FROM child").fetchall(), [(1,)], "before")
+    other = con.spark.createDataFrame([("1",), ("01",)], "id STRING").write.format("delta")
+    place = item_of(con, "known").location or ""
+    other.mode("overwrite").option("overwriteSchema", "true").save(place)
+    con.execute("INSERT INTO feed VALUES (1)")
+    with pytest.raises(CtsqlError) as refused:
+        con.execute("SELECT * FROM child").fetchall()
+    assert "COLUMN_TYPE_CHANGED" in str(refused.value) or "changed its type" in str(refused.value)
+    again = con.spark.createDataFrame([(1,)], "id INT").write.format("delta")
+    again.mode("overwrite").option("overwriteSchema", "true").save(place)

@@ -1,0 +1,157 @@
+"""CREATE OR REPLACE of a view that is read: columns go, move and get other types."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ctsql.api import Connection, connect as open_connection
+from ctsql.runtime.pipelines.plan import Status
+from tests.helpers.opened import check_rows, item_of
+from tests.helpers.processes import run_killed
+from tests.helpers.sql_folder import applied, change_of, planned
+from tests.helpers.table_folder import folder, log
+from tests.scenarios.runner import expect_error
+
+pytestmark = pytest.mark.spark
+
+OLD = "SELECT k, sum(v) AS s, count(*) AS n, max(w) AS w FROM t GROUP BY k"
+NEW = (
+    "CREATE OR REPLACE MATERIALIZED VIEW m AS "
+    "SELECT length(max(w)) AS w, sum(v) AS s, k FROM t GROUP BY k"
+)
+ROWS = "INSERT INTO t VALUES (1, 10, 'a'), (1, 5, 'bb'), (2, 20, 'c')"
+TABLE = f"CREATE TABLE t (k INT, v INT, w STRING); {ROWS};"
+READERS = """
+CREATE VIEW p AS SELECT k, s FROM m;
+CREATE MATERIALIZED VIEW above AS SELECT s, count(*) AS c FROM m GROUP BY s;
+CREATE MATERIALIZED VIEW joined AS SELECT t.v, p.s FROM t JOIN p ON t.k = p.k;
+CREATE CONTINUAL TASK log ON INPUT m AS
+    (INSERT INTO log SELECT k, s, '+' AS d FROM m;
+     INSERT INTO log SELECT k, s, '-' FROM deletes(m));
+CREATE CONTINUAL TASK by_view ON INPUT p AS (INSERT INTO by_view SELECT *, '+' AS d FROM p)
+"""
+SET_UP = f"{TABLE} CREATE MATERIALIZED VIEW m AS {OLD}; {READERS}"
+FIRST = [(1, 15), (2, 20)]
+
+
+def _verify(con: Connection) -> None:
+    for view in ("m", "above", "joined"):
+        check_rows(con, f"VERIFY MATERIALIZED VIEW {view}")
+
+
+def test_readers_go_on(connect: Callable[[], Connection]) -> None:
+    """Who reads none of the columns that change is told of no change, and of each later one."""
+    con, other = connect(), connect()
+    con.execute(SET_UP)
+    other.execute("SELECT * FROM above")
+    assert len(other.execute("SUBSCRIBE TO p UP TO NOW AS 'p'").fetchall()) == 2
+    live = iter(other.subscribe("p", begin=0))
+    assert {next(live).row for _ in range(2)} == set(FIRST)
+    con.execute("SELECT * FROM log; SELECT * FROM by_view")
+    before, created = con.now(), item_of(con, "m").created
+    con.execute(NEW)
+    assert item_of(con, "m").created == created
+    check_rows(other, "SELECT * FROM m", (2, 15, 1), (1, 20, 2))
+    check_rows(other, f"SELECT * FROM m AS OF {before}", (None, 15, 1), (None, 20, 2))
+    check_rows(other, f"SELECT * FROM p AS OF {before}", *FIRST)
+    check_rows(other, f"SELECT * FROM above AS OF {before}", (15, 1), (20, 1))
+    assert other.execute("SUBSCRIBE TO p UP TO NOW AS 'p'").fetchall() == []
+    other.execute("INSERT INTO t VALUES (2, 1, 'ddd'), (3, 3, NULL)")
+    check_rows(other, "SELECT * FROM m", (2, 15, 1), (3, 21, 2), (None, 3, 3))
+    check_rows(con, "SELECT * FROM above", (15, 1), (21, 1), (3, 1))
+    check_rows(con, "SELECT * FROM joined", (10, 15), (5, 15), (20, 21), (1, 21), (3, 3))
+    whole = [(1, 15, "+"), (2, 20, "+"), (2, 20, "-"), (2, 21, "+"), (3, 3, "+")]
+    check_rows(con, "SELECT * FROM log", *whole)
+    check_rows(con, "SELECT * FROM by_view", *(row for row in whole if row[-1] == "+"))
+    told = sorted((c.diff, c.row) for c in (next(live) for _ in range(3)))
+    assert told == [(-1, (2, 20)), (1, (2, 21)), (1, (3, 3))]
+    again = other.execute("SUBSCRIBE TO p UP TO NOW AS 'p'").fetchall()
+    assert sorted(row[1:] for row in again) == [(-1, 2, 20), (1, 2, 21), (1, 3, 3)]
+    _verify(con)
+
+
+def test_what_is_read_stays(con: Connection) -> None:
+    """A column that somebody reads is refused by its name; the others may go one after another."""
+    con.execute(SET_UP)
+    table = folder(con, "m")
+    for query, column in (
+        ("SELECT k, count(*) AS n FROM t GROUP BY k", "s would be gone"),
+        ("SELECT k, CAST(sum(v) AS INT) AS s FROM t GROUP BY k", "s would no longer be BIGINT"),
+    ):
+        commits = len(log(table))
+        text = f"CREATE OR REPLACE MATERIALIZED VIEW m AS {query}"
+        refused = expect_error(con, text, "COLUMNS_IN_USE")
+        assert column in (refused.detail or ""), refused.detail
+        assert "above" in (refused.detail or "")
+        assert len(log(table)) == commits
+    con.execute("CREATE MATERIALIZED VIEW whole AS SELECT * FROM m")
+    refused = expect_error(con, NEW, "COLUMNS_IN_USE")
+    assert (refused.detail or "").endswith("That is read by whole."), refused.detail
+    con.execute("DROP MATERIALIZED VIEW whole")
+    for query in (
+        "SELECT k, sum(v) AS s, max(w) AS w FROM t GROUP BY k",
+        "SELECT sum(v) AS s, k FROM t GROUP BY k",
+        "SELECT DATE'2026-01-01' AS day, sum(v) AS s, k FROM t GROUP BY k",
+    ):
+        con.execute(f"CREATE OR REPLACE MATERIALIZED VIEW m AS {query}")
+        con.execute("INSERT INTO t VALUES (1, 1, 'z')")
+        _verify(con)
+    check_rows(con, "SELECT k, s FROM m", (1, 18), (2, 20))
+    steps = [(1, s, d) for s in (15, 16, 17, 18) for d in "+-"][:-1]
+    check_rows(con, "SELECT * FROM log", (2, 20, "+"), *steps)
+
+
+def test_a_task_that_is_behind(con: Connection, connect: Callable[[], Connection]) -> None:
+    """It gets each T's change, from before the columns changed, at it and after it."""
+    con.execute(SET_UP)
+    con.execute("SELECT * FROM log; ALTER CONTINUAL TASK log SUSPEND")
+    for text in ("(1, 1, 'a')", "(3, 7, 'q')"):
+        con.execute(f"INSERT INTO t VALUES {text}; SELECT * FROM m")
+    con.execute(NEW)
+    con.execute("DELETE FROM t WHERE k = 2; SELECT * FROM m")
+    con.close()
+    other = connect()
+    other.execute("ALTER CONTINUAL TASK log RESUME")
+    moved = [(1, 15, "-"), (1, 16, "+"), (3, 7, "+"), (2, 20, "-")]
+    check_rows(other, "SELECT * FROM log", (1, 15, "+"), (2, 20, "+"), *moved)
+    _verify(other)
+
+
+def test_killed_before_the_table(warehouse: Path, connect: Callable[[], Connection]) -> None:
+    """The next read writes the view; until then who reads what is stored is told."""
+    con = connect()
+    con.execute(SET_UP)
+    con.execute("SELECT * FROM above; SELECT * FROM log; SELECT * FROM by_view")
+    before = con.now()
+    run_killed(warehouse, [NEW], "catalog_committed")
+    with open_connection(str(warehouse), read_only=True) as reading:
+        check_rows(reading, f"SELECT * FROM p AS OF {before}", *FIRST)
+        expect_error(reading, "SET isolation = 'serializable'; SELECT * FROM m", "VIEW_REPLACED")
+    con.execute("INSERT INTO t VALUES (2, 1, 'ddd')")
+    check_rows(con, "SELECT * FROM log", *((*r, "+") for r in FIRST), (2, 20, "-"), (2, 21, "+"))
+    check_rows(con, "SELECT * FROM m", (2, 15, 1), (3, 21, 2))
+    check_rows(con, f"SELECT * FROM m AS OF {before}", (None, 15, 1), (None, 20, 2))
+    _verify(con)
+
+
+def test_a_folder_applies_it(con: Connection) -> None:
+    """Plan and apply say and do the same; a reader that the folder changes, too, is no obstacle."""
+    table = "CREATE TABLE t (k INT, v INT, w STRING)"
+    view = f"CREATE MATERIALIZED VIEW m AS {OLD}"
+    whole = "CREATE MATERIALIZED VIEW whole AS SELECT {} FROM m"
+    applied(con, table, view, READERS, whole.format("*"))
+    con.execute(ROWS)
+    check_rows(con, "SELECT * FROM log", *((*r, "+") for r in FIRST))
+    new = NEW.replace("OR REPLACE ", "")
+    con.execute("CREATE MATERIALIZED VIEW mine AS SELECT n FROM m")
+    refused = change_of(planned(con, table, new, READERS, whole.format("*")), "m")
+    assert refused.status is Status.REFUSED
+    assert refused.breaks == ("materialized view mine (was bound to n)",)
+    con.execute("DROP MATERIALIZED VIEW mine")
+    applied(con, table, new, READERS, whole.format("k, w"))
+    check_rows(con, "SELECT * FROM m", (2, 15, 1), (1, 20, 2))
+    con.execute("INSERT INTO t VALUES (2, 1, 'ddd')")
+    check_rows(con, "SELECT * FROM log", *((*r, "+") for r in FIRST), (2, 20, "-"), (2, 21, "+"))
+    check_rows(con, "SELECT * FROM whole", (1, 2), (2, 3))
+    _verify(con)
