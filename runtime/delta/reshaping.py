@@ -3,10 +3,18 @@
 :mod:`ctsql.runtime.log.table_metadata` defines which columns correspond. A new column is NULL.
 """
 
+from collections.abc import Iterable
+
 from pyspark.sql import Column, DataFrame, functions as F, types as T
 
 from ctsql.catalog.names import backtick, fold
-from ctsql.catalog.schemas import Schema, keeps_columns, plain_type, same_columns
+from ctsql.catalog.schemas import (
+    Column as CatalogColumn,
+    Schema,
+    keeps_columns,
+    plain_type,
+    same_columns,
+)
 from ctsql.runtime.log.table_metadata import TableMetadata, fits
 
 
@@ -28,6 +36,15 @@ def fill(
     return rows.select("*", *(_later_column(rows, old, new, f).alias(f.name) for f in more))
 
 
+def with_nulls(rows: DataFrame, columns: Iterable[CatalogColumn]) -> DataFrame:
+    """Rows with columns behind their own, all NULL."""
+    return rows.select("*", *(_null(column) for column in columns))
+
+
+def _null(column: CatalogColumn) -> Column:
+    return F.lit(None).cast(plain_type(column.type)).alias(column.name)
+
+
 def shown_under(rows: DataFrame, there: Schema, columns: Schema) -> DataFrame:
     """Rows of an output under other columns than it had, by name.
 
@@ -35,17 +52,16 @@ def shown_under(rows: DataFrame, there: Schema, columns: Schema) -> DataFrame:
     """
     if same_columns(there, columns):
         return rows
+    if keeps_columns(there, columns):
+        return with_nulls(rows, columns[len(there) :])
     held = {fold(c.name): c for c in there}
-    made = {}
+    made = []
     for column in columns:
         was = held.get(fold(column.name))
         known = was is not None and same_columns([was], [column])
-        value = F.col(backtick(column.name)) if known else F.lit(None).cast(plain_type(column.type))
-        made[column.name] = value.alias(column.name)
-    if keeps_columns(there, columns):
-        return rows.select("*", *(made[c.name] for c in columns[len(there) :]))
+        made.append(F.col(backtick(column.name)).alias(column.name) if known else _null(column))
     beside = (backtick(c) for c in rows.columns if fold(c) not in held)
-    return rows.select(*made.values(), *beside)
+    return rows.select(*made, *beside)
 
 
 def _later_column(

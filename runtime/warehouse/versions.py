@@ -260,17 +260,17 @@ class Versions:
         if not self._may_have_grown(item):
             return rows
         table = self._relations.table(item)
-        if not item.continues:
-            there, wanted = (
-                list(table.metadata_at(version).columns),
-                [*map(fold, names(item.columns))],
-            )
-            is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
-            if there[: len(wanted)] == wanted or (is_view and there != wanted[: len(there)]):
-                return rows  # of a view that began anew nothing from before is read
-        from ctsql.runtime.delta.reshaping import shown_under  # imports Spark
+        if item.continues:
+            from ctsql.runtime.delta.reshaping import shown_under  # imports Spark
 
-        return shown_under(rows, columns_of(table.schema_at(version)), item.columns)
+            return shown_under(rows, columns_of(table.schema_at(version)), item.columns)
+        there, wanted = list(table.metadata_at(version).columns), [*map(fold, names(item.columns))]
+        is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
+        if there[: len(wanted)] == wanted or (is_view and there != wanted[: len(there)]):
+            return rows  # of a view that began anew nothing from before is read
+        from ctsql.runtime.delta.reshaping import with_nulls  # imports Spark
+
+        return with_nulls(rows, [c for c in item.columns if fold(c.name) not in there])
 
     def has_columns(self, item: Item, version: int) -> bool:
         """Whether the table of a view has the columns of now at a version."""
