@@ -12,8 +12,7 @@ U1: it is due every ``LOOK_EVERY_COMMITS`` versions of an output, a checkpoint e
 U2: a compaction that loses a race, or fails, changes nothing, and the next look tries again.
 U3: it deletes no file of a table: only MAINTAIN does. It deletes log files that are older than
     ``LOG_RETAIN_DEFAULT_MS`` and not needed.
-U4: where nobody does it, Delta writes a checkpoint in a commit: every thousandth of a table, every
-    three thousandth or so of the others.
+U4: where nobody does it, Delta writes a checkpoint in a commit: every ten thousandth or so.
 """
 
 import threading

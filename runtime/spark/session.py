@@ -70,7 +70,7 @@ _RUNTIME = {
     "spark.databricks.delta.properties.defaults.enableInCommitTimestamps": "true",
     # A checkpoint takes seconds, on the way of whoever commits; the default is every tenth. Whoever
     # maintains the warehouse writes them more often, beside the commits.
-    "spark.databricks.delta.properties.defaults.checkpointInterval": "1000",
+    "spark.databricks.delta.properties.defaults.checkpointInterval": "10000",
     # What a log forgets must be nobody's need; MAINTAIN knows, a checkpoint does not.
     "spark.databricks.delta.properties.defaults.enableExpiredLogCleanup": "false",
     # The engine follows logs itself and pins versions; age alone is no reason to refuse.

@@ -12,8 +12,8 @@ from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.warehouse.replaced_views import table_columns
 from ctsql.runtime.warehouse.table_checks import identified
 
-_CHECKPOINT_INTERVALS = (2_999, 3_001, 3_011, 3_019, 3_023, 3_037)
-"""In commits. Primes, so that two of them seldom meet; sources have 1,000, the timeline 2,971."""
+_CHECKPOINT_INTERVALS = (10_007, 10_009, 10_037, 10_039, 10_061, 10_067)
+"""In commits. Primes, so that two of them seldom meet; sources have 10,000, the timeline 9,973."""
 
 
 def create_table_text(item: Item, *, has_vectors: bool) -> str:
@@ -49,7 +49,7 @@ def checkpoint_interval(object_id: str) -> int:
     would fall on the same tick.
 
     >>> checkpoint_interval("a"), checkpoint_interval("b")
-    (3019, 3037)
+    (10039, 10067)
     """
     return _CHECKPOINT_INTERVALS[crc32(object_id.encode()) % len(_CHECKPOINT_INTERVALS)]
 

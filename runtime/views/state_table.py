@@ -51,7 +51,7 @@ FOLDER = "_state"
 _PROPERTIES = {
     "delta.enableChangeDataFeed": "false",
     # Whoever maintains the view writes checkpoints more often, beside the commits.
-    "delta.checkpointInterval": "3041",
+    "delta.checkpointInterval": "10069",
 }
 STATE = "state"
 """In the metadata of a view's commit: what it says of its state table."""

@@ -67,7 +67,7 @@ FRONTIER = "ctsql.frontier"
 ARCHIVED = "ctsql.archived"
 REQUESTS = "ctsql.refresh_requests"
 ARCHIVE_EVERY_COMMITS = 100
-CHECKPOINT_COMMITS_MAX = 2_971
+CHECKPOINT_COMMITS_MAX = 9_973
 """Then Delta writes one in the commit; whoever maintains the warehouse does so long before."""
 ARCHIVE_ROWS_MAX = 10_000
 ARCHIVE_TRIES_MAX = 5

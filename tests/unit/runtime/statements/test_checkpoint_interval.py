@@ -6,7 +6,7 @@ from math import gcd
 from ctsql.runtime.statements.output_tables import checkpoint_interval
 from ctsql.runtime.warehouse.timeline import ARCHIVE_EVERY_COMMITS, CHECKPOINT_COMMITS_MAX
 
-SOURCE = 1_000
+SOURCE = 10_000
 
 
 def test_no_two_intervals_have_a_common_divisor() -> None:
