@@ -9,6 +9,7 @@ from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.reserved_columns import DIFF
+from ctsql.catalog.schemas import same_columns
 from ctsql.catalog.spans import Span
 from ctsql.planner.delete_by_key import KeyLookup
 from ctsql.planner.lowering import EMPTY, Context, Found, lower_query
@@ -21,6 +22,7 @@ from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.warehouse.relations import columns_of
 from ctsql.runtime.warehouse.replaced_views import check_known, is_before_columns, version_before
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
@@ -93,8 +95,9 @@ class StoredSources:
             return Declined("the contents are an error")
         table = self.warehouse.relations.table(item)
         names = [c.name for c in self.warehouse.relations.columns_now(item)]
-        is_other = item.continues and not versions.has_columns(item, stored.version)
-        if is_other or table.schema_at(stored.version).names != names:
+        there = table.schema_at(stored.version)
+        is_other = item.continues and not same_columns(columns_of(there), item.columns)
+        if is_other or there.names != names:
             return Declined("its columns have changed since")
         return rows_of(table, stored.version, names)
 

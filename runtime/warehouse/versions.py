@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import fold
-from ctsql.catalog.schemas import Column, names, same_columns
+from ctsql.catalog.schemas import Column, names
 from ctsql.runtime.log import table_changes
 from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.failures import Failure, find_error_at
@@ -271,11 +271,6 @@ class Versions:
         from ctsql.runtime.delta.reshaping import with_nulls  # imports Spark
 
         return with_nulls(rows, [c for c in item.columns if fold(c.name) not in there])
-
-    def has_columns(self, item: Item, version: int) -> bool:
-        """Whether the table of a view has the columns of now at a version."""
-        there = columns_of(self._relations.table(item).schema_at(version))
-        return same_columns(there, item.columns)
 
     def nothing_at(self, item: Item, at: int) -> "DataFrame":
         """No rows, under the columns that an object has as of T."""
