@@ -27,7 +27,7 @@ from operator import and_
 import pyarrow as pa
 from pyspark.sql import Column as SparkColumn, DataFrame, Window, functions as F
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import error, not_supported
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick, backtick_all, fold
 from ctsql.catalog.reserved_columns import BROKEN, FILE_COLUMN, KEY_, ROW_COLUMN
@@ -276,7 +276,7 @@ def _mark_many(
 
 
 def _check_types(made: Constraint, rows: DataFrame, there: DataFrame) -> None:
-    """Raise COLUMN_TYPE_CHANGED if another writer has made keys such that a cast is needed.
+    """Raise NOT_SUPPORTED if another writer has made keys such that a cast is needed.
 
     Several keys could equal one then, and a row would come once for each.
     """
@@ -285,16 +285,12 @@ def _check_types(made: Constraint, rows: DataFrame, there: DataFrame) -> None:
         types = [type_name(f.dataType) for f in (own[name], now)]
         if not compares(*(Column(key, one) for one in types)):
             one, other = map(str.upper, types)
-            raise error(
-                "COLUMN_TYPE_CHANGED",
-                column=key,
-                relation=str(_referred(made).name),
-                before=one,
-                now=other,
-                detail=f'Constraint "{made.name}" refers to it, and several values may equal one '
-                "after the cast.",
-                hint="Give it the type again, or drop the constraint.",
-            )
+            what = f'a key of type {one} that refers to "{key}" of "{_referred(made).name}" '
+            what += f"of type {other}"
+            why = f'Constraint "{made.name}" refers to it by its values, and several may equal one '
+            why += "after the cast."
+            hint = "Give it a type that is compared as it is, or drop the constraint."
+            raise not_supported(None, what, why=why, hint=hint)
 
 
 _THERE = f"{KEY_}there"
