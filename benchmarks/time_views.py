@@ -1,18 +1,23 @@
-"""What a view over the clock costs when time passes: 1,000 rows leave, of more and more.
+"""What a view over the clock costs when time passes: 1,000 rows come or go, of more and more.
 
     python -m benchmarks.time_views                     of 100,000, 1,000,000 and 10,000,000 rows
     python -m benchmarks.time_views --rows 1000000      of so many
+    python -m benchmarks.time_views --views entering    of one of the views
 
-The view is ``SELECT id, at, v FROM events WHERE at > now() - INTERVAL 1 DAY``; no table changes,
-the clock is moved. In a table that is *in order* a row is near those of about the same time, as
-events come; in a *shuffled* one it may be anywhere. One line each: seconds of a refresh, Spark's
-jobs and the rows that it read, and what the refresh did. The first round warms up and is not
-counted; of the others the median. The last lines are the ratios of each size to the one before.
+Rows *leave* a view of the last day that shows their time, *enter* one of what is past, leave
+*groups* that show no time, and *pass* through a view that shows none: 1,000 come and 1,000 go, of
+half the table. No table changes unless ``--changes`` is given: then 100 rows are
+inserted before each refresh. The clock is moved. In a table that is *in order* a row is near those
+of about the same time, as events come; in a *shuffled* one it may be anywhere. One line each:
+seconds of a refresh, Spark's jobs and the rows that it read, and what the refresh did. The first
+rounds warm up and are not counted; of the others the median. The last lines are the ratios of each
+size to the one before.
 """
 
 import argparse
 import tempfile
 import time
+from itertools import product
 from typing import Any
 
 from benchmarks.measures import Cost, Series
@@ -20,46 +25,66 @@ from ctsql.api import Connection, connect
 from ctsql.runtime.log import clock
 
 ROWS = (100_000, 1_000_000, 10_000_000)
-LEAVING = 1_000
-ROUNDS = 4
+TURNING = 1_000
+CHANGED = 100
+ROUNDS, ROUNDS_FIRST = 4, 2
 STEP_MS = 5
 """The time between two events."""
 DAY_MS = 86_400_000
 AHEAD_MS = 3_600_000
 ORDERS = {"in order": "id", "shuffled": "hash(id)"}
+VIEWS = {
+    "leaving": "SELECT id, at, v FROM events WHERE at > now() - {lasting}",
+    "entering": "SELECT id, v FROM events WHERE at + {lasting} <= now()",
+    "groups": "SELECT v, count(*) AS n FROM events WHERE at > now() - {lasting} GROUP BY v",
+    "passing": "SELECT id, v FROM events WHERE at <= now() AND at > now() - {lasting}",
+}
+COUNTS = {
+    "leaving": "count(*)",
+    "entering": "-count(*)",
+    "groups": "sum(n)",
+    "passing": "-min(id)",
+}
+"""What becomes less by one with each row that turns."""
+SAID = ("strategy", "why", "phases", "turns_by")
 
 
-def prepare(con: Connection, name: str, rows: int, order: str, now_ms: int) -> None:
-    """Make a table of which all rows are in the view, the first of them for a second."""
-    con.execute(f"CREATE TABLE {name} (id BIGINT, at TIMESTAMP, v INT)")
-    first = now_ms - DAY_MS + 1_000
+def prepare(con: Connection, rows: int, order: str, now_ms: int, view: str) -> None:
+    """Make a table and a view of it, in which the first row turns in a second."""
+    con.execute("CREATE TABLE events (id BIGINT, at TIMESTAMP, v INT)")
+    lasting_ms = rows * STEP_MS // 2 if view == "passing" else DAY_MS
+    first = now_ms - lasting_ms + 1_000
     con.execute(
-        f"INSERT INTO {name} SELECT id, timestamp_millis({first} + id * {STEP_MS}), "
+        f"INSERT INTO events SELECT id, timestamp_millis({first} + id * {STEP_MS}), "
         f"CAST(id % 97 AS INT) FROM range({rows}) ORDER BY {order}"
     )
-    con.execute(
-        f"CREATE MATERIALIZED VIEW {name}_day AS "
-        f"SELECT id, at, v FROM {name} WHERE at > now() - INTERVAL 1 DAY"
-    )
+    query = VIEWS[view].format(lasting=f"INTERVAL {lasting_ms // 1_000} SECONDS")
+    given = "WITH (REFRESH POLICY = incremental)"  # what recomputing costs is known
+    con.execute(f"CREATE MATERIALIZED VIEW seen {given} AS {query}; REFRESH MATERIALIZED VIEW seen")
 
 
-def measure(con: Connection, name: str, clock_at: "Clock") -> tuple[Cost, dict[str, Any]]:
-    """Let rows leave, several times; the median cost, and what the last commit says."""
-    view = f"{name}_day"
-    count = f"SELECT count(*) FROM {view}"
+def measure(
+    con: Connection, clock_at: "Clock", view: str, *, changes: bool
+) -> tuple[Cost, dict[str, Any]]:
+    """Let rows turn, several times; the median cost, and what the last commit says."""
+    count = f"SELECT {COUNTS[view]} FROM seen"
     clock_at.now += 1_000 - STEP_MS
     engine: Any = con._engine
-    (item,) = (i for i in engine.catalog if i.name.name == view)
-    series = Series(con.spark, name, ())
+    (item,) = (i for i in engine.catalog if i.name.name == "seen")
+    series = Series(con.spark, view, ())
     (held,) = con.execute(count).fetchone() or (0,)
-    for turn in range(ROUNDS + 1):
-        clock_at.now += LEAVING * STEP_MS
-        series.measure(lambda: con.execute(f"REFRESH MATERIALIZED VIEW {view}"))
-        if not turn:
+    for turn in range(ROUNDS_FIRST + ROUNDS):
+        clock_at.now += TURNING * STEP_MS
+        if changes:
+            at = f"timestamp_millis({clock_at.now - DAY_MS // 2})"
+            con.execute(f"INSERT INTO events SELECT id + 1000000000, {at}, 1 FROM range({CHANGED})")
+        series.measure(lambda: con.execute("REFRESH MATERIALIZED VIEW seen"))
+        if turn < ROUNDS_FIRST:
             series.costs.clear()
         (left,) = con.execute(count).fetchone() or (0,)
-        if held - left != LEAVING:
-            raise SystemExit(f"{held - left} rows have left {view}, not {LEAVING}")
+        added = CHANGED if changes and view in ("leaving", "groups") else 0
+        if held + added - left != TURNING:
+            raise SystemExit(f"{held + added - left} rows have turned, not {TURNING}")
         held = left
     table = engine.relations.table(item)
     return series.median, dict(table.commit_at(table.version()).metadata)
@@ -81,25 +106,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, nargs="*", default=ROWS)
     parser.add_argument("--orders", nargs="*", default=list(ORDERS), choices=list(ORDERS))
+    parser.add_argument("--views", nargs="*", default=list(VIEWS), choices=list(VIEWS))
+    parser.add_argument("--changes", action="store_true")
     given = parser.parse_args()
     ratios = []
-    for order in given.orders:
+    for view, order in product(given.views, given.orders):
         before: tuple[int, Cost] | None = None
         for rows in given.rows:
             with tempfile.TemporaryDirectory() as folder, connect(f"{folder}/warehouse") as con:
                 clock_at = Clock()
                 clock.now_ms = clock_at.now_ms
-                prepare(con, "events", rows, ORDERS[order], clock_at.now)
-                cost, said = measure(con, "events", clock_at)
-            phases = {k: v for k, v in said.items() if k in ("strategy", "why", "phases")}
+                prepare(con, rows, ORDERS[order], clock_at.now, view)
+                cost, said = measure(con, clock_at, view, changes=given.changes)
+            phases = {k: v for k, v in said.items() if k in SAID}
             print(
-                f"{rows:>12,} rows, {order}: {cost.seconds:6.2f} s {cost.jobs:4.0f} jobs "
+                f"{rows:>12,} rows, {view}, {order}: {cost.seconds:6.2f} s {cost.jobs:4.0f} jobs "
                 f"{cost.read:12,.0f} rows read  {phases}",
                 flush=True,
             )
             if before is not None:
                 ratio = cost.seconds / before[1].seconds
-                ratios.append(f"{order}, {rows:,} to {before[0]:,}: {ratio:.2f}")
+                ratios.append(f"{view}, {order}, {rows:,} to {before[0]:,}: {ratio:.2f}")
             before = rows, cost
     print("\n".join(ratios))
 

@@ -19,7 +19,7 @@ from ctsql.runtime.tasks.prepared_body import propose_from_few
 from ctsql.runtime.tasks.run_batching import stage_together
 from ctsql.runtime.views.change_plans import types_given
 from ctsql.runtime.views.prepared_view import view_of_few
-from ctsql.runtime.views.refresh import fill_state, follow_changes, next_turn
+from ctsql.runtime.views.refresh import fill_state, fill_turns, follow_changes, next_turn
 from ctsql.runtime.warehouse.query_engine import Proposed, StoredRelations, Table, TaskSources
 from ctsql.runtime.warehouse.replaced_views import table_schema
 
@@ -34,6 +34,7 @@ class SparkEngine:
     schema_text = staticmethod(table_schema)
     follow = staticmethod(follow_changes)
     fill = staticmethod(fill_state)
+    fill_turns = staticmethod(fill_turns)
     next_turn = staticmethod(next_turn)
 
     def __init__(self, session: SparkSession) -> None:

@@ -29,6 +29,7 @@ from ctsql.planner.ivm.sql.spark import (
 )
 from ctsql.planner.ivm.strategies.state_table import StateNeed as StateNeed
 from ctsql.planner.ivm.temporal import (
+    NEVER as NEVER,
     TemporalPlan as TemporalPlan,
     Window as Window,
     leaving as leaving,

@@ -47,7 +47,7 @@ from ctsql.planner.syntax.ast import ClockKind
 
 _MS, _DAY = 1_000, 86_400_000_000
 """Microseconds in what the clock moves by."""
-_NEVER, _ALWAYS = 2**63 - 1, -(2**63) + 1
+NEVER, _ALWAYS = 2**63 - 1, -(2**63) + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class NextTurn(Query):
         rows = f"SELECT {interval_of(self.turns, self.values.names)} FROM ({self.values.sql(name)})"
         later = (
             f"CASE WHEN enters > {self.after} THEN enters "
-            f"WHEN leaves > {self.after} AND leaves < {_NEVER} THEN leaves END"
+            f"WHEN leaves > {self.after} AND leaves < {NEVER} THEN leaves END"
         )
         return f"SELECT min({later}) AS due FROM ({rows}) WHERE enters < leaves"
 
@@ -117,17 +117,36 @@ class Window:
 
     Attributes:
         table: the table's name in the plan's texts. columns: those that the comparisons read.
+        filters: what else the query asks of a row, looking at nothing but the row. The window has
+            rows without it too, but when these turn does not matter.
     """
 
     table: str
     columns: tuple[str, ...]
     predicates: tuple[Expr, ...]
     turns: tuple[Turn, ...]
+    filters: tuple[Expr, ...] = ()
 
     def passes(self, at: int) -> str:
         """Whether a row passes at T, as a condition over the table's columns; never NULL."""
-        listed = (join_texts(_words(p, at)) for p in self.predicates)
-        return " AND ".join(f"coalesce(({text}), false)" for text in listed)
+        return _all_true(self.predicates, at)
+
+    @property
+    def matters(self) -> str:
+        """Whether a row gets through the filters, as a condition; never NULL."""
+        return _all_true(self.filters, None) or "true"
+
+    @property
+    def interval(self) -> tuple[str, str]:
+        """From which T on a row is in, and until which, over the table's columns.
+
+        Both are NULL for a row that is never in; a T that never comes is :data:`NEVER`.
+        """
+        return _interval(self.turns, self._values)
+
+    @property
+    def _values(self) -> list[str]:
+        return [f"({join_texts(_words(_micros(turn), None))})" for turn in self.turns]
 
     def may_turn(self, after: int, until: int) -> str:
         """A condition that is true of each row that turns in (after, until], to skip files by."""
@@ -135,9 +154,8 @@ class Window:
 
     def next_turn(self, after: int) -> str:
         """The first T after one at which a row leaves, as an aggregate over the table's columns."""
-        values = [f"({join_texts(_words(_micros(turn), None))})" for turn in self.turns]
-        _, leaves = _interval(self.turns, values)
-        return f"min(CASE WHEN {leaves} > {after} AND {leaves} < {_NEVER} THEN {leaves} END)"
+        _, leaves = self.interval
+        return f"min(CASE WHEN {leaves} > {after} AND {leaves} < {NEVER} THEN {leaves} END)"
 
     @property
     def order(self) -> str:
@@ -203,18 +221,23 @@ def split_windows(query: Node) -> tuple[Node, dict[str, Window]]:
     return made, {name: window for window, name in found.items()}
 
 
-def _sink(node: Temporal, found: dict[Window, str]) -> Node:
-    """The same with the comparisons at the table, if they are about the columns of one."""
+def _sink(node: Temporal, found: dict[Window, str], filters: tuple[Expr, ...] = ()) -> Node:
+    """The same with the comparisons at the table, if they are about the columns of one.
+
+    Args:
+        filters: those that were passed on the way, over the columns of the node's child.
+    """
     child = node.child
     match child:
         case Filter() if not own_subqueries(child):
-            below = _sink(replace(node, child=child.child), found)
+            own = tuple(p for p in child.predicates if columns_in(p) <= set(child.columns))
+            below = _sink(replace(node, child=child.child), found, (*filters, *own))
         case Project() if not own_subqueries(child):
             items = {item.col: item.expr for item in child.items}
             predicates = tuple(_with_columns(p, items) for p in node.predicates)
             turns = tuple(replace(t, value=_with_columns(t.value, items)) for t in node.turns)
             moved = Temporal(child=child.child, predicates=predicates, turns=turns)
-            below = _sink(moved, found)
+            below = _sink(moved, found, tuple(_with_columns(f, items) for f in filters))
         case Scan():
             names = zip(child.columns, child.names, strict=True)
             typed = {col: Expr((backtick(name),)) for col, name in names}
@@ -228,6 +251,7 @@ def _sink(node: Temporal, found: dict[Window, str]) -> Node:
                 ),
                 predicates=tuple(_with_columns(p, typed) for p in node.predicates),
                 turns=tuple(replace(t, value=_with_columns(t.value, typed)) for t in node.turns),
+                filters=tuple(_with_columns(f, typed) for f in filters),
             )
             return replace(child, table=found.setdefault(window, f"{child.table}@{len(found) + 1}"))
         case _:
@@ -251,6 +275,11 @@ def _with_columns(expr: Expr, by: Mapping[Col, Expr]) -> Expr:
         else:
             parts += own.parts if len(own.parts) == 1 else ("(", *own.parts, ")")
     return replace(expr, parts=tuple(parts))
+
+
+def _all_true(predicates: Sequence[Expr], at: int | None) -> str:
+    listed = (join_texts(_words(p, at)) for p in predicates)
+    return " AND ".join(f"coalesce(({text}), false)" for text in listed)
 
 
 def _words(expr: Expr, at: int | None) -> list[str]:
@@ -294,7 +323,7 @@ def _interval(turns: Sequence[Turn], values: Sequence[str]) -> tuple[str, str]:
     known = " AND ".join(f"{v} IS NOT NULL" for v in values)
     times = [(turn.is_entry, _time(turn, v)) for turn, v in zip(turns, values, strict=True)]
     enters = ", ".join([str(_ALWAYS), *(t for is_entry, t in times if is_entry)])
-    leaves = ", ".join([str(_NEVER), *(t for is_entry, t in times if not is_entry)])
+    leaves = ", ".join([str(NEVER), *(t for is_entry, t in times if not is_entry)])
     return (
         f"CASE WHEN {known} THEN array_max(array({enters})) END",
         f"CASE WHEN {known} THEN array_min(array({leaves})) END",

@@ -23,8 +23,9 @@ PROMISES = {
     "output_committed": "the output holds T: it is not run again",
     "outputs_halfway": "all outputs of a task hold T but the first: T is read of none of them; "
     "it is run again, and only the first is written",
-    "state_committed": "a view's state table holds T, the view does not: the view names an older "
-    "version of it, so T is written again and the state is compared, or found to be the same",
+    "state_committed": "a table beside a view, of its groups or turns, holds T, the view does not: "
+    "the view names an older version of it, so T is written again and the table is compared, "
+    "made anew, or found to be the same",
     "mv_advanced_upper": "the upper is a batch's lower, its rows are unseen: written again",
     "files_planned": "the record of a table that files come into names them, the table does not "
     "hold them: whoever looks next loads them",

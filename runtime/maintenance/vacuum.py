@@ -26,7 +26,7 @@ from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.data_files import StoredFile
 from ctsql.runtime.maintenance import retention
 from ctsql.runtime.maintenance.consumers import Needs, needs, system_floor
-from ctsql.runtime.views.state_table import named_state, state_log_floor
+from ctsql.runtime.views.side_table import tables_beside
 
 _MADE_BY_CREATE = re.compile(r"\w+-[0-9a-f]{8}", re.ASCII)
 
@@ -101,10 +101,9 @@ def log_floors(engine: Engine, known: Mapping[str, Needs], before_ms: int) -> di
         if item.location is not None and item.managed and item.id in known
     }
     for item in (i for i in engine.catalog if i.id in known):
-        found = named_state(engine.warehouse, item)
-        if found is not None:
-            aged = system_floor(found[0], before_ms=before_ms)
-            floors[found[0].location] = min(aged, state_log_floor(*found))
+        for beside in tables_beside(engine.warehouse, item):
+            aged = system_floor(beside.table, before_ms=before_ms)
+            floors[beside.table.location] = min(aged, beside.log_floor)
     timeline, catalog = engine.timeline.table, engine.catalog_store.table
     aged = system_floor(timeline, before_ms=before_ms)
     floors[timeline.location] = min(aged, engine.timeline.archived_to)

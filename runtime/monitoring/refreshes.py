@@ -16,6 +16,7 @@ from ctsql.runtime.log.uppers import SHARED_BY
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.history import commits_back
 from ctsql.runtime.monitoring.wanted import Bounds, Wanted
+from ctsql.runtime.views.refresh_policy import TURNS_BY
 from ctsql.runtime.warehouse.table_checks import missing_table
 
 WORK = "work"
@@ -101,6 +102,12 @@ def _is_within(t: int | None, bounds: Bounds) -> bool:
     return bounds == Bounds() if t is None else bounds.holds(t)
 
 
+def _detail_of(said: Mapping[str, Any]) -> str | None:
+    """What a commit says in addition: of its reason, or of how rows that turn were found."""
+    told: str | None = said.get("detail") or (said.get("reason") if "skipped" in said else None)
+    return told or "; ".join(f"{n}: {how}" for n, how in said.get(TURNS_BY, {}).items()) or None
+
+
 def refresh_of(one: OutputOf, commit: Commit) -> Refresh | None:
     """The row of a commit; None for one that moves no upper, as of a compaction."""
     upper = commit.transaction(one.output.app)
@@ -121,7 +128,7 @@ def refresh_of(one: OutputOf, commit: Commit) -> Refresh | None:
         version=commit.version,
         strategy=_strategy(one.item, commit),
         reason=said.get("why"),
-        detail=said.get("detail") or (said.get("reason") if "skipped" in said else None),
+        detail=_detail_of(said),
         changed=tuple(said.get("changed", ())),
         rows_inserted=inserted,
         rows_deleted=deleted,

@@ -1,4 +1,4 @@
-"""One row for each Delta table in which an object's rows, or the groups beside a view, are."""
+"""One row for each Delta table in which an object's rows, or what is beside a view, are."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
 if TYPE_CHECKING:
     from ctsql.runtime.delta.table import DeltaTable
 
-ROWS, STATE_TABLE = "rows", "state table"
+ROWS = "rows"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,20 +40,20 @@ def storage(reader: LogReader, wanted: Wanted) -> Iterator[StorageRow]:
         NeedsSpark: a table has too many files for its log alone to list them.
     """
     import_pyspark()
-    from ctsql.runtime.views.state_table import state_table  # imports Spark
+    from ctsql.runtime.views.side_table import tables_beside  # imports Spark
 
     for item in sorted(reader.catalog, key=lambda i: i.name.key):
         if item.location is None or item.problem or not wanted.has(str(item.name)):
             continue
         try:
             yield _row(item, ROWS, reader.relations.table(item))
-            state = state_table(reader.warehouse, item)
+            found = list(tables_beside(reader.warehouse, item))
         except CtsqlError as problem:
             if problem.condition not in UNREADABLE:
                 raise
             continue
-        if state is not None:
-            yield _row(item, STATE_TABLE, state)
+        for beside in found:
+            yield _row(item, beside.kind.value, beside.table)
 
 
 def _row(item: Item, part: str, table: "DeltaTable") -> StorageRow:

@@ -33,7 +33,7 @@ from ctsql.runtime.maintenance.retention import LOG_RETAIN_DEFAULT_MS
 from ctsql.runtime.maintenance.vacuum import trim_logs
 from ctsql.runtime.service.events import Event, EventKind
 from ctsql.runtime.spark.errors import is_lost
-from ctsql.runtime.views.state_table import state_table
+from ctsql.runtime.views.side_table import tables_beside
 from ctsql.runtime.warehouse.location import SYSTEM_FOLDER
 
 LOOK_EVERY_COMMITS = 20
@@ -222,6 +222,5 @@ def _compact(engine: Engine, item: Item, tell: Callable[[Event], None]) -> None:
 def _tables(engine: Engine, item: Item) -> Iterator[tuple[DeltaTable, str]]:
     """The tables of an output, with what to call each."""
     yield engine.relations.table(item), ""
-    state = state_table(engine.warehouse, item)
-    if state is not None:
-        yield state, " of its state table"
+    for beside in tables_beside(engine.warehouse, item):
+        yield beside.table, f" of its {beside.kind.value}"

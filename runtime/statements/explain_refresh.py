@@ -8,10 +8,12 @@ from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import explain
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.log.actions import rows_changed
-from ctsql.runtime.views.change_plans import prepared_for
-from ctsql.runtime.views.refresh_policy import WHY, Policy
-from ctsql.runtime.views.state_table import STATE, STATE_DID, Named
+from ctsql.runtime.views.change_plans import Prepared, prepared_for
+from ctsql.runtime.views.refresh_policy import TURNS_BY, WHY, Policy
+from ctsql.runtime.views.side_table import STATE, Named
+from ctsql.runtime.views.state_table import STATE_DID
 from ctsql.runtime.views.strategies import STRATEGIES
+from ctsql.runtime.views.turn_table import ROWS_MIN, is_worth
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 _POLICIES = {
@@ -38,6 +40,8 @@ def refresh_plan(warehouse: Warehouse, plan: ViewWrite) -> list[str]:
         lines.append(
             f"as time passes: rows of the view leave that no longer have {made.leaving.told}"
         )
+    elif isinstance(made.found, ChangePlan) and made.found.windows:
+        lines.append(_turned(warehouse, made))
     for name, table in made.tables.items():
         stored = warehouse.relations.table(warehouse.relations.item(table.object_id))
         version = stored.version()
@@ -45,6 +49,19 @@ def refresh_plan(warehouse: Warehouse, plan: ViewWrite) -> list[str]:
         counted = "rows not counted" if rows is None else f"{rows:,} rows"
         lines.append(f"{name} holds {counted} in {len(stored.files(version))} file(s)")
     return lines
+
+
+def _turned(warehouse: Warehouse, made: Prepared) -> str:
+    """Where the rows that come or go as time passes are looked for."""
+    counts = []
+    for name in made.plan.windows:
+        item = warehouse.relations.item(made.read_tables[name].object_id)
+        stored = warehouse.relations.table(item)
+        counts.append(stored.rows_count(stored.version()))
+    where = "turn tables beside the view"
+    if not any(map(is_worth, counts)):
+        where = f"all rows, while these are fewer than {ROWS_MIN:,}"
+    return f"as time passes: rows of {', '.join(made.plan.windows)} are looked for in {where}"
 
 
 def last_refresh(warehouse: Warehouse, item: Item) -> list[str]:
@@ -73,6 +90,7 @@ def last_refresh(warehouse: Warehouse, item: Item) -> list[str]:
     if not any(said["strategy"] == way.name.value and way.reads_all for way in STRATEGIES):
         lines.append(f"  changed: {', '.join(said.get('changed', ())) or 'nothing that it reads'}")
     lines += _state_of(said)
+    lines += [f"  rows of {name} that turn: {how}" for name, how in said.get(TURNS_BY, {}).items()]
     work = said.get("work")
     if work is not None:
         lines += [

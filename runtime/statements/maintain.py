@@ -22,7 +22,7 @@ from ctsql.runtime.maintenance.consumers import LOST, READS, Needs, needs, syste
 from ctsql.runtime.statements.dropped import remove_dropped
 from ctsql.runtime.statements.name_resolution import OnNames
 from ctsql.runtime.statements.redefinition import Redefinition
-from ctsql.runtime.views.state_table import state_table
+from ctsql.runtime.views.side_table import tables_beside
 from ctsql.runtime.warehouse.location import SYSTEM_FOLDER
 from ctsql.runtime.warehouse.table_checks import check_tables, missing_table
 
@@ -118,26 +118,26 @@ class Maintenance(OnNames):
         catalog = self.engine.refresh_catalog()
         if statement.target is not None:
             for item in self._stored(statement):
-                yield from self._with_state(item)
+                yield from self._with_tables_beside(item)
             return
         for item in sorted(catalog, key=lambda i: i.name.key):
             is_kept = statement.everything and item.managed and item.location and not item.problem
             is_there = missing_table(self.engine.relations, [item]) is None
             if (item.is_output or is_kept) and is_there:
-                yield from self._with_state(item)
+                yield from self._with_tables_beside(item)
         for name, table in (
             ("catalog", self.engine.catalog_store.table),
             ("timeline", self.engine.timeline.table),
         ):
             yield _Work(table=table, name=(SYSTEM_FOLDER, name, "system table"))
 
-    def _with_state(self, item: Item) -> Iterator[_Work]:
-        """An object's table, and the state table of a view."""
+    def _with_tables_beside(self, item: Item) -> Iterator[_Work]:
+        """An object's table, and those beside it of a view."""
         name = (item.name.schema, item.name.name, item.kind.value)
         yield _Work(table=self.engine.relations.table(item), name=name, item=item)
-        state = state_table(self.engine.warehouse, item)
-        if state is not None:
-            yield _Work(table=state, name=(item.name.schema, item.name.name, "state table"))
+        for beside in tables_beside(self.engine.warehouse, item):
+            name = (item.name.schema, item.name.name, beside.kind.value)
+            yield _Work(table=beside.table, name=name)
 
     def _stored(self, statement: Maintain | ShowRetention) -> list[Item]:
         """The named object, or the outputs of a task with several."""

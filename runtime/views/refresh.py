@@ -6,9 +6,10 @@ A change plan whose texts fail is not what decides on an error: the query itself
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from ctsql.catalog.errors import DataError, EnvironmentProblem, StatementError
@@ -28,17 +29,18 @@ from ctsql.runtime.views.refresh_policy import (
     Policy,
     Sizes,
     Strategy,
+    looked_ahead,
     recompute_why,
 )
-from ctsql.runtime.views.state_table import DAMAGED, STATE, Named, groups_max, is_to_build
+from ctsql.runtime.views.side_table import DAMAGED, STATE, TURNS, Named, SideTable
+from ctsql.runtime.views.state_table import groups_max, is_to_build
 from ctsql.runtime.views.strategies import STRATEGIES
-from ctsql.runtime.views.table_deltas import Moved, find_move, opened, stored_as_of
+from ctsql.runtime.views.table_deltas import Moved, Span, find_move, opened, stored_as_of
+from ctsql.runtime.views.turn_table import OF_FEW, TurnTable, is_worth
+from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.versions import DEFINITION
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
-LOOKED_AHEAD_MS = (60_000, 7_200_000, 604_800_000)
-LOOKED_THROUGH_MAX = 100_000
-"""Rows of a table in which the next turn is looked for at once."""
 DETAIL_MAX = 200
 """Characters of a detail that a commit keeps."""
 
@@ -81,7 +83,7 @@ class ViewRefresh:
         """Stage what the view is at T; ``full`` asks to recompute."""
         self.context, self.full = context, full
         self.warehouse, self.item, self.time = context.warehouse, context.item, context.time
-        self.policy, self.state = context.policy, context.state
+        self.policy, self.state, self.turns = context.policy, context.state, context.turns
         self.costs = Costs()
         self._preparing_ms = 0  # what is done once in a process is no cost of a refresh
 
@@ -103,6 +105,7 @@ class ViewRefresh:
             return replace(outcome, ms=clock() - begun - self._preparing_ms)
         self.context.staging.discard()
         self.state.discard()
+        self.turns.discard()
         if outcome.code == "TEXTS_FAILED" and self.state.is_used:
             self.state.refuse(outcome.code)
         begun = clock()
@@ -143,19 +146,36 @@ class ViewRefresh:
             self._fill_or_refuse(kept[0], made, at)
 
     def _fill_or_refuse(self, kept: StatePlan, made: Prepared, at: int) -> None:
-        try:
-            failed = self.warehouse.queries.fill(self.context, made, kept, at)
-        except (DataError, StatementError, EnvironmentProblem) as problem:
-            if isinstance(problem, EnvironmentProblem) and problem.condition in DAMAGED:
-                self.state.remove()
-                return
-            failed = _failed(problem)
-        if failed is None:
+        queries = self.warehouse.queries
+        _make_or_refuse(self.state, lambda: queries.fill(self.context, made, kept, at))
+
+    def keep_turns(self, done: RefreshOutcome) -> None:
+        """After a refresh: fill the turn tables that are worth it, if the next one may use them."""
+        is_recomputed, retry = done.strategy is Strategy.RECOMPUTE, done.why == "FULL_ASKED"
+        if not self.context.view.reads_clock or self.policy is Policy.FULL:
             return
-        if failed.code == "HISTORY_LOST":
-            self.state.remove()  # a file of its table, as the query's own were just read
-        else:
-            self.state.refuse(failed.code)
+        if is_recomputed and done.why not in (*STATE_AFTER, "TIMED_ONCE"):
+            return
+        at = self.warehouse.schedules.shown_at(self.item, self.time)
+        made = None if at is None else prepared(self.warehouse, self.item, at)
+        if at is None or made is None or not isinstance(made.found, ChangePlan):
+            return
+        self.turns.look(made)
+        wanted = self.turns.wanted(retry=retry)
+        items = {n: self.warehouse.relations.item(made.read_tables[n].object_id) for n in wanted}
+        counts = [self.warehouse.versions.rows_count(item, at) for item in items.values()]
+        if not any(map(is_worth, counts)):
+            for turns in wanted.values():
+                turns.did = OF_FEW
+            return
+        if is_recomputed:
+            costs = self.costs.after(done.strategy, done.ms)
+            likely = recompute_why(self.policy, self._sizes(made, {}, at), costs) is None
+            if not likely or made.refusal() is not None:
+                return
+        fill = self.warehouse.queries.fill_turns
+        for name, turns in wanted.items():
+            _make_or_refuse(turns, partial(fill, self.context, turns, items[name], at))
 
     def _follow(self) -> RefreshOutcome | Fallback:
         span = self._span()
@@ -187,6 +207,7 @@ class ViewRefresh:
         origin = {n: windows[n].table if n in windows else n for n in made.plan.reads}
         moves = {name: moves[table] for name, table in origin.items() if table in moves}
         kept = self.state.look(made.plan, made)
+        self.turns.look(made)
         done: RefreshOutcome | Fallback = self.warehouse.queries.follow(
             self.context, made, None if kept is None else kept[0], moves, span
         )
@@ -216,6 +237,7 @@ class ViewRefresh:
             return Fallback("FIRST_WRITE")
         self.costs = Costs.of(said.get("costs"))
         self.state.named = Named.of(said.get(STATE))
+        self.turns.named = Named.all_of(said.get(TURNS))
         if self.full:
             return Fallback("FULL_ASKED")
         if self.warehouse.versions.held_error(self.item, last.version) is not None:
@@ -257,6 +279,23 @@ class ViewRefresh:
         return Sizes(tuple(rows), tuple(changed))
 
 
+def _make_or_refuse(side: SideTable, fill: Callable[[], Fallback | None]) -> None:
+    """Fill a table beside the view, or say in the view's commit why there is none."""
+    try:
+        failed = fill()
+    except (DataError, StatementError, EnvironmentProblem) as problem:
+        if isinstance(problem, EnvironmentProblem) and problem.condition in DAMAGED:
+            side.remove()
+            return
+        failed = _failed(problem)
+    if failed is None:
+        return
+    if failed.code == "HISTORY_LOST":
+        side.remove()  # a file of its table, as the query's own were just read
+    else:
+        side.refuse(failed.code)
+
+
 def _failed(problem: Exception) -> Fallback:
     """Why a way to refresh cannot be taken.
 
@@ -292,23 +331,24 @@ def follow_changes(
         with translate_spark_errors():
             stage_leaving(context, made.leaving, before, at)
         return RefreshOutcome(strategy=Strategy.LEAVING)
-    plan = made.plan
+    plan, turns = made.plan, context.turns.opened()
+    spans = {name: Span(plan.windows[name], before, turns.get(name)) for name in plan.windows}
     with (
         translate_spark_errors(),
-        opened(
-            context.warehouse, made.read_tables, moves, plan.reads, at, plan.windows, before
-        ) as relations,
+        opened(context.warehouse, made.read_tables, moves, plan.reads, at, spans) as relations,
         ExitStack() as stack,
     ):
         runner = PlanRunner(relations, stack)
         changed = tuple(sorted(relations.changes))
-        if not changed:
+        done: Staged | Fallback = Staged(Strategy.NO_CHANGE)
+        if changed:
+            changes = FollowedChanges(plan=plan, changed=changed, at=at, kept=kept, runner=runner)
+            done = _first_applicable(replace(context, changes=changes))
+        else:
             context.state.unchanged()
-            return RefreshOutcome(strategy=Strategy.NO_CHANGE)
-        changes = FollowedChanges(plan=plan, changed=changed, at=at, kept=kept, runner=runner)
-        done = _first_applicable(replace(context, changes=changes))
-    if isinstance(done, Fallback):
-        return done
+        if isinstance(done, Fallback):
+            return done
+        context.turns.follow(turns, relations.moved, at)
     named = {plan.windows[n].table if n in plan.windows else n for n in changed}
     return RefreshOutcome(strategy=done.strategy, changed=tuple(sorted(named)))
 
@@ -323,13 +363,25 @@ def fill_state(
         stored = stored_as_of(warehouse, item, at)
         if isinstance(stored, Fallback):
             return stored
+    spans = {name: Span(window, at) for name, window in plan.windows.items()}
     with (
         translate_spark_errors(),
-        opened(warehouse, made.read_tables, {}, plan.reads, at, plan.windows, at) as relations,
+        opened(warehouse, made.read_tables, {}, plan.reads, at, spans) as relations,
         ExitStack() as stack,
     ):
         groups = PlanRunner(relations, stack).rows(plan.initial_state(kept.number))
         context.state.build(kept, groups.frame, at, groups_max(plan))
+    return None
+
+
+def fill_turns(context: RefreshContext, turns: TurnTable, item: Item, at: int) -> Fallback | None:
+    """Stage the turns to come of all rows of a table as of a T; or refuse it."""
+    stored = stored_as_of(context.warehouse, item, at)
+    if isinstance(stored, Fallback):
+        return stored
+    with translate_spark_errors():
+        rows = StoredSources(context.warehouse).contents(item.id, at)
+        turns.build(rows, at, context.turns.digests)
     return None
 
 
@@ -349,7 +401,7 @@ def next_turn(warehouse: Warehouse, item: Item, at: int, *, holds: int | None = 
         table = warehouse.relations.table(item)
         rows = table.locate_rows(holds)
         count = table.rows_count(holds) if table.is_stored(holds) else None
-        for until in _looked_ahead([count], at):
+        for until in looked_ahead([count], at):
             due = next_leaving(rows, made.leaving, at, until)
             if due is not None:
                 return due
@@ -360,23 +412,13 @@ def next_turn(warehouse: Warehouse, item: Item, at: int, *, holds: int | None = 
     found: list[int] = []
     with opened(warehouse, made.tables, {}, reads, at) as relations, ExitStack() as stack:
         runner = PlanRunner(relations, stack)
-        for until in _looked_ahead(counts, at):
+        for until in looked_ahead(counts, at):
             for text in made.clock.next_turns(at, until):
                 dues = (row["due"] for row in runner.rows(text).frame.collect())
                 found += [due for due in dues if due is not None]
             if found:
                 break
     return min(found, default=None)
-
-
-def _looked_ahead(counts: Sequence[int | None], at: int) -> list[int | None]:
-    """Until when to look for the next turn, one after another: of large tables little is read.
-
-    Args:
-        counts: the rows of each table, None where the log does not say.
-    """
-    is_small = all(n is not None and n < LOOKED_THROUGH_MAX for n in counts)
-    return [None] if is_small else [*(at + ms for ms in LOOKED_AHEAD_MS), None]
 
 
 def _first_applicable(context: RefreshContext) -> Staged | Fallback:

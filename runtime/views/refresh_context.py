@@ -10,6 +10,7 @@ from ctsql.runtime.log.staging import Batch, Staging
 from ctsql.runtime.views.plan_runner import PlanRunner
 from ctsql.runtime.views.refresh_policy import Policy
 from ctsql.runtime.views.state_table import ViewState
+from ctsql.runtime.views.turn_table import TurnTables
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 
@@ -36,7 +37,7 @@ class RefreshContext:
 
     Attributes:
         view: its definition. batch: where to stage, and the version of the view's table that is
-            compared with. time: T. state: the state table beside the view.
+            compared with. time: T. state, turns: the tables beside the view.
         changes: None where the changes are not followed: the view is recomputed then.
     """
 
@@ -46,6 +47,7 @@ class RefreshContext:
     batch: Batch
     time: int
     state: ViewState
+    turns: TurnTables
     changes: FollowedChanges | None = None
 
     @property

@@ -19,7 +19,7 @@ when the view was made is not believed for long, and following is given up after
 or if it took many times as long as recomputing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
 
@@ -37,6 +37,13 @@ COLD_MAX = 5
 """Following may take so many times as long as recomputing before that."""
 UNTRIED_MAX = 20
 """After so many refreshes the way that was slower is tried again."""
+
+
+LOOKED_AHEAD_MS = (60_000, 7_200_000, 604_800_000)
+LOOKED_THROUGH_MAX = 100_000
+"""Rows of a table in which the next turn is looked for at once."""
+TURNS_BY = "turns_by"
+"""In the metadata of a view's commit, by window: how the rows that turn were found."""
 
 
 class Policy(Enum):
@@ -214,3 +221,13 @@ def _are_small(sizes: Sizes) -> bool:
     """Are all tables together small, as far as the logs say?"""
     known = [rows for rows in sizes.tables if rows is not None]
     return len(known) == len(sizes.tables) and sum(known) < RECOMPUTED_ROWS_MAX
+
+
+def looked_ahead(counts: Sequence[int | None], at: int) -> list[int | None]:
+    """Until when to look for the next turn, one after another: of large tables little is read.
+
+    Args:
+        counts: the rows of each table, None where the log does not say.
+    """
+    is_small = all(n is not None and n < LOOKED_THROUGH_MAX for n in counts)
+    return [None] if is_small else [*(at + ms for ms in LOOKED_AHEAD_MS), None]

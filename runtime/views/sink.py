@@ -32,8 +32,8 @@ a rival commits first, or brings the upper to the lower with rows of its own, th
 outdated and what was staged for it is deleted.
 
 How the rows are computed, from what changed or from the whole query, is decided at every write by
-:mod:`ctsql.runtime.views.refresh`; each way leaves the same rows. Where a state table is
-kept beside the view (:mod:`ctsql.runtime.views.state_table`) it is committed first.
+:mod:`ctsql.runtime.views.refresh`; each way leaves the same rows. What is kept
+beside the view (:mod:`ctsql.runtime.views.side_table`) is committed first.
 """
 
 from collections.abc import Mapping, Sequence
@@ -61,6 +61,7 @@ from ctsql.runtime.views.refresh import ViewRefresh
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.state_table import ViewState
+from ctsql.runtime.views.turn_table import TurnTables
 from ctsql.runtime.warehouse.advance_context import UNATTENDED, AdvanceContext
 from ctsql.runtime.warehouse.replaced_views import awaits_columns, is_outdated, is_redefined
 from ctsql.runtime.warehouse.schedules import DUE
@@ -77,24 +78,27 @@ class Written:
 
     Attributes:
         report: what the refresh did, for the metadata of the commit; nothing of a batch that came
-            from another process. state: the view's state table; None for such a batch.
+            from another process. beside: the tables beside the view; none for such a batch.
     """
 
     batch: Batch
     report: Mapping[str, object] = field(default_factory=dict)
-    state: ViewState | None = None
+    beside: tuple[ViewState | TurnTables, ...] = ()
 
     def describe(self) -> str:
-        """Hand the batch on as a text; whoever appends it knows of no state."""
-        if self.state is not None:
-            self.state.discard()
+        """Hand the batch on as a text; whoever appends it knows of no table beside the view."""
+        self.discard_beside()
         return self.batch.describe()
 
     def discard(self) -> None:
         """Delete what is staged."""
         self.batch.discard()
-        if self.state is not None:
-            self.state.discard()
+        self.discard_beside()
+
+    def discard_beside(self) -> None:
+        """Delete what is staged for the tables beside the view."""
+        for one in self.beside:
+            one.discard()
 
 
 class ViewSink:
@@ -231,6 +235,7 @@ class ViewSink:
         batch = self.output.batch(description.lower, description.upper)
         meter = self.warehouse.queries.meter()
         state = ViewState(self.warehouse, self.item, time)
+        turns = TurnTables(self.warehouse, self.item, time)
         context = RefreshContext(
             warehouse=self.warehouse,
             item=self.item,
@@ -238,28 +243,30 @@ class ViewSink:
             batch=batch,
             time=time,
             state=state,
+            turns=turns,
         )
         refresh = ViewRefresh(context, full=self._full)
         phases = Phases(meter.ms)
-        with discard_on_error([batch, state]):
+        with discard_on_error([batch, state, turns]):
             done = refresh.run(meter.ms)
             phases.done("compute")
             costs = refresh.costs.after(done.strategy, done.ms)
             work = meter.work().to_metadata()
             refresh.keep_state(done)  # once for many refreshes: not among the costs of this one
+            refresh.keep_turns(done)
             phases.done("state")
-            if state.is_filled and done.strategy is not Strategy.RECOMPUTE:
+            if (state.is_filled or turns.is_filled) and done.strategy is not Strategy.RECOMPUTE:
                 costs = costs.anew()
             said = {**done.to_metadata(), "work": work, "costs": costs.to_metadata()}
             if self.plan.reads_clock:
                 at = self.warehouse.schedules.shown_at(self.item, time)
                 assert at is not None  # as it is written
                 # What is staged then deletes rows that have left, and nothing else.
-                is_held = done.strategy is Strategy.LEAVING
-                said[DUE] = self._next_turn(at, holds=batch.version_read if is_held else None)
+                holds = batch.version_read if done.strategy is Strategy.LEAVING else None
+                said[DUE] = turns.due if turns.knows_due else self._next_turn(at, holds=holds)
                 phases.done("clock")
             said |= phases.to_metadata()
-        return Written(batch, said, state)
+        return Written(batch, said, (state, turns))
 
     def _next_turn(self, at: int, *, holds: int | None = None) -> int | None:
         """The first T after one at which time changes the view.
@@ -272,20 +279,20 @@ class ViewSink:
 
     def append(self, written: Written) -> Appended:
         """Commit a written description, whoever wrote it; one that is outdated is deleted."""
-        batch, said, state = written.batch, written.report, written.state
+        batch, said = written.batch, written.report
         description = Description(batch.text.lower, batch.text.upper)
         while True:
             upper = self.output.fetch_recent_upper()
             match decide(description, upper):
                 case Wait():
-                    return self._drop(batch, state)
+                    return self._drop(written)
                 case Write() if self._is_overtaken(batch):
-                    return self._drop(batch, state)
+                    return self._drop(written)
                 case Write():
                     at = self.warehouse.schedules.shown_at(self.item, description.upper - 1)
                     assert at is not None  # as when it was written
-                    if state is not None:
-                        said = {**said, **state.commit(at)}
+                    for one in written.beside:
+                        said = {**said, **one.commit(at)}
                     said = {**self.warehouse.versions.reads_at(self.item, at), **said}
                     return self._append([batch], upper, description.upper, said)
                 case Advance(lower):
@@ -302,10 +309,9 @@ class ViewSink:
         self.context.committed(self.item.id, outcome, new)
         return outcome
 
-    def _drop(self, batch: Batch, state: ViewState | None) -> Appended:
-        if state is not None:
-            state.discard()
-        return self.output.drop(batch)
+    def _drop(self, written: Written) -> Appended:
+        written.discard_beside()
+        return self.output.drop(written.batch)
 
     def _is_overtaken(self, batch: Batch) -> bool:
         """Did a rival's rows, not our own empty commit, bring the upper to the batch's lower?

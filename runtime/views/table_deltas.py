@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
+from typing import Protocol
 
 from pyspark.sql import DataFrame, functions as F
 
@@ -117,6 +118,26 @@ def stored_as_of(warehouse: Warehouse, item: Item, at: int) -> Stored | Fallback
     return stored
 
 
+class Turning(Protocol):
+    """What knows which rows of a table turn."""
+
+    def between(self, after: int, until: int) -> DataFrame | None:
+        """The rows that turn in (after, until], signed; None for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A window from one T on.
+
+    Attributes:
+        before: the T. turns: knows which rows turn later; None where the table has to be read.
+    """
+
+    window: Window
+    before: int
+    turns: Turning | None = None
+
+
 @dataclass
 class Relations:
     """The rows behind the names of a change plan's texts.
@@ -127,7 +148,8 @@ class Relations:
         reads: the columns of each that matter. steps: the rows of those that are done; a text is
             run when those that it reads are. lookups: rows by keys.
         is_scanning: has Spark to read a table, or a view, itself?
-        windows: those of the tables that are windows of one. before: T, for windows as of before.
+        spans: those of the tables that are windows of one. moved: of these, by what their tables
+            changed, whatever passes.
     """
 
     warehouse: Warehouse
@@ -139,8 +161,8 @@ class Relations:
     steps: dict[str, RowSet] = field(default_factory=dict)
     lookups: Lookups = field(default_factory=Lookups)
     is_scanning: bool = False
-    windows: Mapping[str, Window] = field(default_factory=dict)
-    before: int = 0
+    spans: Mapping[str, Span] = field(default_factory=dict)
+    moved: dict[str, RowSet] = field(default_factory=dict)
     _known: dict[Hashable, RowSet] = field(default_factory=dict)
 
     def rows(self, use: TableUse) -> RowSet:
@@ -169,17 +191,17 @@ class Relations:
 
     def _rows(self, use: TableUse) -> RowSet:
         is_change = use.version is Version.DELTA
-        window = None if is_change else self.windows.get(use.table)
-        if window is not None:
+        span = None if is_change else self.spans.get(use.table)
+        if span is not None:
             found: RowSet | Declined = Declined("which rows are in a window, Spark has to say")
         else:
             found = self.changes[use.table] if is_change else self._near(use)
         if not isinstance(found, Declined) and found.is_local:
             return found
         rows = self._read(use) if isinstance(found, Declined) else found.frame
-        if window is not None:
-            at = self.before if use.version is Version.OLD else self.at
-            rows = rows.where(window.passes(at))
+        if span is not None:
+            at = span.before if use.version is Version.OLD else self.at
+            rows = rows.where(span.window.passes(at))
         keys = self._keys(use)
         if keys and not isinstance(keys, Declined):
             tests = (may_equal(rows, few.plain_frame, pairs) for few, pairs in keys)
@@ -228,34 +250,34 @@ def opened(
     moves: Mapping[str, Moved],
     reads: Mapping[str, Sequence[str]],
     at: int,
-    windows: Mapping[str, Window] | None = None,
-    before: int = 0,
+    spans: Mapping[str, Span] | None = None,
 ) -> Iterator[Relations]:
     """The rows of a refresh; the changes that are not empty are computed when this begins.
 
     Args:
-        reads: the columns of each table that matter. windows, before: as in :class:`Relations`.
+        reads: the columns of each table that matter. spans: as in :class:`Relations`.
     """
-    windows = windows or {}
     with ExitStack() as stack:
-        made = Relations(warehouse, tables, at, moves, reads, windows=windows, before=before)
-        for name, window in windows.items():
-            turned = _window_change(made, name, window)
+        made = Relations(warehouse, tables, at, moves, reads, spans=spans or {})
+        for name, span in made.spans.items():
+            turned = _window_change(made, name, span, stack)
             if turned is not None and not (kept := SparkRows(turned).keep(stack)).is_empty:
                 made.changes[name] = kept
         for name, one in moves.items():
-            if name in windows:
+            if name in made.spans:
                 continue
-            columns = list(reads[name])
-            local = change_of(warehouse.relations.table(one.item), one.movement, columns)
-            rows: RowSet
-            if isinstance(local, Declined):
-                rows = SparkRows(_change(warehouse, one, columns)).keep(stack)
-            else:
-                rows = local
+            rows = _moved_rows(warehouse, one, list(reads[name]), stack)
             if not rows.is_empty:
                 made.changes[name] = rows
         yield made
+
+
+def _moved_rows(warehouse: Warehouse, one: Moved, columns: list[str], stack: ExitStack) -> RowSet:
+    """The net change of a table over some columns, with the diff, computed once."""
+    local = change_of(warehouse.relations.table(one.item), one.movement, columns)
+    if isinstance(local, Declined):
+        return SparkRows(_change(warehouse, one, columns)).keep(stack)
+    return local
 
 
 def _change(warehouse: Warehouse, one: Moved, columns: list[str]) -> DataFrame:
@@ -270,28 +292,38 @@ def _change(warehouse: Warehouse, one: Moved, columns: list[str]) -> DataFrame:
     return net_change(rows, columns).select(*backtick_all(columns), diff)
 
 
-def _window_change(made: Relations, name: str, window: Window) -> DataFrame | None:
-    """The net change of a window from ``before`` to ``at``; None where nothing can have changed.
+def _window_change(made: Relations, name: str, span: Span, stack: ExitStack) -> DataFrame | None:
+    """The net change of a window from before to now; None where nothing can have changed.
 
     It is the table's change, as far as that passes now, and the rows from before that turn in
-    between: files that hold none of these, by their statistics, are not read.
+    between.
     """
-    columns = list(made.reads[name])
+    columns, window = list(made.reads[name]), span.window
     parts = []
     if name in made.moves:
         both = list(dict.fromkeys([*columns, *window.columns]))
-        moved = _change(made.warehouse, made.moves[name], both)
-        parts.append(moved.where(window.passes(made.at)))
-    if made.before < made.at:
-        item = made.warehouse.relations.item(made.tables[name].object_id)
-        now, then = (
-            f"CASE WHEN {window.passes(at)} THEN 1 ELSE 0 END" for at in (made.at, made.before)
-        )
-        rows = StoredSources(made.warehouse).contents(item.id, made.before)
-        turned = rows.where(window.may_turn(made.before, made.at))
-        signed = turned.withColumn(DIFF, F.expr(f"CAST({now} - {then} AS BIGINT)"))
-        parts.append(signed.where(F.col(DIFF) != 0))
+        moved = made.moved[name] = _moved_rows(made.warehouse, made.moves[name], both, stack)
+        if not moved.is_empty:
+            parts.append(moved.plain_frame.where(window.passes(made.at)))
+    if span.before < made.at:
+        if span.turns is None:
+            turned: DataFrame | None = _turned_by_table(made, name, span)
+        else:
+            turned = span.turns.between(span.before, made.at)
+        parts += [] if turned is None else [turned]
     if not parts:
         return None
     listed = (part.select(*backtick_all(columns), DIFF) for part in parts)
     return net(reduce(DataFrame.unionAll, listed), columns)
+
+
+def _turned_by_table(made: Relations, name: str, span: Span) -> DataFrame:
+    """The rows that turn: files that hold none of them, by their statistics, are not read."""
+    item = made.warehouse.relations.item(made.tables[name].object_id)
+    now, then = (
+        f"CASE WHEN {span.window.passes(at)} THEN 1 ELSE 0 END" for at in (made.at, span.before)
+    )
+    rows = StoredSources(made.warehouse).contents(item.id, span.before)
+    turned = rows.where(span.window.may_turn(span.before, made.at))
+    signed = turned.withColumn(DIFF, F.expr(f"CAST({now} - {then} AS BIGINT)"))
+    return signed.where(F.col(DIFF) != 0)

@@ -123,6 +123,9 @@ class QueryEngine(Protocol):
     def fill(self, context: Any, made: Any, kept: StatePlan, at: int) -> Any:
         """Stage all groups, as :func:`ctsql.runtime.views.refresh.fill_state`."""
 
+    def fill_turns(self, context: Any, turns: Any, item: Item, at: int) -> Any:
+        """Stage the turns to come, as :func:`ctsql.runtime.views.refresh.fill_turns`."""
+
     def next_turn(self, warehouse: Any, item: Item, at: int, *, holds: int | None) -> int | None:
         """When time changes a view, as :func:`ctsql.runtime.views.refresh.next_turn`."""
 

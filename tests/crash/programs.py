@@ -307,6 +307,7 @@ def import_files(warehouse: str, _seed: str, _seconds: float, how: str, folder: 
 
 TIME_SET_UP = """
 CREATE TABLE t (k BIGINT, g BIGINT, until TIMESTAMP);
+INSERT INTO t SELECT -id, 0, TIMESTAMP '2020-01-01' FROM range({past});
 CREATE MATERIALIZED VIEW live WITH (REFRESH POLICY = incremental) AS
     SELECT k, g FROM t WHERE until > now();
 CREATE MATERIALIZED VIEW sums WITH (REFRESH POLICY = incremental) AS
@@ -318,9 +319,13 @@ CREATE CONTINUAL TASK summed (at TIMESTAMP, g BIGINT, c BIGINT, s BIGINT, d BIGI
 """
 
 
-def set_up_time(warehouse: str, _seed: str, _seconds: float) -> None:
-    """Two views that rows leave as time passes, and a log of the changes of each."""
-    connect(warehouse, master="local[1]").execute(TIME_SET_UP)
+def set_up_time(warehouse: str, _seed: str, _seconds: float, past: int) -> None:
+    """Two views that rows leave as time passes, and a log of the changes of each.
+
+    Args:
+        past: rows that have left long ago.
+    """
+    connect(warehouse, master="local[1]").execute(TIME_SET_UP.format(past=past))
     say("done")
 
 

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.core]
 HALFWAY = "outputs_halfway"
 """Only a task with several outputs comes there: tests/spark/tasks/test_several_outputs.py."""
 STATE_COMMITTED = "state_committed"
-"""Only a view with a state table comes there: tests/spark/views/test_state_tables.py."""
+"""Only a view with a table beside it comes there: tests/spark/views/test_state_tables.py."""
 OF_FILES = ("files_planned", "files_loaded")
 """Only a table that files come into comes there: test_watched_files_killed.py."""
 OF_COLUMNS = ("columns_added", "table_prepared")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from ctsql.runtime.views.turn_table import FOUND, ROWS_MIN
 from tests.crash.killed_processes import (
     SECONDS_TO_END,
     Crew,
@@ -81,10 +82,11 @@ def check_logs(warehouse: Path) -> None:
         assert uppers == sorted(set(uppers)), f"{name}: a T twice, or out of order"
 
 
-def test_two_services_let_rows_go(warehouse: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("past", [0, ROWS_MIN], ids=["by the table", "by turn tables"])
+def test_two_services_let_rows_go(warehouse: Path, tmp_path: Path, past: int) -> None:
     """Whoever of them sees that a row is due writes it, and the other one does not again."""
     with crew_of(warehouse, tmp_path) as crew:
-        crew.run("set_up_time")
+        crew.run("set_up_time", past)
         lasting, draw = seconds(60), random.Random(crew.seed)
         running = {name: crew.service() for name in ("one", "two")}
         writer = crew.program("let_expire", lasting=lasting)
@@ -102,7 +104,18 @@ def test_two_services_let_rows_go(warehouse: Path, tmp_path: Path) -> None:
         assert check_each_row(warehouse, events) > len(groups) // 2
         check_sums(warehouse, groups)
         check_logs(warehouse)
+        check_found_by_turns(warehouse, by_turns=past > 0)
         check_nothing_failed(crew)
+
+
+def check_found_by_turns(warehouse: Path, *, by_turns: bool) -> None:
+    """The views have turn tables just where their table is large, and these were used."""
+    for name in ("live", "sums"):
+        folder = table_of(warehouse, name)
+        assert (folder / "_turns").exists() is by_turns, name
+        assert (
+            FOUND in "".join(p.read_text() for p in folder.glob("_delta_log/*.json"))
+        ) is by_turns
 
 
 def check_nothing_failed(crew: Crew) -> None:

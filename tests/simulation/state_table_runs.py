@@ -1,7 +1,7 @@
 """Runs in which every view keeps a state table: its rows by ``k``, as counts and sums.
 
 What is known of the groups when they are used must be those of the view's last T (S1 of
-:mod:`ctsql.runtime.views.state_table`), whoever was killed, raced, or wrote into the table.
+:mod:`ctsql.runtime.views.side_table`), whoever was killed, raced, or wrote into the table.
 """
 
 from collections import Counter
@@ -80,7 +80,7 @@ class Stated(Simulation):
 
 
 def _look(state: ViewState, plan: object, made: object) -> tuple[StatePlan, StateNeed]:
-    state._digest = "d"
+    state.digest = "d"
     return PLAN, StateNeed.ALWAYS
 
 

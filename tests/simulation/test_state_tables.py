@@ -2,8 +2,9 @@
 
 import pytest
 
-from ctsql.runtime.views import state_table
-from ctsql.runtime.views.state_table import Named, ViewState
+from ctsql.runtime.views import side_table
+from ctsql.runtime.views.side_table import Named
+from ctsql.runtime.views.state_table import ViewState
 from tests.simulation.mistakes import check_noticed
 from tests.simulation.simulation import ran
 from tests.simulation.state_table_runs import Stated
@@ -30,7 +31,7 @@ def _newest(state: ViewState, at: int) -> Named | None:
 
 
 MUTATIONS: dict[str, tuple[object, str, object]] = {
-    "what is found is used": (state_table, "is_current", lambda *_, **__: True),
+    "what is found is used": (side_table, "is_current", lambda *_, **__: True),
     "what a rival wrote is taken for the same": (ViewState, "_of_rival", _newest),
 }
 

@@ -8,7 +8,7 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.runtime.views.refresh_policy import Strategy
-from ctsql.runtime.views.state_table import state_table
+from ctsql.runtime.views.side_table import tables_beside
 from tests.crash.test_faults import STATE_COMMITTED
 from tests.helpers.opened import engine_of
 from tests.helpers.processes import run_killed
@@ -49,9 +49,8 @@ def folder(con: Connection, view: str = "averages") -> str:
     """Where the state table of a view is."""
     warehouse = engine_of(con).warehouse
     item = next(i for i in warehouse.catalog if i.name.name == view)
-    found = state_table(warehouse, item)
-    assert found is not None
-    return found.location
+    (found,) = tables_beside(warehouse, item)
+    return found.table.location
 
 
 def create(con: Connection, *names: str) -> None:

@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import pytest
@@ -168,14 +168,26 @@ def _expected(rows: list[Row], at: int) -> dict[str, Rows]:
             if max(r.until for r in own) > us
         ],
         "days": [(r.k,) for r in rows if today - 1 <= r.since // 1_000 // DAY <= today],
+        "coming": [(r.k, r.n) for r in rows if r.n > 0 and r.since <= us],
+        "means": _means(_live(rows, us)),
     }
+
+
+def _means(live: Rows) -> Rows:
+    keys: dict[object, list[int]] = {}
+    for k, n in live:
+        keys.setdefault(n, []).append(int(str(k)))
+    return [(n, sum(ks) / len(ks)) for n, ks in keys.items()]
 
 
 class Modelled:
     """A warehouse and its model: the rows of the table from each T on."""
 
-    def __init__(self, connect: Callable[[], Connection], seed: int) -> None:
+    def __init__(
+        self, connect: Callable[[], Connection], seed: int, views: Mapping[str, str] = VIEWS
+    ) -> None:
         self.connect = connect
+        self.views = views
         self.now = clock.now_ms() + HOUR  # it stands still until it is moved
         self.con = connect()
         self.random = random.Random(seed)
@@ -223,9 +235,34 @@ class Modelled:
         """Read all views, as anybody."""
         if self.random.random() < 0.3:
             self.con = self.connect()
-        found = {name: _rows(self.con, f"SELECT * FROM {name}") for name in VIEWS}
-        wanted = _expected(self.rows, max(self.con.now(), self.now))
-        assert found == {name: sorted(rows) for name, rows in wanted.items()}
+        self.compare(self.con)
+
+    def compare(self, con: Connection) -> None:
+        """All views as one connection sees them."""
+        found = {name: _rows(con, f"SELECT * FROM {name}") for name in self.views}
+        wanted = _expected(self.rows, max(con.now(), self.now))
+        assert found == {name: sorted(wanted[name]) for name in self.views}
+
+    def create(self) -> None:
+        """Make the tables, the views, and a task that writes down what it sees of ``live``."""
+        values = ", ".join(map(str, PAIRS))
+        self.con.execute(
+            "CREATE TABLE t (k INT, n INT, since TIMESTAMP, until TIMESTAMP);"
+            f"CREATE TABLE u (n INT, x INT); INSERT INTO u VALUES {values}"
+        )
+        for name, query in self.views.items():
+            self.con.execute(
+                f"CREATE MATERIALIZED VIEW {name} WITH (REFRESH POLICY = incremental) AS {query}"
+            )
+        self.con.execute(
+            "CREATE CONTINUAL TASK seen (at TIMESTAMP, k INT, n INT, d BIGINT) ON INPUT live AS "
+            "(INSERT INTO seen SELECT now(), k, n, diff FROM changes(live))"
+        )
+
+    def check_seen(self) -> None:
+        """What the task has written down is what it was to see, each at its T."""
+        found = _rows(self.con, "SELECT unix_millis(at), k, n, d FROM seen")
+        assert Counter(found) == self.followed(self.con.now())
 
     def followed(self, until: int) -> Counter[tuple[object, ...]]:
         """What somebody who follows ``live`` is to see: T, row and diff."""
@@ -254,27 +291,14 @@ def test_like_a_model(
     """Whatever is written, however time goes on, whoever looks: each row at its own T."""
     model = Modelled(connect, seed)
     monkeypatch.setattr(clock, "now_ms", lambda: model.now)
-    values = ", ".join(map(str, PAIRS))
-    model.con.execute(
-        "CREATE TABLE t (k INT, n INT, since TIMESTAMP, until TIMESTAMP);"
-        f"CREATE TABLE u (n INT, x INT); INSERT INTO u VALUES {values}"
-    )
-    for name, query in VIEWS.items():
-        model.con.execute(
-            f"CREATE MATERIALIZED VIEW {name} WITH (REFRESH POLICY = incremental) AS {query}"
-        )
-    model.con.execute(
-        "CREATE CONTINUAL TASK seen (at TIMESTAMP, k INT, n INT, d BIGINT) ON INPUT live AS "
-        "(INSERT INTO seen SELECT now(), k, n, diff FROM changes(live))"
-    )
+    model.create()
     for _ in range(8):
         model.change()
         model.now += model.random.choice((0, SECOND, 10 * SECOND, 10 * SECOND))
         if model.random.random() < 0.5:
             model.check()
     model.check()
-    found = _rows(model.con, "SELECT unix_millis(at), k, n, d FROM seen")
-    assert Counter(found) == model.followed(model.con.now())
+    model.check_seen()
 
 
 LEAVING = {

@@ -3,7 +3,14 @@
 import pytest
 
 from ctsql.catalog.schemas import Column
-from ctsql.planner.ivm import ChangePlan, TemporalPlan, change_plan, leaving, temporal_plan
+from ctsql.planner.ivm import (
+    NEVER,
+    ChangePlan,
+    TemporalPlan,
+    change_plan,
+    leaving,
+    temporal_plan,
+)
 from ctsql.planner.ivm.algebra.reasons import Reason
 
 TABLES = {
@@ -48,6 +55,52 @@ def test_windows(sql: str, told: list[str]) -> None:
     assert isinstance(plan, ChangePlan)
     assert [w.told for w in plan.windows.values()] == told
     assert set(plan.windows) <= set(plan.reads)
+
+
+FILTERED = [
+    ("SELECT k FROM t WHERE at > now()", "true"),
+    ("SELECT k FROM t WHERE at > now() AND k > 1", "coalesce((`k` > 1), false)"),
+    (
+        "WITH c AS (SELECT k + 1 AS x, at FROM t WHERE k < 3 OR k = 5) "
+        "SELECT x FROM c WHERE at > now() AND x > 2",
+        "coalesce(((`k` + 1) > 2), false) AND coalesce((`k` < 3 OR `k` = 5), false)",
+    ),
+    ("SELECT t.k FROM t JOIN u ON t.k = u.k WHERE t.at > now() AND u.d IS NULL", "true"),
+    (
+        "SELECT k FROM t WHERE at > now() AND k IN (SELECT k FROM u WHERE d > DATE '2026-01-01')",
+        "true",
+    ),
+    (
+        "SELECT k, count(*) FROM t WHERE k > 1 AND at > now() GROUP BY k HAVING count(*) > 1",
+        "coalesce((`k` > 1), false)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("sql", "matters"), FILTERED)
+def test_rows_whose_turns_matter(sql: str, matters: str) -> None:
+    """What a query asks of a row beside the clock says whether its turns are worth knowing."""
+    plan = change_plan(sql, TABLES)
+    assert isinstance(plan, ChangePlan)
+    (window,) = plan.windows.values()
+    assert window.matters == matters
+
+
+def test_other_filters_make_another_window() -> None:
+    """A window with one filter does not tell when rows turn that pass another one."""
+    one = "SELECT k FROM t WHERE at > now() AND k = {}"
+    plan = change_plan(f"{one.format(1)} UNION ALL {one.format(2)}", TABLES)
+    assert isinstance(plan, ChangePlan)
+    assert [w.told for w in plan.windows.values()] == ["`at` > now()"] * 2
+
+
+def test_never() -> None:
+    """A row without a comparison that ends its interval stays, one without a first is there."""
+    plan = change_plan("SELECT k FROM t WHERE at <= now()", TABLES)
+    assert isinstance(plan, ChangePlan)
+    enters, leaves = next(iter(plan.windows.values())).interval
+    assert f"array({NEVER})" in leaves
+    assert "`at`" in enters
 
 
 ABOVE = [

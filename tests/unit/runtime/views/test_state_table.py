@@ -7,7 +7,8 @@ import pytest
 from ctsql.planner.ivm import StateNeed
 from ctsql.runtime.rows.types import DIGITS_SUMMED, adds_exactly
 from ctsql.runtime.views.refresh_policy import STATE_AFTER, WHY
-from ctsql.runtime.views.state_table import Named, is_current, is_to_build
+from ctsql.runtime.views.side_table import Named, is_current
+from ctsql.runtime.views.state_table import is_to_build
 
 NAMED = Named(digest="d", table="id", version=7)
 REFUSED = Named(digest="d", refused="STATE_ROUNDS")
@@ -56,6 +57,9 @@ def test_what_a_commit_says_is_read_back() -> None:
         assert Named.of(json.loads(json.dumps(named.to_metadata()))) == named
     assert Named.of(None) is None
     assert Named.of({"version": 3}) is None
+    listed = json.loads(json.dumps([NAMED.to_metadata(), {}, REFUSED.to_metadata()]))
+    assert Named.all_of(listed) == (NAMED, REFUSED)
+    assert Named.all_of(None) == ()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,358 @@
+"""A table beside a view's own, in the view's folder, that says what the view does not show.
+
+    side table at T  -->  commit    then    view at T, naming that version  -->  commit
+
+It lies in a folder of its digest below the view's, is written by a write handle of its own
+before the view, and is known to nobody but by what the view's commit says of it.
+
+S1: a version that a view's commit at T names holds what belongs to the view's query as of T. Only
+    what the last commit names is used, and only while it is the table's newest write and nobody
+    else wrote into the table. Anything else is left alone until it is made anew.
+S2: so a crash between the two commits is harmless, and so is a rival: the view still names what
+    belongs to its own T. What is already written for the very T, from the same versions
+    and by the same definition, is named as it is.
+S3: the digest is of what the table holds: another query has another table, and the old one goes
+    with the folder that nobody names.
+S4: what cannot be had is refused, with a code that each commit hands on: it is not tried again
+    until the view is recomputed by hand.
+S5: a view is right without it; whatever goes wrong with it costs time.
+
+There are state tables (:mod:`ctsql.runtime.views.state_table`) and turn tables
+(:mod:`ctsql.runtime.views.turn_table`).
+"""
+
+import hashlib
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from pyspark.sql import types as T
+
+from ctsql.catalog.errors import EnvironmentProblem
+from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.names import backtick
+from ctsql.planner.lowering.type_names import type_name
+from ctsql.runtime.delta.table import DeltaTable
+from ctsql.runtime.log import fault_points as faults
+from ctsql.runtime.log.staging import Batch, discard_on_error
+from ctsql.runtime.log.write_handle import Committed, Output
+from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.warehouse.versions import DEFINITION
+from ctsql.runtime.warehouse.warehouse import Warehouse
+
+_PROPERTIES = {
+    "delta.enableChangeDataFeed": "false",
+    # Whoever maintains the view writes checkpoints more often, beside the commits.
+    "delta.checkpointInterval": "10069",
+}
+STATE = "state"
+"""In the metadata of a view's commit: what it says of its state table."""
+TURNS = "turns"
+"""There too: what it says of its turn tables, a list."""
+DAMAGED = ("HISTORY_LOST", "NOT_A_DELTA_TABLE", "STORED_DATA_INVALID")
+"""A table of which one of these is said is of no use."""
+
+
+class Kind(Enum):
+    """What a table beside a view holds; the value is what people call it."""
+
+    STATE = "state table"
+    TURNS = "turn table"
+
+    @property
+    def folder(self) -> str:
+        """Where tables of the kind are, below the view's."""
+        return "_state" if self is Kind.STATE else "_turns"
+
+    @property
+    def suffix(self) -> str:
+        """What the ids of the applications that write them end with."""
+        return STATE if self is Kind.STATE else TURNS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """What a view's commit says of a table beside it.
+
+    Attributes:
+        digest: of what the table holds. table, version: where that is; the table's Delta id.
+        refused: why there is none, a code; then version is -1.
+    """
+
+    digest: str
+    table: str = ""
+    version: int = -1
+    refused: str | None = None
+
+    @staticmethod
+    def of(said: object) -> "Named | None":
+        """From the metadata of a commit; None where it says nothing."""
+        if not isinstance(said, dict) or "digest" not in said:
+            return None
+        return Named(
+            digest=str(said["digest"]),
+            table=str(said.get("table", "")),
+            version=int(said.get("version", -1)),
+            refused=said.get("refused"),
+        )
+
+    @staticmethod
+    def all_of(said: object) -> "tuple[Named, ...]":
+        """From a list of such; none where there is no list."""
+        listed = said if isinstance(said, list) else []
+        return tuple(named for one in listed if (named := Named.of(one)) is not None)
+
+    def to_metadata(self) -> dict[str, Any]:
+        """For the metadata of a commit."""
+        if self.refused is not None:
+            return {"digest": self.digest, "refused": self.refused}
+        return {"digest": self.digest, "table": self.table, "version": self.version}
+
+
+def is_current(named: Named, *, table: str, written: int | None, has_foreign_rows: bool) -> bool:
+    """Does a table hold what a view's last commit named (S1)?
+
+    Args:
+        table: its Delta id. written: the version of its last write by ctsql, None where the log
+            does not say. has_foreign_rows: whether somebody else wrote since.
+    """
+    return (
+        named.refused is None
+        and named.table == table
+        and named.version == written
+        and not has_foreign_rows
+    )
+
+
+def digest_of(told: str) -> str:
+    """The digest of a text that says what a table holds (S3)."""
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
+class SideTable:
+    """A table beside one view during one refresh: used, made, handed on, or refused.
+
+    Attributes:
+        digest: of what it holds; empty until it is known. named: what the view's last commit said
+            of it. told: what the next one will say. did: what became of it, for people.
+        is_used: what is stored is, or was to be, gone by. is_filled: from all rows.
+    """
+
+    kind: Kind
+
+    def __init__(self, warehouse: Warehouse, item: Item, time: int) -> None:
+        """Nothing is known yet; ``time`` is the T that the view is brought to."""
+        self.warehouse = warehouse
+        self.item = item
+        self.time = time
+        self.digest = ""
+        self.named: Named | None = None
+        self.told: Named | None = None
+        self.is_used = self.is_filled = False
+        self.did = ""
+        self._batch: Batch | None = None
+
+    # ---- what it is
+
+    @property
+    def location(self) -> str:
+        """Where its table is."""
+        assert self.item.location is not None  # a view has a table
+        return f"{self.item.location}/{self.kind.folder}/{self.digest}"
+
+    @property
+    def is_refused(self) -> bool:
+        """Did the view's last commit say that there is to be none?"""
+        return self.named is not None and self.named.refused is not None
+
+    @property
+    def table(self) -> DeltaTable:
+        """Its table, once it is there."""
+        return self.warehouse.gateway.table(self.location)
+
+    def unchanged(self) -> None:
+        """What was true of it is."""
+        self._batch = None
+        self.told = self.named
+
+    def refuse(self, code: str) -> None:
+        """There is to be none (S4)."""
+        self.discard()
+        self.told = Named(digest=self.digest, refused=code)
+
+    # ---- using it
+
+    def find(self) -> Batch | None:
+        """A batch over what belongs to the view's last write; None where that is not known."""
+        if self.named is None or self.is_refused:
+            return None
+        try:
+            return self._current(self.named)
+        except EnvironmentProblem as problem:
+            if problem.condition not in DAMAGED:
+                raise
+            return None  # it is made anew
+
+    def _current(self, named: Named) -> Batch | None:
+        if not self.warehouse.gateway.exists(self.location):
+            return None
+        output = self._opened()
+        if output.table.table_id != named.table:
+            self._forget()  # deleted and made anew by another process, once or more
+            output = self._opened()
+        if output.fetch_recent_upper() > self.time:
+            return None
+        batch = output.batch(output.upper, self.time + 1)
+        # This looks at the newest version, not before that of the batch; the last write after it.
+        has_foreign_rows = output.has_foreign_rows()
+        last = output.uppers.last
+        found = is_current(
+            named,
+            table=output.table.table_id,
+            written=None if last is None else last.version,
+            has_foreign_rows=has_foreign_rows,
+        )
+        if not found:
+            return None
+        self._batch = batch
+        self.is_used = True
+        return batch
+
+    # ---- making it
+
+    def start(self, schema: T.StructType, at: int, kept: Collection[str] = ()) -> Batch | None:
+        """A batch for what the table is to hold as of a T, in a table that is there then.
+
+        None where it is written for the view's T already, which is named if it is the same (S2).
+
+        Args:
+            kept: digests of other tables of the kind that the view has.
+        """
+        self._make(schema, kept)
+        output = self._opened()
+        if output.fetch_recent_upper() > self.time:
+            self.told = self._of_rival(at)
+            return None
+        batch = self._batch = output.batch(output.upper, self.time + 1)
+        return batch
+
+    def _make(self, schema: T.StructType, kept: Collection[str]) -> None:
+        """Make the table if it is not there, and drop those of other definitions (S3)."""
+        gateway = self.warehouse.gateway
+        if gateway.exists(self.location):
+            return
+        self._forget()
+        columns = ", ".join(f"{backtick(f.name)} {type_name(f.dataType)}" for f in schema.fields)
+        with translate_spark_errors():
+            gateway.create_table(self.location, columns, _PROPERTIES)
+        for other in self._others(kept):
+            gateway.forget(other)
+            gateway.delete_tree(other)
+
+    def remove(self) -> None:
+        """Delete the table, which is damaged; the next refresh may make it anew."""
+        self.discard()
+        self.told = None
+        self._forget()
+        self.warehouse.gateway.delete_tree(self.location)
+
+    def _others(self, kept: Collection[str]) -> list[str]:
+        folder, own = self.location.rsplit("/", 1)
+        names = self.warehouse.gateway.entries(folder) or []
+        return [f"{folder}/{name}" for name in names if name != own and name not in kept]
+
+    def _opened(self) -> Output:
+        """Its write handle, which lives as long as the process: it may have files to see after."""
+        found = self.warehouse.relations.states.get(self.location)
+        if found is None:
+            found = Output(self.table, f"{self.item.app}:{self.kind.suffix}")
+            self.warehouse.relations.states[self.location] = found
+        return found
+
+    def _forget(self) -> None:
+        """What this process knows of the table is that of one that is gone."""
+        self.warehouse.gateway.forget(self.location)
+        self.warehouse.relations.states.pop(self.location, None)
+
+    # ---- writing it
+
+    def write(self, at: int) -> None:
+        """Commit what is staged, and learn what the view's commit is to say.
+
+        Where a rival was first the view is told of none, unless it wrote the same (S2).
+        """
+        batch = self._batch
+        if batch is None:
+            return
+        with discard_on_error([self]):
+            output = self._opened()
+            lower, upper = batch.text.lower, batch.text.upper
+            said = self.warehouse.versions.reads_at(self.item, at)
+            done = output.compare_and_append([batch], expected=lower, new=upper, metadata=said)
+        self._batch = None
+        if isinstance(done, Committed):
+            faults.point("state_committed")
+            self.told = Named(digest=self.digest, table=output.table.table_id, version=done.version)
+        else:
+            self.told = self._of_rival(at)
+
+    def _of_rival(self, at: int) -> Named | None:
+        """What is written for this T already, if it is what would be written now."""
+        output = self._opened()
+        if output.fetch_recent_upper() != self.time + 1 or output.has_foreign_rows():
+            return None
+        last = output.uppers.last
+        if last is None:
+            return None
+        said, wanted = (
+            output.table.commit_at(last.version).metadata,
+            self.warehouse.versions.reads_at(self.item, at),
+        )
+        if any(said.get(key) != wanted[key] for key in ("t", "bindings", DEFINITION)):
+            return None
+        return Named(digest=self.digest, table=output.table.table_id, version=last.version)
+
+    def discard(self) -> None:
+        """Delete what is staged."""
+        if self._batch is not None:
+            self._batch.discard()
+            self._batch = None
+        self.did = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A table beside a view, as the view's last commit names it."""
+
+    kind: Kind
+    table: DeltaTable
+    named: Named
+
+    @property
+    def log_floor(self) -> int:
+        """The oldest version whose commit tells that the table may be used (S1)."""
+        if not self.table.has(self.named.version):
+            return self.table.version()
+        said = self.table.commit_at(self.named.version).metadata
+        return int(said.get("version_read", self.named.version))
+
+
+def tables_beside(warehouse: Warehouse, item: Item) -> Iterator[Beside]:
+    """The tables beside a view that its last commit names."""
+    if item.kind is not ObjectKind.MATERIALIZED_VIEW or item.location is None:
+        return
+    output = warehouse.relations.output(item)
+    upper = output.fetch_recent_upper()
+    entries = output.entries(since=upper) if upper else []
+    table = warehouse.relations.table(item)
+    if not entries or not table.has(entries[-1].version):
+        return
+    said = table.commit_at(entries[-1].version).metadata
+    state = Named.of(said.get(STATE))
+    found = [(Kind.STATE, state)] if state is not None else []
+    found += [(Kind.TURNS, named) for named in Named.all_of(said.get(TURNS))]
+    for kind, named in found:
+        location = f"{item.location}/{kind.folder}/{named.digest}"
+        if named.refused is None and warehouse.gateway.exists(location):
+            yield Beside(kind, warehouse.gateway.table(location), named)

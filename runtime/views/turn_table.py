@@ -1,0 +1,296 @@
+"""The turn tables beside a view over the clock: what comes and goes next, in its order.
+
+    turn | diff | c1, c2, ...     at T = turn so many copies of the row come, or if negative go
+
+There is one for each window of the view's plan (:class:`ctsql.planner.ivm.Window`) whose table is
+large. It holds the turns that are still to come of the rows that the table holds as of the view's
+last T, so the window's change in a span of T is the sum of the turns in it: nothing of the table is
+read, however it is laid out. What holds of it is S1 to S5 of
+:mod:`ctsql.runtime.views.side_table`, and:
+
+N1: while the table does not change, neither do the turns to come. So a refresh in which only time
+    has passed commits nothing here; turns that have come are passed over by the span.
+N2: a change of the table adds the turns of its rows, signed as these are. A row that goes has turns
+    that cancel those of when it came, so nothing is searched for and nothing deleted.
+N3: equal rows have equal turns. So what is left of a turn after cancelling is of rows that the
+    table holds, and the next T that is due is the first of which anything is left.
+N4: files of which the newest turn has come go with the next change.
+
+Rows are sorted by their turn when the table is filled, and those of later changes are few, so the
+statistics of files say which of them have a turn in a span, and those of pages which pages.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import DataFrame, functions as F
+
+from ctsql.catalog.items import Item
+from ctsql.catalog.names import backtick
+from ctsql.catalog.reserved_columns import DIFF
+from ctsql.planner.ivm import NEVER, Window
+from ctsql.runtime.log.staging import Batch, discard_on_error
+from ctsql.runtime.rows.multiset import net
+from ctsql.runtime.rows.row_set import RowSet, SparkRows
+from ctsql.runtime.views.change_plans import Prepared
+from ctsql.runtime.views.refresh_policy import TURNS_BY, looked_ahead
+from ctsql.runtime.views.side_table import TURNS, Kind, Named, SideTable, digest_of
+from ctsql.runtime.warehouse.warehouse import Warehouse
+
+ROWS_MIN = 100_000
+"""Below so many rows of a table, looking through all of them costs no more than a turn table."""
+FOUND = "found in its turn table"
+ADDED = f"{FOUND}, and those of what has changed were added"
+FILLED = "looked for in all rows, and its turn table was filled"
+OF_FEW = f"looked for in all rows: they are fewer than {ROWS_MIN:,}"
+_TURN, _SIGN, _ENTERS, _LEAVES = "turn", "sign", "enters", "leaves"
+_DIFF = "diff"
+
+
+def is_worth(rows: int | None) -> bool:
+    """Do turn tables pay where one of the tables has so many rows? None if no log says how many."""
+    return rows is None or rows >= ROWS_MIN
+
+
+def turns_within(statistics: str | None, after: int, until: int | None) -> bool:
+    """May a file with these statistics (JSON) have a turn in (after, until]?
+
+    >>> told = '{"minValues": {"turn": 5}, "maxValues": {"turn": 7}}'
+    >>> [turns_within(told, *span) for span in ((0, 4), (4, 5), (6, None), (7, 9))]
+    [False, True, True, False]
+    >>> turns_within(None, 7, 9)
+    True
+    """
+    said = json.loads(statistics) if statistics else {}
+    low, high = (said.get(bound, {}).get(_TURN) for bound in ("minValues", "maxValues"))
+    if high is not None and high <= after:
+        return False
+    return low is None or until is None or low <= until
+
+
+class TurnTable(SideTable):
+    """The turn table of one window during one refresh.
+
+    Attributes:
+        window: what it is of. columns: those of the table that are kept, in order.
+    """
+
+    kind = Kind.TURNS
+
+    def __init__(
+        self, warehouse: Warehouse, item: Item, time: int, window: Window, columns: Sequence[str]
+    ) -> None:
+        """Nothing is known yet; ``time`` is the T that the view is brought to."""
+        super().__init__(warehouse, item, time)
+        self.window = window
+        self.columns = tuple(columns)
+        self._kept = [f"c{i}" for i, _ in enumerate(columns, 1)]
+        self._stored: Batch | None = None
+
+    @property
+    def how(self) -> str:
+        """How the rows that turn were found, for people; empty where that was not needed."""
+        if self.told is not None and self.told.refused is not None:
+            return f"looked for in all rows: no turn table because {self.told.refused}"
+        return self.did
+
+    def opened(self) -> bool:
+        """Does it stand at the view's last write? It is gone by from then on."""
+        self._stored = self.find()
+        return self._stored is not None
+
+    def between(self, after: int, until: int) -> DataFrame | None:
+        """The rows that turn in (after, until], by the names of the table's columns, signed.
+
+        None if no file may have one.
+        """
+        found = self._turns(after, until)
+        if found is None:
+            return None
+        names = [F.col(k).alias(c) for k, c in zip(self._kept, self.columns, strict=True)]
+        return found.select(*names, DIFF)
+
+    def _turns(self, after: int, until: int | None) -> DataFrame | None:
+        assert self._stored is not None  # it stands
+        version = self._stored.version_read
+        live = self.table.files(version).values()
+        files = [f for f in live if turns_within(f.statistics, after, until)]
+        if not files:
+            return None
+        rows = self.table.frame_of(files, version).withColumnRenamed(_DIFF, DIFF)
+        rows = rows.where(F.col(_TURN) > after)
+        return rows if until is None else rows.where(F.col(_TURN) <= until)
+
+    def follow(self, moved: RowSet | None, at: int) -> int | None:
+        """Stage the turns of what its table changed by, and tell the first T that is due after one.
+
+        Args:
+            moved: the change, signed; None for none. at: T as of which the view is shown.
+        """
+        assert self._stored is not None  # it stands
+        with ExitStack() as stack:
+            fresh = None
+            if moved is not None:
+                made = self._made(moved.plain_frame, at)
+                fresh = SparkRows(net(made, [_TURN, *self._kept])).keep(stack)
+            if fresh is None or fresh.is_empty:
+                due = self._next(None, at)
+                self.unchanged()
+                self.did = FOUND
+                return due
+            with discard_on_error([self]):
+                self._append(self._stored, fresh, at)
+            self.did = ADDED
+            return self._next(fresh, at)
+
+    def _append(self, batch: Batch, fresh: RowSet, at: int) -> None:
+        staging = batch.at(self.time)
+        wanted = [_TURN, *self._kept, DIFF]
+        rows = fresh.select(wanted, [_TURN, *self._kept, _DIFF])
+        names = [_TURN, _DIFF, *self._kept]
+        staging.stage(
+            rows.select(names) if rows.is_local else rows.frame.select(*names).sort(_TURN)
+        )
+        live = self.table.files(batch.version_read)
+        past = [f for f in live.values() if not turns_within(f.statistics, at, None)]
+        staging.delete_rows((f.path, range(f.records_count or 0)) for f in past)
+
+    def _next(self, fresh: RowSet | None, at: int) -> int | None:
+        """The first T after one at which anything is left of the turns (N3)."""
+        assert self._stored is not None  # it stands
+        version = self._stored.version_read
+        wanted = [_TURN, *self._kept]
+        for until in looked_ahead([self.table.rows_count(version)], at):
+            stored = self._turns(at, until)
+            parts = [] if stored is None else [stored]
+            if fresh is not None:
+                near = fresh.plain_frame
+                parts.append(near if until is None else near.where(F.col(_TURN) <= until))
+            if not parts:
+                continue
+            both = reduce(DataFrame.unionByName, parts)
+            (found,) = net(both, wanted).agg(F.min(_TURN).alias(_TURN)).collect()
+            if found[_TURN] is not None:
+                return int(found[_TURN])
+        return None
+
+    def build(self, rows: DataFrame, at: int, siblings: Sequence[str]) -> None:
+        """Stage the turns to come of all rows of the table as of a T.
+
+        Args:
+            siblings: digests of the other turn tables of the view.
+        """
+        turns = self._made(rows.withColumn(DIFF, F.lit(1)), at)
+        turns = turns.select(_TURN, F.col(DIFF).alias(_DIFF), *self._kept)
+        batch = self.start(turns.schema, at, siblings)
+        if batch is None:
+            return
+        with discard_on_error([self]):
+            if self.table.files(batch.version_read):
+                batch.start_anew(self.table.schema_text())
+            columns, queries = turns.columns, self.warehouse.queries
+            queries.stage(batch.at(self.time), turns.sort(_TURN), None, columns, small=False)
+        self.is_filled = True
+        self.did = FILLED
+
+    def _made(self, rows: DataFrame, after: int) -> DataFrame:
+        """The turns after a T of signed rows of the table, signed."""
+        enters, leaves = map(F.expr, self.window.interval)
+        names = [F.col(backtick(c)).alias(k) for k, c in zip(self._kept, self.columns, strict=True)]
+        held = rows.where(self.window.matters).select(
+            *names, DIFF, enters.alias(_ENTERS), leaves.alias(_LEAVES)
+        )
+        both = f"stack(2, {_ENTERS}, 1L, {_LEAVES}, -1L) AS ({_TURN}, {_SIGN})"
+        turned = held.where(F.col(_ENTERS) < F.col(_LEAVES)).select(*self._kept, DIFF, F.expr(both))
+        is_to_come = (F.col(_TURN) > after) & (F.col(_TURN) < NEVER)
+        signed = (F.col(DIFF) * F.col(_SIGN)).alias(DIFF)
+        return turned.where(is_to_come).select(_TURN, *self._kept, signed)
+
+
+class TurnTables:
+    """The turn tables of one view during one refresh, one for each window.
+
+    Attributes:
+        named: what the view's last commit said of them. by_window: those that the plan may have.
+        due: the first T after the refresh's at which a row turns, None for none; it is known if
+            ``knows_due``.
+    """
+
+    def __init__(self, warehouse: Warehouse, item: Item, time: int) -> None:
+        """Nothing is known yet; ``time`` is the T that the view is brought to."""
+        self._warehouse, self._item, self._time = warehouse, item, time
+        self.named: tuple[Named, ...] = ()
+        self.by_window: dict[str, TurnTable] = {}
+        self.due: int | None = None
+        self.knows_due = False
+
+    def look(self, made: Prepared) -> None:
+        """Find out which ones the plan may have: none if none is needed, or may be written."""
+        if self.by_window or made.leaving is not None or self._warehouse.gateway.read_only:
+            return
+        known = {named.digest: named for named in self.named}
+        for name, window in made.plan.windows.items():
+            columns = dict.fromkeys([*made.plan.reads[name], *window.columns])
+            table = made.read_tables[name]
+            types = [(c.name, c.type) for c in table.columns]
+            turns = TurnTable(self._warehouse, self._item, self._time, window, [*columns])
+            held = (table.object_id, turns.columns, types, window.told, window.matters)
+            turns.digest = digest_of("\n".join(map(str, (*held, window.interval))))
+            turns.named = known.get(turns.digest)
+            self.by_window[name] = turns
+
+    def opened(self) -> dict[str, TurnTable]:
+        """Those that stand at the view's last write, by the names of their windows."""
+        return {name: one for name, one in self.by_window.items() if one.opened()}
+
+    def follow(
+        self, standing: Mapping[str, TurnTable], moved: Mapping[str, RowSet], at: int
+    ) -> None:
+        """Stage what the changes of the tables add to those that stand.
+
+        Args:
+            moved: the changes, by the names of the windows.
+        """
+        dues = [one.follow(moved.get(name), at) for name, one in standing.items()]
+        self.due = min((due for due in dues if due is not None), default=None)
+        self.knows_due = len(standing) == len(self.by_window) > 0
+
+    def wanted(self, *, retry: bool) -> dict[str, TurnTable]:
+        """Those of which nothing is known for the next refresh; what was refused stays so.
+
+        Args:
+            retry: try again what was refused.
+        """
+        for one in self.by_window.values():
+            if one.is_refused and one.told is None and not retry:
+                one.unchanged()
+        found = self.by_window.items()
+        return {name: one for name, one in found if one.told is None and not one.did}
+
+    @property
+    def is_filled(self) -> bool:
+        """Was one of them filled from all rows?"""
+        return any(one.is_filled for one in self.by_window.values())
+
+    @property
+    def digests(self) -> list[str]:
+        """Of all of them."""
+        return [one.digest for one in self.by_window.values()]
+
+    def commit(self, at: int) -> dict[str, Any]:
+        """Commit what is staged; gives what the view's commit is to say."""
+        for one in self.by_window.values():
+            one.write(at)
+        told = [one.told.to_metadata() for one in self.by_window.values() if one.told is not None]
+        how = {name: one.how for name, one in self.by_window.items() if one.how}
+        return {**({TURNS: told} if told else {}), **({TURNS_BY: how} if how else {})}
+
+    def discard(self) -> None:
+        """Delete what is staged."""
+        for one in self.by_window.values():
+            one.discard()
+            one.told = None
+        self.knows_due = False
