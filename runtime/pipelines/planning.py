@@ -22,7 +22,7 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.pipelines.binding import REFUSALS, BoundObject, FolderBinder
 from ctsql.runtime.pipelines.plan import Change, Effect, Plan, Read, Status
-from ctsql.runtime.statements.columns_read import readers_of_changed
+from ctsql.runtime.statements.columns_read import is_behind, readers_of_changed
 from ctsql.runtime.views.change_plans import prepared_for
 from ctsql.runtime.views.refresh_policy import WHY, Policy
 
@@ -218,9 +218,12 @@ class _Planning:
                 if same_columns(before.columns, item.columns):
                     continue
                 if item.kind is ObjectKind.MATERIALIZED_VIEW:
-                    # Who is defined anew was bound to the new columns.
-                    readers = readers_of_changed(self.engine, self.stored, before, item.columns)
-                    readers = [r for r in readers if r.id not in redefined]
+                    # Who is defined anew was bound to the new columns, but for the Ts it missed.
+                    readers = [
+                        r
+                        for r in readers_of_changed(self.engine, self.stored, before, item.columns)
+                        if r.id not in redefined or is_behind(self.engine, r)
+                    ]
                 else:
                     readers = [r for r in catalog.readers(item.id) if r.id in self.stored.items]
                     readers = [r for r in readers if r.id not in bound]

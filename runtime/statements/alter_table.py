@@ -38,6 +38,7 @@ from ctsql.runtime.statements.columns_read import Analysed, analyse, readers_of,
 from ctsql.runtime.statements.dml import target_table
 from ctsql.runtime.statements.name_resolution import OnNames
 from ctsql.runtime.statements.stored_constraints import kept_constraints
+from ctsql.runtime.statements.table_constraints import references_to
 from ctsql.runtime.warehouse.multi_table_commit import alone
 from ctsql.runtime.warehouse.watched_topics import check_topic_columns
 
@@ -203,11 +204,8 @@ class TableAlteration(OnNames):
             if one.made.predicate is not None and not only_keys:
                 about = {fold(word.strip("`")) for word in words_of(one.made.predicate.span)}
             yield item.name, one.name, about
-        for table in self.engine.refresh_catalog():
-            if any(object_id == item.id for _, object_id in table.refers):
-                for one in kept_constraints(relations.table(table).configuration()):
-                    if one.refers == item.id and one.made is not None:
-                        yield table.name, one.name, {fold(key) for key in one.made.keys}
+        for table, name, keys in references_to(self.engine, self.engine.refresh_catalog(), item):
+            yield table.name, name, keys
 
     # ---- readers
 
@@ -264,7 +262,8 @@ class TableAlteration(OnNames):
         self, reader: Item, table: Item, change: st.ColumnChange, columns: Schema, after: Schema
     ) -> Effect:
         name, kind = str(reader.name), reader.kind.value
-        before, then = (analyse(self.engine, reader, table, c) for c in (columns, after))
+        definition = self.engine.relations.current(reader)
+        before, then = (analyse(self.engine, definition, table, c) for c in (columns, after))
         if before.problem is not None:
             told = f"It fails already: {before.problem.message}."
             if then.problem is None:

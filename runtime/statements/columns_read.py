@@ -21,6 +21,8 @@ from ctsql.planner.syntax import ast as st
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.spark.analyzer import SparkAnalyst
 from ctsql.runtime.spark.columns_read import reads_columns
+from ctsql.runtime.statements.table_constraints import references_to
+from ctsql.runtime.tasks.progress import complete_through
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,31 +56,62 @@ def readers_of(catalog: Catalog, item: Item) -> list[Item]:
 def readers_of_columns(
     engine: Engine, catalog: Catalog, item: Item, columns: Collection[str]
 ) -> list[Item]:
-    """Those of the readers that read one of some columns; none that fails already."""
+    """Those of the readers that read one of some columns; none that fails already.
+
+    A task is given with its definition that does so.
+    """
     folded = {fold(c) for c in columns}
     left = tuple(c for c in item.columns if fold(c.name) not in folded)
     # A row has a column at least.
     left = left or (Column(NUMBER, "int"),)
     found = []
     for reader in readers_of(catalog, item):
-        before = analyse(engine, reader, item, item.columns, catalog)
-        if before.problem is not None:
-            continue
-        is_other = before.rows != analyse(engine, reader, item, left, catalog).rows
-        if is_other or reads(engine, before, item, item.columns, folded, catalog):
-            found.append(reader)
+        for definition in _definitions(engine, reader):
+            before = analyse(engine, definition, item, item.columns, catalog)
+            if before.problem is not None:
+                continue
+            is_other = before.rows != analyse(engine, definition, item, left, catalog).rows
+            if is_other or reads(engine, before, item, item.columns, folded, catalog):
+                found.append(definition)
+                break
     return found
+
+
+def _definitions(engine: Engine, reader: Item) -> list[Item]:
+    """The definitions of a reader that still run: of a task that is behind those from before, too.
+
+    A view has its columns of now also as of the Ts that are behind, so they miss one that goes.
+    """
+    current = engine.relations.current(reader)
+    if not reader.earlier or not is_behind(engine, reader):
+        return [current]
+    done, now = complete_through(engine.warehouse, [reader]), engine.timeline.now
+    due = engine.relations.definitions(reader, after=done, until=now)
+    return [current, *(i for i in due if i.revision != current.revision)]
+
+
+def is_behind(engine: Engine, reader: Item) -> bool:
+    """Whether it is a suspended task that has missed some T."""
+    if not reader.is_task or not engine.relations.is_suspended(reader):
+        return False
+    return complete_through(engine.warehouse, [reader]) < engine.timeline.now
 
 
 def readers_of_changed(engine: Engine, catalog: Catalog, item: Item, columns: Schema) -> list[Item]:
     """Those of the readers that read a column which an object lacks, or has otherwise, then.
+
+    So does a table of which a constraint refers to it.
 
     Args:
         columns: those that it gets. More of them, or another order, are nothing to who reads it.
     """
     kept = {*signature(columns)}
     changed = [c.name for c in item.columns if not kept.issuperset(signature([c]))]
-    return readers_of_columns(engine, catalog, item, changed) if changed else []
+    if not changed:
+        return []
+    folded = {*map(fold, changed)}
+    tables = {t.id: t for t, _, keys in references_to(engine, catalog, item) if keys & folded}
+    return [*readers_of_columns(engine, catalog, item, changed), *tables.values()]
 
 
 def reads(
@@ -109,7 +142,11 @@ def reads(
 def analyse(
     engine: Engine, reader: Item, source: Item, columns: Schema, catalog: Catalog | None = None
 ) -> Analysed:
-    """A reader's definition over a table or view of these columns."""
+    """A reader's definition over a table or view of these columns.
+
+    Args:
+        reader: of a task with the definition that is meant, as :meth:`Relations.current` gives it.
+    """
     relations = engine.relations
     if catalog is None:
         catalog = engine.catalog
@@ -124,21 +161,20 @@ def analyse(
 
     analyst = SparkAnalyst(engine.session, lambda i: columns_of(known.items[i]))
     try:
-        current = relations.current(reader)
         binder = Binder(
-            known, current.search_schema, analyst, reads=current.reads, columns_of=columns_of
+            known, reader.search_schema, analyst, reads=reader.reads, columns_of=columns_of
         )
-        match definition_of(current):
+        match definition_of(reader):
             case st.CreateContinualTask() as task:
-                plan = bind_task(binder, task, current, known.outputs_of(current)).plan
-                return Analysed(current.columns, plan)
+                plan = bind_task(binder, task, reader, known.outputs_of(reader)).plan
+                return Analysed(reader.columns, plan)
             case st.CreateMaterializedView() as view:
-                bound = binder.bind_materialized_view(view, current)
+                bound = binder.bind_materialized_view(view, reader)
                 return Analysed(bound.columns, bound.plan)
             case st.CreateView() as view:
                 bound = binder.bind_view(view)
                 return Analysed(bound.columns, bound.plan)
             case _:
-                return Analysed(current.columns)
+                return Analysed(reader.columns)
     except CtsqlError as problem:
         return Analysed(problem=problem)

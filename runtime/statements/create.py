@@ -67,7 +67,8 @@ from ctsql.runtime.views.change_plans import check_clock, check_strict
 from ctsql.runtime.warehouse.replaced_views import (
     History,
     altered_meanwhile,
-    check_unread,
+    check_as_bound,
+    check_history,
     give_columns,
     with_history,
 )
@@ -235,11 +236,16 @@ class Creation(OnNames):
         item = self.names.new(name, ObjectKind.VIEW, statement.span, statement.comment)
         item = replace(item, columns=bound.columns, reads=bound.reads)
         if old is not None:
-            item = replace(item, id=old.id)
-            self.check_replacement(self.engine.catalog, old, item, statement.target.span)
-            self.check_no_input(old, statement.target.span)
+            item, span = replace(item, id=old.id), statement.target.span
+            self.check_replacement(self.engine.catalog, old, item, span)
+            self.check_no_input(old, span)
+
+            def replace_view(current: Catalog) -> Catalog:
+                self.check_replacement(current, self._still_there(current, old, bound), item, span)
+                return current.with_item(item)
+
             # Stored readers of it follow at their next T.
-            self.engine.change_catalog(lambda c: c.with_item(item))
+            self.engine.change_catalog(replace_view)
         else:
             self.register(item)
         return "CREATE VIEW"
@@ -262,15 +268,22 @@ class Creation(OnNames):
         readers = readers_of_changed(self.engine, catalog, old, new.columns)
         if readers:
             told = _difference(old.columns, new.columns)
-            named = ", ".join(str(i.name) for i in readers)
+            of = {ObjectKind.TABLE: "a constraint of "}
+            named = ", ".join(f"{of.get(i.kind, '')}{i.name}" for i in readers)
+            hint = "Keep what is read, or make one under another name and change its readers one "
+            hint += "by one."
+            current = self.engine.relations.current
+            late = next((i for i in readers if i.revision != current(i).revision), None)
+            if late is not None:
+                hint = f'"{late.name}" is suspended, and first runs the Ts that it has missed. '
+                hint += f"Type: ALTER CONTINUAL TASK {late.name} RESUME"
             raise error(
                 "COLUMNS_IN_USE",
                 span=span,
                 kind=old.kind.value,
                 name=str(old.name),
                 dependants=f"{told} That is read by {named}.",
-                hint="Keep what is read, or make one under another name and change its readers one "
-                "by one.",
+                hint=hint,
             )
 
     def check_no_input(self, old: Item, span: Span) -> None:
@@ -404,7 +417,7 @@ class Creation(OnNames):
             self.check_replacement(current, now, item, statement.target.span)
             if history is History.KEPT and not keeps_columns(now.columns, item.columns):
                 raise altered_meanwhile(now)
-            check_unread(current, now, history)
+            check_history(self.engine.warehouse, current, now, history)
             if item != now:
                 item = replace(item, revision=now.revision + 1)
             return current.with_item(item)
@@ -468,11 +481,13 @@ class Creation(OnNames):
 
         Raises:
             UNKNOWN_RELATION: it, or a relation that the new definition reads, was dropped.
+            ALTERED_MEANWHILE: a view that it reads got other columns.
         """
         needed = {old.id: old.name} | {r.object_id: r.name for r in bound.reads}
         for object_id, name in needed.items():
             if object_id not in current.items:
                 raise was_dropped(name, "while the view was being replaced")
+        check_as_bound(self.names.bound_by or current, current, replace(old, reads=bound.reads))
         return current.items[old.id]
 
     def check_same_storage(self, old: Item, statement: st.CreateMaterializedView) -> None:
@@ -626,6 +641,7 @@ class Creation(OnNames):
             for item in items:
                 check_free(taken, item.name, None, quiet=False)
                 check(current, item)
+                check_as_bound(self.names.bound_by or current, current, item)
                 gone = [r for r in item.reads if r.object_id not in made.items]
                 if gone:
                     raise was_dropped(gone[0].name, "while this object was being created")

@@ -18,11 +18,16 @@ from ctsql.runtime.tasks.tallies import QUARANTINE_COLUMNS
 
 
 class Namespace:
-    """The catalog, with the schema of unqualified names."""
+    """The catalog, with the schema of unqualified names.
+
+    Attributes:
+        bound_by: the catalog that the newest binder has; None before there was one.
+    """
 
     def __init__(self, engine: Engine, search_schema: str) -> None:
         self.engine = engine
         self.search_schema = search_schema
+        self.bound_by: Catalog | None = None
 
     def catalog(self) -> Catalog:
         """The newest catalog."""
@@ -44,7 +49,7 @@ class Namespace:
 
     def binder(self) -> Binder:
         """A binder on the newest catalog."""
-        catalog = self.catalog()
+        catalog = self.bound_by = self.catalog()
         return Binder(
             catalog,
             self.search_schema,

@@ -6,7 +6,7 @@ every writer keeps them, or may not write. Others are kept by ctsql's own statem
 only notes what refers to what, and where the quarantine is.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -109,6 +109,17 @@ def _bound(names: Namespace, item: Item, made: st.ConstraintDef) -> Item | None:
     known = "Columns there:"
     check_reference(made, key, [get(columns, k, span=made.span, known=known) for k in made.keys])
     return other
+
+
+def references_to(
+    engine: Engine, catalog: Catalog, item: Item
+) -> Iterator[tuple[Item, str, set[str]]]:
+    """The constraints of tables that refer to an object: table, name, and keys there, folded."""
+    for table in catalog:
+        if any(object_id == item.id for _, object_id in table.refers):
+            for one in kept_constraints(engine.relations.table(table).configuration()):
+                if one.refers == item.id and one.made is not None:
+                    yield table, one.name, {fold(key) for key in one.made.keys}
 
 
 def store_constraints(engine: Engine, item: Item, made: Sequence[st.ConstraintDef]) -> None:

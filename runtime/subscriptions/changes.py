@@ -175,6 +175,9 @@ class Changes:
             entries = warehouse.relations.output(item).entries(since=time)
             if is_before_columns(warehouse, item, time - 1, entries):
                 return None  # the earlier contents have other columns
+            there = warehouse.versions.present(item, movement, self._names)
+            if item.continues and len(there) < len(self._names):
+                return None  # one of those that are delivered is another one from then on
             earlier = [e for e in entries if e.upper <= time]
             written = earlier[-1].upper - 1 if earlier else item.created - 1
             if warehouse.schedules.change_times(item, after=written, until=time - 1):

@@ -140,7 +140,8 @@ class ViewSink:
                 try:
                     self._reach(time)
                 except DataError as problem:
-                    if not followed or not self._write_error(time, problem):
+                    is_last = time == times[-1]
+                    if not followed or not self._write_error(time, problem, is_last=is_last):
                         raise
             if times[-1] == due[-1]:
                 self._full = False
@@ -170,15 +171,19 @@ class ViewSink:
             times.add(max(shown, *times))  # what time changes until then is in it
         return sorted(times)
 
-    def _write_error(self, time: int, problem: DataError) -> bool:
-        """Make the contents as of a time an error (V5); False when it is none for good."""
+    def _write_error(self, time: int, problem: DataError, *, is_last: bool) -> bool:
+        """Make the contents as of a time an error (V5); False when it is none for good.
+
+        A table that still has other columns holds none: that T is left out, if it is not the last.
+        """
         cause = problem.__cause__
         if not isinstance(cause, CtsqlError) or not is_final(cause):
             return False
         if not self.output.table.has_feature(FEATURE):
             return False  # made by a version that recorded nothing
         if awaits_columns(self.warehouse, self.item):
-            return False  # the next that can be computed gives the table its columns
+            self._mint = Mint(since=self.item.created)
+            return not is_last  # the next that can be computed gives the table its columns
         failure = Failure.of(time, cause, self.item).to_json()
         at = self.warehouse.schedules.shown_at(self.item, time)
         assert at is not None  # it was computed there

@@ -188,6 +188,11 @@ class Relations:
             found.append((start, stop, then, plan))
         return found
 
+    def definitions(self, item: Item, *, after: int, until: int) -> list[Item]:
+        """A task as it is at the Ts of (after, until], each definition once a span."""
+        spans = self.timeline.task(item.id).spans(after, until)
+        return [self._at_revision(item, number) for _, _, number in spans]
+
     def in_force(self, item: Item, at: int) -> tuple[Item, TaskWrite]:
         """A task as it is at a time, and what it does then."""
         ((_, _, then, plan),) = self.plans(item, after=at - 1, until=at)

@@ -83,12 +83,14 @@ class History(Enum):
     """What becomes of a view's rows from before it was replaced.
 
     KEPT: the table has all columns, and goes on. CONTINUED: all rows are written under other
-    columns, and those from before are known by what both have. CUT: they are not known.
+    columns, and those from before are known by what both have. CUT: they are not known. WAITS: it
+    is what it became when the view was replaced before, which nobody has written yet.
     """
 
     KEPT = "kept"
     CONTINUED = "continued"
     CUT = "cut"
+    WAITS = "waits"
 
 
 def give_columns(warehouse: Warehouse, old: Item, columns: Schema, *, is_read: bool) -> History:
@@ -105,7 +107,7 @@ def give_columns(warehouse: Warehouse, old: Item, columns: Schema, *, is_read: b
             have, before any change.
     """
     if awaits_columns(warehouse, old):
-        return History.CONTINUED if is_read and old.continues else History.CUT
+        return History.WAITS if is_read else History.CUT
     if keeps_columns(old.columns, columns):
         if not same_columns(warehouse.relations.stored_columns(old), columns):
             nullable = tuple(replace(c, nullable=True) for c in columns)
@@ -120,7 +122,7 @@ def give_columns(warehouse: Warehouse, old: Item, columns: Schema, *, is_read: b
 def with_history(item: Item, history: History, created: int) -> Item:
     """A replaced view as the catalog has it; ``created`` is the T at which it begins if cut."""
     match history:
-        case History.KEPT:
+        case History.KEPT | History.WAITS:
             return item
         case History.CONTINUED:
             return replace(item, continues=True)
@@ -128,11 +130,26 @@ def with_history(item: Item, history: History, created: int) -> Item:
             return replace(item, continues=False, created=max(item.created, created))
 
 
-def check_unread(catalog: Catalog, item: Item, history: History) -> None:
-    """Raise ALTERED_MEANWHILE where a view is read by now whose history was to be cut."""
+def check_history(warehouse: Warehouse, catalog: Catalog, item: Item, history: History) -> None:
+    """Raise ALTERED_MEANWHILE where what was decided of a view's history holds no longer."""
     readers = catalog.readers(item.id) if history is History.CUT else []
     if readers:
         raise altered_meanwhile(item, f"Another process made {readers[0].name}, which reads it.")
+    if history is History.WAITS and not awaits_columns(warehouse, item):
+        raise altered_meanwhile(item)
+
+
+def check_as_bound(known: Catalog, current: Catalog, item: Item) -> None:
+    """Raise ALTERED_MEANWHILE where a view that a definition reads is another one by now.
+
+    Args:
+        known: the catalog by which it was bound. current: the newest.
+    """
+    for reading in item.reads:
+        before, now = (c.items.get(reading.object_id) for c in (known, current))
+        is_view = now is not None and now.kind in (ObjectKind.VIEW, ObjectKind.MATERIALIZED_VIEW)
+        if before and now and is_view and not keeps_columns(before.columns, now.columns):
+            raise altered_meanwhile(now)
 
 
 def _check_newest(warehouse: Warehouse, item: Item) -> None:

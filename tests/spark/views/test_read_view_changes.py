@@ -1,13 +1,15 @@
 """CREATE OR REPLACE of a view that is read: columns go, move and get other types."""
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ctsql.api import Connection, connect as open_connection
+from ctsql.catalog.items import Catalog
 from ctsql.runtime.pipelines.plan import Status
-from tests.helpers.opened import check_rows, item_of
+from tests.helpers.opened import check_rows, engine_of, item_of
 from tests.helpers.processes import run_killed
 from tests.helpers.sql_folder import applied, change_of, planned
 from tests.helpers.table_folder import folder, log
@@ -116,6 +118,132 @@ def test_a_task_that_is_behind(con: Connection, connect: Callable[[], Connection
     moved = [(1, 15, "-"), (1, 16, "+"), (3, 7, "+"), (2, 20, "-")]
     check_rows(other, "SELECT * FROM log", (1, 15, "+"), (2, 20, "+"), *moved)
     _verify(other)
+
+
+def test_a_subscription_to_all_columns(con: Connection) -> None:
+    """A column that was another one meanwhile is NULL for that time; what is told adds up."""
+    con.execute(SET_UP)
+    told: Counter[tuple[object, ...]] = Counter()
+
+    def follow() -> None:
+        for row in con.execute("SUBSCRIBE TO m UP TO NOW AS 'whole'").fetchall():
+            told[tuple(row[2:])] += row[1]
+        held = con.execute("SELECT * FROM m").fetchall()
+        assert {x: n for x, n in told.items() if n} == Counter(held)
+
+    follow()
+    con.execute(f"CREATE OR REPLACE MATERIALIZED VIEW m AS {OLD.replace('max(w)', 'max(v)')}")
+    con.execute("INSERT INTO t VALUES (1, 1, 'x'); SELECT * FROM m")
+    con.execute(f"CREATE OR REPLACE MATERIALIZED VIEW m AS {OLD}")
+    con.execute("INSERT INTO t VALUES (3, 1, 'x')")
+    follow()
+
+
+def test_a_body_from_before(con: Connection) -> None:
+    """A suspended task runs what it has missed by its body of then, so that is asked, too."""
+    con.execute(SET_UP)
+    con.execute(
+        "CREATE TABLE f (k INT); CREATE CONTINUAL TASK told (k INT, w STRING) ON INPUT f AS"
+        " (INSERT INTO told SELECT f.k, m.w FROM f JOIN m ON f.k = m.k)"
+    )
+    con.execute("ALTER CONTINUAL TASK told SUSPEND; INSERT INTO f VALUES (1)")
+    con.execute(
+        "ALTER CONTINUAL TASK told AS"
+        " (INSERT INTO told SELECT f.k, 'new' FROM f JOIN m ON f.k = m.k); INSERT INTO f VALUES (2)"
+    )
+    refused = expect_error(con, NEW, "COLUMNS_IN_USE")
+    assert "told" in (refused.detail or ""), refused.detail
+    assert "RESUME" in (refused.hint or ""), refused.hint
+    task = "CREATE TABLE f (k INT); CREATE CONTINUAL TASK told (k INT, w STRING) ON INPUT f AS"
+    task += " (INSERT INTO told SELECT f.k, 'newer' FROM f JOIN m ON f.k = m.k)"
+    made = planned(con, TABLE.split(";")[0], NEW.replace("OR REPLACE ", ""), READERS, task)
+    assert change_of(made, "m").breaks == ("continual task told (was bound to n)",)
+    con.execute("ALTER CONTINUAL TASK told RESUME")
+    check_rows(con, "SELECT * FROM told", (1, "bb"), (2, "new"))
+    con.execute(NEW)
+    con.execute("INSERT INTO f VALUES (1)")
+    check_rows(con, "SELECT * FROM told", (1, "bb"), (2, "new"), (1, "new"))
+
+
+def test_a_constraint_of_a_table(con: Connection) -> None:
+    """A key of the view to which a table refers stays as it is; other columns change."""
+    con.execute(f"{TABLE} CREATE MATERIALIZED VIEW m AS {OLD}")
+    con.execute("CREATE TABLE sold (k INT REFERENCES m (k) ON VIOLATION DROP)")
+    for key in ("CAST(k AS STRING) AS k", "k AS item"):
+        text = (
+            f"CREATE OR REPLACE MATERIALIZED VIEW m AS SELECT {key}, sum(v) AS s FROM t GROUP BY k"
+        )
+        refused = expect_error(con, text, "COLUMNS_IN_USE")
+        assert (refused.detail or "").endswith("a constraint of sold."), refused.detail
+    con.execute(NEW)
+    con.execute("INSERT INTO sold VALUES (1), (9)")
+    check_rows(con, "SELECT * FROM sold", (1,))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE VIEW r AS SELECT k, w FROM m",
+        "CREATE OR REPLACE VIEW p AS SELECT k, s, w FROM m",
+        "CREATE MATERIALIZED VIEW r AS SELECT k, w FROM m",
+        "CREATE CONTINUAL TASK r ON INPUT m AS (INSERT INTO r SELECT k, w FROM m)",
+    ],
+)
+def test_a_reader_that_is_made_meanwhile(
+    text: str, connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was bound to a column that another process takes away before it is in the catalog."""
+    con, other = connect(), connect()
+    con.execute(f"{TABLE} CREATE MATERIALIZED VIEW m AS {OLD}; CREATE VIEW p AS SELECT k, s FROM m")
+    store = engine_of(other).catalog_store
+    late = store.change
+
+    def after_the_other(change: Callable[[Catalog], Catalog]) -> None:
+        monkeypatch.undo()
+        con.execute(NEW)
+        late(change)
+
+    monkeypatch.setattr(store, "change", after_the_other)
+    expect_error(other, text, "ALTERED_MEANWHILE")
+    check_rows(other, "SELECT * FROM p", *FIRST)
+    expect_error(other, "SELECT * FROM r", "UNKNOWN_RELATION")
+
+
+FAILING = "SELECT sum(v) AS s, k, sum(1 DIV (v - 10)) AS q FROM t GROUP BY k"
+
+
+def test_a_query_that_fails_at_first(con: Connection) -> None:
+    """Once it can be computed the view and who follows it go on, past the Ts at which it failed."""
+    con.execute(SET_UP)
+    con.execute("SELECT * FROM log")
+    expect_error(con, f"CREATE OR REPLACE MATERIALIZED VIEW m AS {FAILING}", "VIEW_FAILED")
+    con.execute("INSERT INTO t VALUES (3, 7, 'q')")
+    expect_error(con, "SELECT * FROM m", "VIEW_FAILED")
+    failed = con.now()
+    con.execute("DELETE FROM t WHERE v = 10")
+    con.execute("INSERT INTO t VALUES (2, 2, 'q')")
+    check_rows(con, "SELECT s, k FROM m", (5, 1), (22, 2), (7, 3))
+    steps = [(2, 20, "-"), (2, 22, "+"), (1, 15, "-"), (1, 5, "+"), (3, 7, "+")]
+    check_rows(con, "SELECT * FROM log", *((*row, "+") for row in FIRST), *steps)
+    expect_error(con, f"SELECT * FROM m AS OF {failed}", "DATA_ERROR")
+
+
+def test_replaced_again_before_it_was_written(con: Connection) -> None:
+    """A view that began anew, and was read before its query could be computed, is replaced."""
+    con.execute(f"{TABLE} CREATE MATERIALIZED VIEW m AS {OLD}; SELECT * FROM m")
+    expect_error(con, f"CREATE OR REPLACE MATERIALIZED VIEW m AS {FAILING}", "VIEW_FAILED")
+    con.execute("CREATE VIEW p AS SELECT k, s FROM m")
+    con.execute(NEW)
+    check_rows(con, "SELECT * FROM p", *FIRST)
+    told = con.execute("SUBSCRIBE TO p FROM 0 UP TO NOW").fetchall()
+    assert sorted(row[1:] for row in told) == [(1, *row) for row in FIRST]
+    con.execute(
+        "CREATE CONTINUAL TASK log (k INT, s BIGINT, d BIGINT) ON INPUT m AS"
+        " (INSERT INTO log SELECT k, s, diff FROM changes(m))"
+    )
+    con.execute("INSERT INTO t VALUES (2, 1, 'ddd')")
+    check_rows(con, "SELECT * FROM log", (1, 15, 1), (2, 20, 1), (2, 20, -1), (2, 21, 1))
+    check_rows(con, "VERIFY MATERIALIZED VIEW m")
 
 
 def test_killed_before_the_table(warehouse: Path, connect: Callable[[], Connection]) -> None:
