@@ -170,7 +170,7 @@ def test_killed_between_the_turns_and_the_view(
     first = connect()
     first.execute("CREATE TABLE t (k INT, at TIMESTAMP)")
     spread = "now() + make_dt_interval(0, 0, 0, id / 100)"
-    first.execute(f"INSERT INTO t SELECT id % 3, {spread} FROM range({ROWS_MIN})")
+    first.execute(f"INSERT INTO t SELECT id % 3, {spread} FROM range({2 * ROWS_MIN})")
     query = "SELECT k, count(*) AS n FROM t WHERE at <= now() GROUP BY k"
     first.execute(f"CREATE MATERIALIZED VIEW m {GIVEN} AS {query}; SELECT * FROM m")
     assert FILLED in _how(first, "m")
