@@ -6,7 +6,7 @@ otherwise without, or if the column is left in its optimized plan
 (docs/decisions/0100-alter-table.md).
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.catalog.errors import CtsqlError
@@ -112,6 +112,14 @@ def readers_of_changed(engine: Engine, catalog: Catalog, item: Item, columns: Sc
     folded = {*map(fold, changed)}
     tables = {t.id: t for t, _, keys in references_to(engine, catalog, item) if keys & folded}
     return [*readers_of_columns(engine, catalog, item, changed), *tables.values()]
+
+
+def columns_with_readers(
+    engine: Engine, catalog: Catalog, item: Item, columns: Sequence[Column]
+) -> list[Column]:
+    """Those of some columns of an object that somebody reads."""
+    without = ((c, tuple(o for o in item.columns if o is not c)) for c in columns)
+    return [c for c, others in without if readers_of_changed(engine, catalog, item, others)]
 
 
 def reads(

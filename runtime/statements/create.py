@@ -46,7 +46,7 @@ from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.failures import is_failure_of
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.alter_task import TaskAlteration
-from ctsql.runtime.statements.columns_read import readers_of_changed
+from ctsql.runtime.statements.columns_read import columns_with_readers, readers_of_changed
 from ctsql.runtime.statements.dml import run_on_table
 from ctsql.runtime.statements.dropped import delete_folders
 from ctsql.runtime.statements.first_rows import backfill_of, fill, source_of
@@ -267,7 +267,8 @@ class Creation(OnNames):
             return
         readers = readers_of_changed(self.engine, catalog, old, new.columns)
         if readers:
-            told = _difference(old.columns, new.columns)
+            lost = [c for c in old.columns if not _is_among(c, new.columns)]
+            lost = columns_with_readers(self.engine, catalog, old, lost)
             of = {ObjectKind.TABLE: "a constraint of "}
             named = ", ".join(f"{of.get(i.kind, '')}{i.name}" for i in readers)
             hint = "Keep what is read, or make one under another name and change its readers one "
@@ -282,7 +283,7 @@ class Creation(OnNames):
                 span=span,
                 kind=old.kind.value,
                 name=str(old.name),
-                dependants=f"{told} That is read by {named}.",
+                dependants=f"{_told(lost, new.columns)} That is read by {named}.",
                 hint=hint,
             )
 
@@ -710,13 +711,12 @@ def _is_among(column: Column, others: Schema) -> bool:
     return other is not None and same_columns([column], [other])
 
 
-def _difference(old: Schema, new: Schema) -> str:
-    """What keeps columns from being others with more behind them: one sentence or two."""
-    gone = [c.name for c in old if find(new, c.name) is None]
-    other = [c for c in old if find(new, c.name) is not None and not _is_among(c, new)]
-    told = [f"Column {name} would be gone." for name in gone]
-    told += [f"Column {c.name} would no longer be {c.type.upper()}." for c in other]
-    return " ".join(told) or "Its columns would be in another order; new ones come at the end."
+def _told(lost: Sequence[Column], new: Schema) -> str:
+    """Which columns go, and which get another type: a sentence for each."""
+    then = [(c, find(new, c.name)) for c in lost]
+    told = [f"Column {c.name} would be gone." for c, now in then if now is None]
+    told += [f"Column {c.name} would no longer be {c.type.upper()}." for c, now in then if now]
+    return " ".join(told)
 
 
 def check_refresh_times(statement: st.CreateMaterializedView, now_ms: int) -> None:

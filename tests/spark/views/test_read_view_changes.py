@@ -86,6 +86,7 @@ def test_what_is_read_stays(con: Connection) -> None:
         refused = expect_error(con, text, "COLUMNS_IN_USE")
         assert column in (refused.detail or ""), refused.detail
         assert "above" in (refused.detail or "")
+        assert "Column w" not in (refused.detail or "")
         assert len(log(table)) == commits
     con.execute("CREATE MATERIALIZED VIEW whole AS SELECT * FROM m")
     refused = expect_error(con, NEW, "COLUMNS_IN_USE")
@@ -212,6 +213,7 @@ def test_a_reader_that_is_made_meanwhile(
 FAILING = "SELECT sum(v) AS s, k, sum(1 DIV (v - 10)) AS q FROM t GROUP BY k"
 
 
+@pytest.mark.slow
 def test_a_query_that_fails_at_first(con: Connection) -> None:
     """Once it can be computed the view and who follows it go on, past the Ts at which it failed."""
     con.execute(SET_UP)
@@ -228,6 +230,7 @@ def test_a_query_that_fails_at_first(con: Connection) -> None:
     expect_error(con, f"SELECT * FROM m AS OF {failed}", "DATA_ERROR")
 
 
+@pytest.mark.slow
 def test_replaced_again_before_it_was_written(con: Connection) -> None:
     """A view that began anew, and was read before its query could be computed, is replaced."""
     con.execute(f"{TABLE} CREATE MATERIALIZED VIEW m AS {OLD}; SELECT * FROM m")
