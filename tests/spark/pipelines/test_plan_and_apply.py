@@ -165,6 +165,7 @@ def test_refusals_of_views_and_tasks(con: Connection) -> None:
     CREATE MATERIALIZED VIEW q AS SELECT v FROM p;
     """
     applied(con, text)
+    con.execute("CREATE MATERIALIZED VIEW mine AS SELECT v FROM m")  # not of the folder
     moments = _moments(con)
     cases = [
         ("VIEW m AS SELECT k, v", "VIEW m AS SELECT k, v AS w", "m", "COLUMNS_IN_USE"),
@@ -192,7 +193,7 @@ def test_refusals_of_views_and_tasks(con: Connection) -> None:
         planned(con, text.replace("k, v FROM t;\n    CREATE C", "k, v AS w FROM t;\n    CREATE C")),
         "m",
     )
-    assert broken.breaks == ("continual task c (was bound to v)",)
+    assert broken.breaks == ("materialized view mine (was bound to v)",)
     # A plain view may get other columns with all that reads it.
     both = text.replace("VIEW p AS SELECT k, v", "VIEW p AS SELECT k, v AS w").replace(
         "SELECT v FROM p", "SELECT w AS v FROM p"
