@@ -185,8 +185,8 @@ def test_a_constraint_of_a_table(con: Connection) -> None:
     "text",
     [
         "CREATE VIEW r AS SELECT k, w FROM m",
-        "CREATE OR REPLACE VIEW p AS SELECT k, s, w FROM m",
-        "CREATE MATERIALIZED VIEW r AS SELECT k, w FROM m",
+        pytest.param("CREATE OR REPLACE VIEW p AS SELECT k, s, w FROM m", marks=pytest.mark.slow),
+        pytest.param("CREATE MATERIALIZED VIEW r AS SELECT k, w FROM m", marks=pytest.mark.slow),
         "CREATE CONTINUAL TASK r ON INPUT m AS (INSERT INTO r SELECT k, w FROM m)",
     ],
 )
