@@ -126,6 +126,17 @@ def keeps_columns(old: Sequence[Column], new: Sequence[Column]) -> bool:
     return same_columns(old, new[: len(old)])
 
 
+def lacking(columns: Iterable[Column], others: Iterable[Column]) -> list[Column]:
+    """Those of some columns that are not among others, or are there with another type.
+
+    >>> others = [Column("K", "int"), Column("v", "int")]
+    >>> [c.name for c in lacking([Column("k", "int"), Column("v", "bigint")], others)]
+    ['v']
+    """
+    there = set(signature(others))
+    return [c for c in columns if not there.issuperset(signature([c]))]
+
+
 def signature(columns: Iterable[Column]) -> list[tuple[str, str]]:
     """Return what rows depend on in columns: names without their case, and types, in order."""
     return [(fold(c.name), c.type) for c in columns]

@@ -13,7 +13,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import fold
 from ctsql.catalog.reserved_columns import NUMBER
-from ctsql.catalog.schemas import Column, Schema, signature
+from ctsql.catalog.schemas import Column, Schema, lacking, signature
 from ctsql.planner.binding import Binder, bind_task
 from ctsql.planner.binding.definitions import definition_of
 from ctsql.planner.nodes import Query, TaskWrite, ViewWrite
@@ -105,8 +105,7 @@ def readers_of_changed(engine: Engine, catalog: Catalog, item: Item, columns: Sc
     Args:
         columns: those that it gets. More of them, or another order, are nothing to who reads it.
     """
-    kept = {*signature(columns)}
-    changed = [c.name for c in item.columns if not kept.issuperset(signature([c]))]
+    changed = [c.name for c in lacking(item.columns, columns)]
     if not changed:
         return []
     folded = {*map(fold, changed)}

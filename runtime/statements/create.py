@@ -28,7 +28,7 @@ from ctsql.catalog.items import (
 )
 from ctsql.catalog.names import Name, fold, quarantine_name
 from ctsql.catalog.refreshes import At, RefreshPart
-from ctsql.catalog.schemas import Column, Schema, find, keeps_columns, same_columns
+from ctsql.catalog.schemas import Column, Schema, find, keeps_columns, lacking, same_columns
 from ctsql.catalog.spans import Source, Span
 from ctsql.catalog.system_tables import is_system
 from ctsql.planner.binding import Bound, bind_task, qualify, refresh_parts
@@ -267,7 +267,7 @@ class Creation(OnNames):
             return
         readers = readers_of_changed(self.engine, catalog, old, new.columns)
         if readers:
-            lost = [c for c in old.columns if not _is_among(c, new.columns)]
+            lost = lacking(old.columns, new.columns)
             lost = columns_with_readers(self.engine, catalog, old, lost)
             of = {ObjectKind.TABLE: "a constraint of "}
             named = ", ".join(f"{of.get(i.kind, '')}{i.name}" for i in readers)
@@ -703,12 +703,6 @@ def complete_outputs(beside: Sequence[Item], task: Item, bound: Bound) -> list[I
         replace(o, columns=columns.get(o.id, o.columns), reads=(owner,), created=task.created)
         for o in beside
     ]
-
-
-def _is_among(column: Column, others: Schema) -> bool:
-    """Whether there is a column of that name and type."""
-    other = find(others, column.name)
-    return other is not None and same_columns([column], [other])
 
 
 def _told(lost: Sequence[Column], new: Schema) -> str:
