@@ -59,8 +59,9 @@ def test_readers_go_on(connect: Callable[[], Connection]) -> None:
     check_rows(con, "SELECT * FROM daily", (1, 15), (2, 21), (3, 3))
     check_rows(con, "VERIFY MATERIALIZED VIEW m")
     check_rows(con, "VERIFY MATERIALIZED VIEW above")
-    refused = expect_error(con, f"CREATE OR REPLACE MATERIALIZED VIEW m AS {OLD}", "COLUMNS_IN_USE")
-    assert "Column n would be gone." in (refused.detail or "")
+    less = NEW.replace("sum(v) AS s, ", "")
+    refused = expect_error(con, less, "COLUMNS_IN_USE")
+    assert "Column s would be gone." in (refused.detail or "")
 
 
 @pytest.mark.slow
@@ -83,7 +84,8 @@ def test_killed_in_the_middle(
     check_rows(con, "SELECT * FROM above", (15, 1), (21, 1))
     other_type = NEW.replace("count(*) AS n", "'x' AS n")
     if replaced:
-        expect_error(con, other_type, "COLUMNS_IN_USE")
+        read = NEW.replace("sum(v) AS s", "'x' AS s")
+        expect_error(con, read, "COLUMNS_IN_USE")
     else:
         con.execute(other_type)
         check_rows(connect(), "SELECT * FROM m", (1, 15, "x"), (2, 21, "x"))

@@ -232,7 +232,7 @@ def test_subscriptions_are_outdated(shop: Connection) -> None:
 
 
 REFUSED = [
-    ("SELECT k FROM m", "SELECT k FROM t", "COLUMNS_IN_USE"),
+    ("SELECT s FROM m", "SELECT k FROM t", "COLUMNS_IN_USE"),
     (None, "SELECT k AS `a b` FROM t", "INVALID_NAME"),
     (None, "SELECT 'x' COLLATE UTF8_LCASE AS i FROM t", "INVALID_STATEMENT"),
 ]
