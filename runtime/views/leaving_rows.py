@@ -1,59 +1,122 @@
 """Views to which time does nothing but let rows go: these are looked for in the view itself.
 
-Where no table has changed, the rows that leave are among those that are stored, so no table is
-read. The first contents are stored in the order in which rows leave: files, row groups and pages
+    change of the view  =  - stored rows that no longer pass  +  change of what passes now
+
+The rows that leave are among those that are stored, so no table is read for them. The first
+contents are stored in the order in which rows leave: files, row groups and pages
 hold rows of about the same time, so a look at those that turn in a span skips the others by their
 statistics, however large the view is and however its tables are laid out
 (docs/decisions/0105-rows-that-leave.md).
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, functions as F
 
-from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
-from ctsql.planner.ivm import Window
+from ctsql.catalog.items import Item
+from ctsql.catalog.names import backtick_all
+from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, ROW_COLUMN
+from ctsql.planner.ivm import NEVER, Window
 from ctsql.runtime.delta.key_lookup import group_by_file
+from ctsql.runtime.log.staging import Batch, Staging
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import SparkRows
-from ctsql.runtime.views.refresh_context import RefreshContext
+from ctsql.runtime.views.outcomes import Due
+from ctsql.runtime.views.refresh_policy import looked_ahead
+from ctsql.runtime.warehouse.warehouse import Warehouse
+
+_TURN, _IS_TOUCHED = "turn", "is_touched"
 
 
-def stage_leaving(context: RefreshContext, window: Window, before: int, at: int) -> bool:
-    """Stage the deletion of the stored rows that leave in (before, at]; whether there are any."""
-    table, version = context.warehouse.relations.table(context.item), context.batch.version_read
-    rows = table.locate_rows(version).where(window.may_turn(before, at))
-    gone = rows.where(f"NOT ({window.passes(at)})").select(FILE_COLUMN, ROW_COLUMN)
-    few = SparkRows(gone).collect()
-    if isinstance(few, Declined):
-        context.staging.delete_rows(_by_file(gone))
-    elif few.arrow.num_rows:
-        files, numbers = (few.arrow.column(c).to_pylist() for c in (FILE_COLUMN, ROW_COLUMN))
-        places = sorted(zip(files, numbers, strict=True))
-        context.staging.delete_rows(group_by_file(places).items())
-    else:
-        return False
-    return True
+@dataclass(frozen=True, slots=True)
+class LeavingRows:
+    """What leaves a view between two Ts.
+
+    Attributes:
+        window: which of the view's rows pass. before, at: what is stored passes at the first, and
+            is to pass at the second. batch: over the version of the view's table that is stored.
+    """
+
+    warehouse: Warehouse
+    item: Item
+    window: Window
+    batch: Batch
+    before: int
+    at: int
+
+    @property
+    def _stored(self) -> DataFrame:
+        return self.warehouse.relations.table(self.item).locate_rows(self.batch.version_read)
+
+    @property
+    def rows(self) -> DataFrame:
+        """The stored rows that leave, with their places."""
+        turning = self._stored.where(self.window.may_turn(self.before, self.at))
+        return turning.where(f"NOT ({self.window.passes(self.at)})")
+
+    def stage(self, staging: Staging) -> None:
+        """Stage the deletion of these rows."""
+        gone = self.rows.select(FILE_COLUMN, ROW_COLUMN)
+        few = SparkRows(gone).collect()
+        if isinstance(few, Declined):
+            staging.delete_rows(_by_file(gone))
+        elif few.arrow.num_rows:
+            files, numbers = (few.arrow.column(c).to_pylist() for c in (FILE_COLUMN, ROW_COLUMN))
+            places = sorted(zip(files, numbers, strict=True))
+            staging.delete_rows(group_by_file(places).items())
+
+    def add_to(self, signed: DataFrame, columns: list[str]) -> DataFrame:
+        """The change of the view: these rows, and the change of what passes now.
+
+        Args:
+            signed: the latter, by the view's columns. columns: these.
+        """
+        gone = self.rows.select(*backtick_all(columns), F.lit(-1).cast("bigint").alias(DIFF))
+        return signed.unionAll(gone)
+
+    def due(self, signed: DataFrame | None = None) -> Due:
+        """The first T after the second at which a row leaves that is there then.
+
+        Args:
+            signed: what the view's rows change by, beside those that leave; None for nothing.
+        """
+        table, version = self.warehouse.relations.table(self.item), self.batch.version_read
+        count = table.rows_count(version) if table.is_stored(version) else None
+        for until in looked_ahead([count], self.at):
+            turns = self._turns(self._stored, until).withColumn(DIFF, F.lit(1))
+            if signed is not None:
+                turns = _left(turns, self._turns(signed, until, DIFF))
+            (found,) = turns.agg(F.min(_TURN).alias(_TURN)).collect()
+            if found[_TURN] is not None:
+                return Due(int(found[_TURN]))
+        return Due(None)
+
+    def _turns(self, rows: DataFrame, until: int | None, *more: str) -> DataFrame:
+        """When the rows leave that pass now."""
+        held = rows.where(self.window.passes(self.at))
+        if until is not None:
+            held = held.where(self.window.may_turn(self.at, until))
+        _, leaves = self.window.interval
+        turn = F.expr(leaves).alias(_TURN)
+        is_near = (F.col(_TURN) > self.at) & (F.col(_TURN) < NEVER)
+        return held.select(turn, *more).where(is_near)
+
+
+def _left(stored: DataFrame, signed: DataFrame) -> DataFrame:
+    """The turns of which a row is left. Equal rows turn together, so their number is enough."""
+    gone = signed.where(F.col(DIFF) < 0).select(_TURN).distinct()
+    marked = F.broadcast(gone.withColumn(_IS_TOUCHED, F.lit(True)))
+    both = stored.unionAll(signed).join(marked, _TURN, "left")
+    touched = F.when(F.col(_IS_TOUCHED), F.col(_TURN)).alias(_IS_TOUCHED)
+    counted = both.groupBy(touched).agg(F.min(_TURN).alias(_TURN), F.sum(DIFF).alias(DIFF))
+    return counted.where(F.col(DIFF) > 0)
 
 
 def _by_file(gone: DataFrame) -> Iterator[tuple[str, list[int]]]:
     grouped = gone.groupBy(FILE_COLUMN).agg(F.collect_list(ROW_COLUMN).alias("rows"))
     for row in grouped.toLocalIterator():
         yield row[FILE_COLUMN], row["rows"]
-
-
-def next_leaving(rows: DataFrame, window: Window, at: int, until: int | None) -> int | None:
-    """The first T after one at which a row leaves, of those that are in at it.
-
-    Args:
-        rows: the view's. until: what leaves later need not be found.
-    """
-    held = rows.where(window.passes(at))
-    if until is not None:
-        held = held.where(window.may_turn(at, until))
-    (found,) = held.select(F.expr(window.next_turn(at)).alias("due")).collect()
-    due: int | None = found["due"]
-    return due
 
 
 def in_order(rows: DataFrame, window: Window) -> DataFrame:

@@ -12,10 +12,22 @@ from ctsql.runtime.views.refresh_policy import Strategy
 
 
 @dataclass(frozen=True, slots=True)
+class Due:
+    """The first T after a refresh's at which time changes the view; None for none."""
+
+    time: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Staged:
-    """The difference is staged; ``strategy`` says how it was found."""
+    """The difference is staged.
+
+    Attributes:
+        strategy: how it was found. due: what was found out on the way; None where it was not.
+    """
 
     strategy: Strategy
+    due: Due | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from ctsql.planner.ivm.algebra.reasons import Reason
 from ctsql.runtime.spark.errors import is_lost, translate_spark_errors
 from ctsql.runtime.spark.storage_errors import FILE_MISSING
 from ctsql.runtime.views.change_plans import Prepared, not_compared, prepared
-from ctsql.runtime.views.leaving_rows import next_leaving, stage_leaving
-from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Staged
+from ctsql.runtime.views.leaving_rows import LeavingRows
+from ctsql.runtime.views.outcomes import Due, Fallback, NotApplicable, Staged
 from ctsql.runtime.views.plan_runner import PlanRunner
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import (
@@ -52,6 +52,7 @@ class RefreshOutcome:
     Attributes:
         why: for RECOMPUTE, a code: of ``refresh_policy.WHY``, or of the planner's reasons.
         detail: which table, say. changed: the tables with a change. ms: what it took.
+        due: when time changes the view next; None where that was not found out.
     """
 
     strategy: Strategy
@@ -59,6 +60,7 @@ class RefreshOutcome:
     detail: str = ""
     changed: tuple[str, ...] = field(default=())
     ms: int = 0
+    due: Due | None = None
 
     def to_metadata(self) -> dict[str, Any]:
         """For the metadata of the commit."""
@@ -326,13 +328,19 @@ def follow_changes(
         moves: how these went from the first to the second T of the span.
     """
     before, at = span
-    if made.leaving is not None and not moves:
-        context.state.unchanged()
-        with translate_spark_errors():
-            stage_leaving(context, made.leaving, before, at)
-        return RefreshOutcome(strategy=Strategy.LEAVING)
+    leaving = None
+    if made.leaving is not None:
+        own = context.warehouse, context.item, made.leaving, context.batch
+        leaving = LeavingRows(*own, before, at)
+        if not moves:
+            context.state.unchanged()
+            with translate_spark_errors():
+                leaving.stage(context.staging)
+                return RefreshOutcome(strategy=Strategy.LEAVING, due=leaving.due())
     plan, turns = made.plan, context.turns.opened()
-    spans = {name: Span(plan.windows[name], before, turns.get(name)) for name in plan.windows}
+    # Where the view shows what leaves, the changes are of what passes now.
+    since = before if leaving is None else at
+    spans = {name: Span(plan.windows[name], since, turns.get(name)) for name in plan.windows}
     with (
         translate_spark_errors(),
         opened(context.warehouse, made.read_tables, moves, plan.reads, at, spans) as relations,
@@ -341,8 +349,10 @@ def follow_changes(
         runner = PlanRunner(relations, stack)
         changed = tuple(sorted(relations.changes))
         done: Staged | Fallback = Staged(Strategy.NO_CHANGE)
-        if changed:
-            changes = FollowedChanges(plan=plan, changed=changed, at=at, kept=kept, runner=runner)
+        if changed or leaving is not None:
+            changes = FollowedChanges(
+                plan=plan, changed=changed, at=at, kept=kept, runner=runner, leaving=leaving
+            )
             done = _first_applicable(replace(context, changes=changes))
         else:
             context.state.unchanged()
@@ -350,7 +360,8 @@ def follow_changes(
             return done
         context.turns.follow(turns, relations.moved, at)
     named = {plan.windows[n].table if n in plan.windows else n for n in changed}
-    return RefreshOutcome(strategy=done.strategy, changed=tuple(sorted(named)))
+    due = context.turns.due if done.due is None else done.due
+    return RefreshOutcome(strategy=done.strategy, changed=tuple(sorted(named)), due=due)
 
 
 def fill_state(
@@ -385,27 +396,16 @@ def fill_turns(context: RefreshContext, turns: TurnTable, item: Item, at: int) -
     return None
 
 
-def next_turn(warehouse: Warehouse, item: Item, at: int, *, holds: int | None = None) -> int | None:
+def next_turn(warehouse: Warehouse, item: Item, at: int) -> int | None:
     """The first T after one at which time changes what a view shows as of that; None for none.
 
-    Args:
-        holds: the version of its table that has its rows as of then, and rows that have left since;
-            None where it is not known to have them.
+    It is looked for in the tables that the view reads.
 
     Raises CLOCK_NOT_COMPARED if the query no longer tells, as its tables' columns have changed.
     """
     made = prepared(warehouse, item, at)
     if isinstance(made.clock, Reason):
         raise not_compared(made, warehouse.relations.bound(item).view, made.clock)
-    if holds is not None and made.leaving is not None:
-        table = warehouse.relations.table(item)
-        rows = table.locate_rows(holds)
-        count = table.rows_count(holds) if table.is_stored(holds) else None
-        for until in looked_ahead([count], at):
-            due = next_leaving(rows, made.leaving, at, until)
-            if due is not None:
-                return due
-        return None
     reads = {name: [c.name for c in table.columns] for name, table in made.tables.items()}
     items = (warehouse.relations.item(table.object_id) for table in made.tables.values())
     counts = [warehouse.versions.rows_count(item, at) for item in items]

@@ -7,6 +7,7 @@ from ctsql.planner.ivm import ChangePlan, StatePlan
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.log.staging import Batch, Staging
+from ctsql.runtime.views.leaving_rows import LeavingRows
 from ctsql.runtime.views.plan_runner import PlanRunner
 from ctsql.runtime.views.refresh_policy import Policy
 from ctsql.runtime.views.state_table import ViewState
@@ -21,7 +22,8 @@ class FollowedChanges:
     Attributes:
         changed: the tables with a change that is not empty. at: the T whose contents the view is
             to show. kept: the state table that the plan keeps; None for none. runner: runs the
-            plan's texts.
+            plan's texts. leaving: what time takes from the view's rows; the changes are then of
+            what passes as of the T. None where the changes have it.
     """
 
     plan: ChangePlan
@@ -29,6 +31,7 @@ class FollowedChanges:
     at: int
     kept: StatePlan | None
     runner: PlanRunner
+    leaving: LeavingRows | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

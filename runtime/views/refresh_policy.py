@@ -6,7 +6,7 @@ The ways, from the cheapest:
     incremental          the signed change of the view, from the changes of its tables
     state table          the same, from groups stored beside the view with the change added
     affected keys        the view's rows with an affected key are replaced
-    leaving rows         what time takes away, where no table has changed, from the view's own rows
+    leaving rows         what time takes away, where nothing else changes, from the view's own rows
     first rows           ORDER BY .. LIMIT from the rows that the view holds and the change
     recompute and diff   the whole query, compared with the stored rows
 

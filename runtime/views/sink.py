@@ -266,21 +266,19 @@ class ViewSink:
             if self.plan.reads_clock:
                 at = self.warehouse.schedules.shown_at(self.item, time)
                 assert at is not None  # as it is written
-                # What is staged then deletes rows that have left, and nothing else.
-                holds = batch.version_read if done.strategy is Strategy.LEAVING else None
-                said[DUE] = turns.due if turns.knows_due else self._next_turn(at, holds=holds)
+                said[DUE] = self._next_turn(at) if done.due is None else done.due.time
                 phases.done("clock")
             said |= phases.to_metadata()
         return Written(batch, said, (state, turns))
 
-    def _next_turn(self, at: int, *, holds: int | None = None) -> int | None:
+    def _next_turn(self, at: int) -> int | None:
         """The first T after one at which time changes the view.
 
         Raises:
             VIEW_FAILED: what is compared with the clock cannot be computed on the data.
         """
         with translated_failure(self.item, at):
-            return self.warehouse.queries.next_turn(self.warehouse, self.item, at, holds=holds)
+            return self.warehouse.queries.next_turn(self.warehouse, self.item, at)
 
     def append(self, written: Written) -> Appended:
         """Commit a written description, whoever wrote it; one that is outdated is deleted."""

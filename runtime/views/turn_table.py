@@ -36,6 +36,7 @@ from ctsql.runtime.log.staging import Batch, discard_on_error
 from ctsql.runtime.rows.multiset import net
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
 from ctsql.runtime.views.change_plans import Prepared
+from ctsql.runtime.views.outcomes import Due
 from ctsql.runtime.views.refresh_policy import TURNS_BY, looked_ahead
 from ctsql.runtime.views.side_table import TURNS, Kind, Named, SideTable, digest_of
 from ctsql.runtime.warehouse.warehouse import Warehouse
@@ -215,8 +216,7 @@ class TurnTables:
 
     Attributes:
         named: what the view's last commit said of them. by_window: those that the plan may have.
-        due: the first T after the refresh's at which a row turns, None for none; it is known if
-            ``knows_due``.
+        due: when a row turns next, once it is known.
     """
 
     def __init__(self, warehouse: Warehouse, item: Item, time: int) -> None:
@@ -224,8 +224,7 @@ class TurnTables:
         self._warehouse, self._item, self._time = warehouse, item, time
         self.named: tuple[Named, ...] = ()
         self.by_window: dict[str, TurnTable] = {}
-        self.due: int | None = None
-        self.knows_due = False
+        self.due: Due | None = None
 
     def look(self, made: Prepared) -> None:
         """Find out which ones the plan may have: none if none is needed, or may be written."""
@@ -255,8 +254,8 @@ class TurnTables:
             moved: the changes, by the names of the windows.
         """
         dues = [one.follow(moved.get(name), at) for name, one in standing.items()]
-        self.due = min((due for due in dues if due is not None), default=None)
-        self.knows_due = len(standing) == len(self.by_window) > 0
+        if len(standing) == len(self.by_window) > 0:
+            self.due = Due(min((due for due in dues if due is not None), default=None))
 
     def wanted(self, *, retry: bool) -> dict[str, TurnTable]:
         """Those of which nothing is known for the next refresh; what was refused stays so.
@@ -293,4 +292,4 @@ class TurnTables:
         for one in self.by_window.values():
             one.discard()
             one.told = None
-        self.knows_due = False
+        self.due = None

@@ -126,7 +126,7 @@ class QueryEngine(Protocol):
     def fill_turns(self, context: Any, turns: Any, item: Item, at: int) -> Any:
         """Stage the turns to come, as :func:`ctsql.runtime.views.refresh.fill_turns`."""
 
-    def next_turn(self, warehouse: Any, item: Item, at: int, *, holds: int | None) -> int | None:
+    def next_turn(self, warehouse: Any, item: Item, at: int) -> int | None:
         """When time changes a view, as :func:`ctsql.runtime.views.refresh.next_turn`."""
 
     def run(self, query: Query, inputs: Mapping[Input, RowSet], names: TemporaryNames) -> RowSet:

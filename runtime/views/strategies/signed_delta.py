@@ -1,7 +1,10 @@
-"""The exact signed change of the view, from the changes of its tables."""
+"""The exact signed change of the view, from the changes of its tables, and of what leaves it."""
 
+from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import Telling
+from ctsql.planner.lowering import cast_to_stored
+from ctsql.runtime.rows.row_set import SparkRows
 from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Outcome, Staged
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
@@ -23,7 +26,16 @@ def refresh(context: RefreshContext) -> Outcome:
     if plan.inexact is not None:
         return Fallback(plan.inexact.code)
     texts = plan.delta(context.changes.changed)
+    leaving = context.changes.leaving
     if texts is None:
-        return Staged(NAME)
+        if leaving is None:
+            return Staged(NAME)
+        leaving.stage(context.staging)
+        return Staged(Strategy.LEAVING, leaving.due())
     runner.run(texts.steps, [texts.rows])
-    return stage_delta(context, runner.rows(texts.rows), NAME)
+    rows = runner.rows(texts.rows)
+    if leaving is None:
+        return stage_delta(context, rows, NAME)
+    signed = cast_to_stored(runner.keep(rows).plain_frame, context.view, [DIFF])
+    done = stage_delta(context, SparkRows(leaving.add_to(signed, context.columns)), NAME)
+    return done if isinstance(done, Fallback) else Staged(NAME, leaving.due(signed))

@@ -305,6 +305,7 @@ LEAVING = {
     "staying": "SELECT k, n, until FROM t WHERE n > 0 AND until > now() - INTERVAL 1 SECOND",
     "latest": "SELECT max(until) AS until, n FROM t GROUP BY n HAVING max(until) >= now()",
 }
+STORED_WHOLE = "DELETION VECTORS = false, "
 
 
 def _staying(rows: Iterable[Row], us: int) -> Rows:
@@ -323,9 +324,16 @@ def _ways(con: Connection, name: str) -> set[str]:
     return {str(table.commit_at(v).metadata.get("strategy")) for v in range(1, table.version() + 1)}
 
 
-@pytest.mark.parametrize("seed", [3])
+@pytest.mark.parametrize(
+    ("seed", "whole_files"),
+    [
+        (3, False),
+        pytest.param(4, True, marks=pytest.mark.slow),
+        pytest.param(5, False, marks=pytest.mark.slow),
+    ],
+)
 def test_rows_leave_from_the_view_itself(
-    connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch, seed: int
+    connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch, seed: int, whole_files: bool
 ) -> None:
     """Where time does nothing but let rows go: with and without changes, restarts, compaction."""
     model = Modelled(connect, seed)
@@ -333,8 +341,9 @@ def test_rows_leave_from_the_view_itself(
     model.con.execute("CREATE TABLE t (k INT, n INT, since TIMESTAMP, until TIMESTAMP)")
     model.change()
     for name, query in LEAVING.items():
+        more = STORED_WHOLE if name == "staying" and whole_files else ""
         model.con.execute(
-            f"CREATE MATERIALIZED VIEW {name} WITH (REFRESH POLICY = incremental) AS {query}"
+            f"CREATE MATERIALIZED VIEW {name} WITH ({more}REFRESH POLICY = incremental) AS {query}"
         )
     model.con.execute(
         "CREATE CONTINUAL TASK seen (at TIMESTAMP, k INT, n INT, until TIMESTAMP, d BIGINT) "
@@ -351,9 +360,21 @@ def test_rows_leave_from_the_view_itself(
         us = max(con.now(), model.now) * 1_000
         assert found == [sorted(_staying(model.rows, us)), sorted(_latest(model.rows, us))]
 
-    for turn in range(6):
+    def check_due() -> None:
+        """When the view's last commit says that a row leaves next."""
+        (item,) = [i for i in engine_of(model.con).catalog if i.name.name == "staying"]
+        table = engine_of(model.con).relations.table(item)
+        said = table.commit_at(table.version()).metadata
+        if "t" in said:  # else MAINTAIN was there
+            held = _staying(model.rows, said["t"] * 1_000)
+            turns = (-(-(until + 1_000_000) // 1_000) for *_, until in held)
+            assert said["due"] == min(turns, default=None)
+
+    for turn in range(5):
         model.change()
-        check(model.con)
+        if model.random.random() < 0.3:
+            check(model.con)
+            check_due()
         model.now += model.random.choice((SECOND, 5 * SECOND, 10 * SECOND))
         if turn == 2:
             model.con.execute("MAINTAIN staying; MAINTAIN latest")
@@ -364,6 +385,11 @@ def test_rows_leave_from_the_view_itself(
             assert commits == (_commits(model.con, "staying"), _commits(model.con, "latest"))
             model.con = model.connect()
         check(model.con)
+        check_due()
+        model.now += 8 * SECOND
+        check(model.con)
+        check_due()
+    assert {"leaving rows", "incremental"} <= _ways(model.con, "staying")
     for name in LEAVING:
         assert "leaving rows" in _ways(model.con, name), name
         assert model.con.execute(f"VERIFY {name}").fetchall() == []
