@@ -324,6 +324,33 @@ def _ways(con: Connection, name: str) -> set[str]:
     return {str(table.commit_at(v).metadata.get("strategy")) for v in range(1, table.version() + 1)}
 
 
+def _check_due(model: Modelled) -> None:
+    """When the last commit of ``staying`` says that a row leaves next."""
+    (item,) = [i for i in engine_of(model.con).catalog if i.name.name == "staying"]
+    table = engine_of(model.con).relations.table(item)
+    said = table.commit_at(table.version()).metadata
+    if "t" in said:  # else MAINTAIN was there
+        held = _staying(model.rows, said["t"] * 1_000)
+        turns = (-(-(until + 1_000_000) // 1_000) for *_, until in held)
+        assert said["due"] == min(turns, default=None)
+
+
+def _changes_seen(model: Modelled, begun: int) -> Counter[tuple[object, ...]]:
+    """What a task on ``staying`` is to see from a T on: each change, at its T."""
+    turns = {-(-(r.until + 1_000_000) // 1_000) for _, rows in model.history for r in rows}
+    seen: Counter[tuple[object, ...]] = Counter()
+    before: Counter[tuple[object, ...]] | None = None
+    for time in sorted({begun, *(t for t, _ in model.history), *turns}):
+        if begun <= time <= model.con.now():
+            rows = next(rows for t, rows in reversed(model.history) if t <= time)
+            now = Counter(_staying(rows, time * 1_000))
+            changed = Counter(now)
+            changed.subtract(now if before is None else before)
+            seen.update({(time, *row, diff): 1 for row, diff in changed.items() if diff})
+            before = now
+    return seen
+
+
 @pytest.mark.parametrize(
     ("seed", "whole_files"),
     [
@@ -360,21 +387,11 @@ def test_rows_leave_from_the_view_itself(
         us = max(con.now(), model.now) * 1_000
         assert found == [sorted(_staying(model.rows, us)), sorted(_latest(model.rows, us))]
 
-    def check_due() -> None:
-        """When the view's last commit says that a row leaves next."""
-        (item,) = [i for i in engine_of(model.con).catalog if i.name.name == "staying"]
-        table = engine_of(model.con).relations.table(item)
-        said = table.commit_at(table.version()).metadata
-        if "t" in said:  # else MAINTAIN was there
-            held = _staying(model.rows, said["t"] * 1_000)
-            turns = (-(-(until + 1_000_000) // 1_000) for *_, until in held)
-            assert said["due"] == min(turns, default=None)
-
     for turn in range(5):
         model.change()
         if model.random.random() < 0.3:
             check(model.con)
-            check_due()
+            _check_due(model)
         model.now += model.random.choice((SECOND, 5 * SECOND, 10 * SECOND))
         if turn == 2:
             model.con.execute("MAINTAIN staying; MAINTAIN latest")
@@ -385,24 +402,13 @@ def test_rows_leave_from_the_view_itself(
             assert commits == (_commits(model.con, "staying"), _commits(model.con, "latest"))
             model.con = model.connect()
         check(model.con)
-        check_due()
+        _check_due(model)
         model.now += 8 * SECOND
         check(model.con)
-        check_due()
+        _check_due(model)
     assert {"leaving rows", "incremental"} <= _ways(model.con, "staying")
     for name in LEAVING:
         assert "leaving rows" in _ways(model.con, name), name
         assert model.con.execute(f"VERIFY {name}").fetchall() == []
-    turns = {-(-(r.until + 1_000_000) // 1_000) for _, rows in model.history for r in rows}
-    seen: Counter[tuple[object, ...]] = Counter()
-    before: Counter[tuple[object, ...]] | None = None
-    for time in sorted({begun, *(t for t, _ in model.history), *turns}):
-        if begun <= time <= model.con.now():
-            rows = next(rows for t, rows in reversed(model.history) if t <= time)
-            now = Counter(_staying(rows, time * 1_000))
-            changed = Counter(now)
-            changed.subtract(now if before is None else before)
-            seen.update({(time, *row, diff): 1 for row, diff in changed.items() if diff})
-            before = now
     found = "SELECT unix_millis(at), k, n, unix_micros(until), d FROM seen"
-    assert Counter(_rows(model.con, found)) == seen
+    assert Counter(_rows(model.con, found)) == _changes_seen(model, begun)
