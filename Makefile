@@ -96,13 +96,16 @@ lint: venv
 check: lint
 	@"$(BIN)/python" -m pytest -m "not spark and not slow" -n auto
 
+# Tests start ctsql some hundred times. Without bytecode each start compiles all of it again.
+check test rest slow s3 kafka browser: export PYTHONDONTWRITEBYTECODE :=
+
 # A Spark test waits for its driver more than it computes: two processes fill two cores.
 test: java lint
-	@"$(BIN)/python" -m pytest -m "not spark and not slow" -n auto
+	@"$(BIN)/python" -m pytest -m "not spark and not thorough and not slow" -n auto
 	@"$(BIN)/python" -m pytest -m "spark and core and not slow" -n 2 --dist loadfile
 
 rest: java venv
-	@"$(BIN)/python" -m pytest -m "spark and not core and not slow" -n 2 --dist loadfile
+	@"$(BIN)/python" -m pytest -m "(thorough or spark) and not core and not slow" -n 2 --dist loadfile
 
 test-all: test rest
 

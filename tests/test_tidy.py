@@ -46,51 +46,72 @@ def test_files_are_found() -> None:
     assert not any(_name(path).startswith("ctsql/catalog") for path in FILES)
 
 
-@pytest.mark.parametrize("path", FILES, ids=_name)
-def test_functions_fit(path: Path) -> None:
+def _long_functions(tree: ast.AST) -> Iterator[str]:
     """A function can be read on one screen."""
-    for function in _functions(ast.parse(path.read_text())):
+    for function in _functions(tree):
         length = (function.end_lineno or 0) - function.lineno + 1
-        assert length <= FUNCTION_LINES_MAX, f"{function.name} has {length} lines"
+        if length > FUNCTION_LINES_MAX:
+            yield f"{function.name} has {length} lines"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_name)
-def test_classes_fit(path: Path) -> None:
+def _large_classes(tree: ast.AST) -> Iterator[str]:
     """A class does one thing; what has more methods than this is several."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
-            methods = [
-                m.name for m in node.body if isinstance(m, ast.FunctionDef | ast.AsyncFunctionDef)
-            ]
-            assert len(methods) <= METHODS_MAX, f"{node.name} has {len(methods)} methods"
+            methods = sum(isinstance(m, ast.FunctionDef | ast.AsyncFunctionDef) for m in node.body)
+            if methods > METHODS_MAX:
+                yield f"{node.name} has {methods} methods"
 
 
-@pytest.mark.parametrize("path", FILES, ids=_name)
-def test_module_says_what_it_is_for(path: Path) -> None:
+def _unsaid_purpose(tree: ast.Module) -> Iterator[str]:
     """Every module begins with a sentence."""
-    docstring = ast.get_docstring(ast.parse(path.read_text()))
-    assert docstring, "no module docstring"
-    assert docstring.split("\n\n")[0].rstrip().endswith((".", ":", "?"))
+    docstring = ast.get_docstring(tree) or ""
+    if not docstring.split("\n\n")[0].rstrip().endswith((".", ":", "?")):
+        yield "its docstring does not begin with a sentence"
 
 
-@pytest.mark.parametrize("path", FILES, ids=_name)
-def test_nothing_is_left_for_later(path: Path) -> None:
+def _left_for_later(text: str) -> Iterator[str]:
     """What is missing is said under "Not yet" in a docstring, or it is not there."""
-    marks = re.findall(r"\b(?:TO" + r"DO|FIX" + r"ME|X" + r"XX|HA" + r"CK)\b", path.read_text())
-    assert marks == []
+    for mark in re.findall(r"\b(?:TO" + r"DO|FIX" + r"ME|X" + r"XX|HA" + r"CK)\b", text):
+        yield f"it has {mark}"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_name)
-def test_exceptions_are_named(path: Path) -> None:
+def _caught_unnamed(tree: ast.AST) -> Iterator[str]:
     """What is caught is what is understood; cleaning up and raising again may catch anything."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree):
         if isinstance(node, ast.ExceptHandler):
             caught = ast.unparse(node.type) if node.type else "everything"
             last = node.body[-1]
             raised_again = isinstance(last, ast.Raise) and last.exc is None
-            assert raised_again or caught not in ("everything", "Exception", "BaseException"), (
-                f"line {node.lineno} catches {caught}"
-            )
+            if not raised_again and caught in ("everything", "Exception", "BaseException"):
+                yield f"line {node.lineno} catches {caught}"
+
+
+def test_rules_find_what_they_forbid() -> None:
+    """Each rule has something to say of a file that breaks it."""
+    body = "\n".join(["    pass"] * FUNCTION_LINES_MAX)
+    methods = "\n".join(f"    def m{i}(self): ..." for i in range(METHODS_MAX + 1))
+    assert list(_long_functions(ast.parse(f"def f():\n{body}"))) == ["f has 71 lines"]
+    assert list(_large_classes(ast.parse(f"class A:\n{methods}"))) == ["A has 26 methods"]
+    assert list(_unsaid_purpose(ast.parse('"""No sentence"""'))) != []
+    assert list(_unsaid_purpose(ast.parse("a = 1"))) != []
+    assert list(_left_for_later("# TO" + "DO: all")) == ["it has TO" + "DO"]
+    caught = "try:\n    f()\nexcept Exception:\n    "
+    assert list(_caught_unnamed(ast.parse(caught + "pass"))) == ["line 3 catches Exception"]
+    assert list(_caught_unnamed(ast.parse(caught + "raise"))) == []
+
+
+def test_files_are_tidy() -> None:
+    """Each file is read once, for all rules."""
+    problems = []
+    for path in FILES:
+        text = path.read_text()
+        tree = ast.parse(text)
+        found = [*_long_functions(tree), *_unsaid_purpose(tree), *_left_for_later(text)]
+        if path in MODULES:
+            found += [*_large_classes(tree), *_caught_unnamed(tree)]
+        problems += [f"{_name(path)}: {one}" for one in found]
+    assert problems == []
 
 
 DOCTESTED = [path for path in MODULES if ">>> " in path.read_text()]

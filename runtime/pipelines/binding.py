@@ -43,8 +43,8 @@ from ctsql.runtime.statements.name_resolution import check_free, drop_text, new_
 from ctsql.runtime.statements.redefinition import definition_statement
 from ctsql.runtime.statements.refresh_view import check_not_finished
 from ctsql.runtime.statements.stored_constraints import (
+    constraint_changes,
     names_of,
-    says_constraints,
     stored_constraints,
 )
 from ctsql.runtime.statements.table_constraints import bind_constraints
@@ -356,11 +356,12 @@ class FolderBinder:
             found = names.catalog().find(qualify(ref, schema))
             return None if found is None else found.id
 
-        if not says_constraints(statement.constraints, properties, id_of):
+        differs = constraint_changes(statement.constraints, properties, id_of)
+        if differs:
             told = (s.text for s in stored_constraints(properties, names_of(self.engine.catalog)))
             what = "changing the constraints of a table with the folder"
-            why = f'Table "{old.name}" has ({", ".join(told)}).'
-            hint = f"Type: ALTER TABLE {old.name} ADD CONSTRAINT ..., or DROP CONSTRAINT ..."
+            why = f'Table "{old.name}" has {", ".join(told) or "no constraint"}.'
+            hint = f"Type: {'; '.join(f'ALTER TABLE {old.name} {text}' for text in differs)}"
             raise not_supported(
                 statement.columns_span or statement.target.span, what, why=why, hint=hint
             )

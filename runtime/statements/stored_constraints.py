@@ -168,27 +168,37 @@ def _plain(text: str) -> str:
 _BEFORE = ("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "WHEN", "THEN", "ELSE", "CASE")
 
 
-def says_constraints(
+def constraint_changes(
     made: Sequence[st.ConstraintDef],
     configuration: Mapping[str, str],
     id_of: Callable[[st.RelationRef], str | None],
-) -> bool:
-    """Whether constraints are all that a table has, or none are said. Pure.
+) -> list[str]:
+    """What ALTER TABLE is to say so that a table has these constraints and no other. Pure.
+
+    Nothing where none are said.
 
     Args:
         id_of: the id of what a constraint refers to.
     """
     if not made:
-        return True
-    wanted = {f"{_PROPERTY}{fold(c.name)}": _words(check_text(c)) for c in made if c.is_of_delta}
-    there = {fold(k): _words(v) for k, v in configuration.items() if k.startswith(_PROPERTY)}
-    kept = [
-        _meaning(c, None if c.references is None else id_of(c.references))
+        return []
+    wanted = {
+        fold(c.name): _words(check_text(c))
+        if c.is_of_delta
+        else _meaning(c, None if c.references is None else id_of(c.references))
         for c in made
-        if not c.is_of_delta
+    }
+    stored = list(stored_constraints(configuration))
+    there = {
+        fold(s.name): _words(configuration[s.key]) if s.made is None else _meaning(s.made, s.refers)
+        for s in stored
+    }
+    gone = [s.name for s in stored if wanted.get(fold(s.name)) != there[fold(s.name)]]
+    added = [c for c in made if there.get(fold(c.name)) != wanted[fold(c.name)]]
+    return [
+        *(f"DROP CONSTRAINT {quote(name)}" for name in gone),
+        *(f"ADD {constraint_text(c)}" for c in added),
     ]
-    known = [_meaning(s.made, s.refers) for s in kept_constraints(configuration) if s.made]
-    return wanted == there and sorted(kept) == sorted(known)
 
 
 def _meaning(made: st.ConstraintDef, refers: str | None) -> tuple[object, ...]:

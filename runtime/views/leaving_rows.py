@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.items import Item
-from ctsql.catalog.names import backtick_all
 from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, ROW_COLUMN
 from ctsql.planner.ivm import NEVER, Window
 from ctsql.runtime.delta.key_lookup import group_by_file
@@ -49,15 +48,11 @@ class LeavingRows:
     def _stored(self) -> DataFrame:
         return self.warehouse.relations.table(self.item).locate_rows(self.batch.version_read)
 
-    @property
-    def rows(self) -> DataFrame:
-        """The stored rows that leave, with their places."""
-        turning = self._stored.where(self.window.may_turn(self.before, self.at))
-        return turning.where(f"NOT ({self.window.passes(self.at)})")
-
     def stage(self, staging: Staging) -> None:
-        """Stage the deletion of these rows."""
-        gone = self.rows.select(FILE_COLUMN, ROW_COLUMN)
+        """Stage the deletion of the stored rows that leave."""
+        turning = self._stored.where(self.window.may_turn(self.before, self.at))
+        gone = turning.where(f"NOT ({self.window.passes(self.at)})")
+        gone = gone.select(FILE_COLUMN, ROW_COLUMN)
         few = SparkRows(gone).collect()
         if isinstance(few, Declined):
             staging.delete_rows(_by_file(gone))
@@ -65,15 +60,6 @@ class LeavingRows:
             files, numbers = (few.arrow.column(c).to_pylist() for c in (FILE_COLUMN, ROW_COLUMN))
             places = sorted(zip(files, numbers, strict=True))
             staging.delete_rows(group_by_file(places).items())
-
-    def add_to(self, signed: DataFrame, columns: list[str]) -> DataFrame:
-        """The change of the view: these rows, and the change of what passes now.
-
-        Args:
-            signed: the latter, by the view's columns. columns: these.
-        """
-        gone = self.rows.select(*backtick_all(columns), F.lit(-1).cast("bigint").alias(DIFF))
-        return signed.unionAll(gone)
 
     def due(self, signed: DataFrame | None = None) -> Due:
         """The first T after the second at which a row leaves that is there then.

@@ -16,6 +16,7 @@ from ctsql.catalog.errors import DataError, EnvironmentProblem, StatementError
 from ctsql.catalog.items import Item
 from ctsql.planner.ivm import ChangePlan, StatePlan
 from ctsql.planner.ivm.algebra.reasons import Reason
+from ctsql.runtime.delta.table_rows import has_no_vectors
 from ctsql.runtime.spark.errors import is_lost, translate_spark_errors
 from ctsql.runtime.spark.storage_errors import FILE_MISSING
 from ctsql.runtime.views.change_plans import Prepared, not_compared, prepared
@@ -337,6 +338,8 @@ def follow_changes(
             with translate_spark_errors():
                 leaving.stage(context.staging)
                 return RefreshOutcome(strategy=Strategy.LEAVING, due=leaving.due())
+        if has_no_vectors(context.warehouse.relations.table(context.item)):
+            leaving = None  # of its files each goes once in a commit, whole
     plan, turns = made.plan, context.turns.opened()
     # Where the view shows what leaves, the changes are of what passes now.
     since = before if leaving is None else at

@@ -22,6 +22,8 @@ from ctsql.planner.syntax import rewrite
 from tests.differential.plans_on_duckdb import connect_plainly, translated
 from tests.unit.planner.binding.catalog_by_hand import FakeAnalyst, bind
 
+pytestmark = pytest.mark.thorough
+
 Place = tuple[str, int]
 Row = tuple[int | None, str | None, frozenset[Place]]
 Rows = list[Row]

@@ -8,6 +8,8 @@ from ctsql.planner.ivm import name_by
 from tests.differential import tpch
 from tests.differential.plans_on_duckdb import Counter, Duck, View, frozen, translated
 
+pytestmark = pytest.mark.thorough
+
 TOPS = {2, 3, 10, 18, 21}
 """ORDER BY .. LIMIT over columns that leave ties: kept from the stored rows."""
 

@@ -20,6 +20,7 @@ RUN = [
     if any(b.kind in ("sql", "python") for b in blocks((ROOT / name).read_text()))
 ]
 LONG = {"docs/sql-reference.md"} | {n for n in RUN if n.startswith("docs/recipes/")}
+FIRST_READ = {"README.md", "docs/guide.md"}
 FOLDERS = (
     "benchmarks", "catalog", "ctsql", "docs", "examples", "planner", "runtime", "tests", ".ci",
 )  # fmt: skip
@@ -32,11 +33,14 @@ def test_there_are_documents_to_run() -> None:
     assert {"README.md", "docs/guide.md", "docs/sql-reference.md"} <= set(RUN)
 
 
-@pytest.mark.core
+def _lane(name: str) -> list[pytest.MarkDecorator]:
+    if name in LONG:
+        return [pytest.mark.slow]
+    return [pytest.mark.core] if name in FIRST_READ else []
+
+
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] if n in LONG else []) for n in RUN]
-)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=_lane(n)) for n in RUN])
 def test_blocks_run(
     name: str,
     connect: Callable[[], Connection],

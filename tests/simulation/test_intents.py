@@ -15,6 +15,8 @@ from ctsql.runtime.warehouse.timeline import Timeline
 from tests.simulation.memory_log import MemoryGateway, MemoryTable, Rows
 from tests.simulation.memory_store import Bag, Fate, Killed, Sent, Store
 
+pytestmark = pytest.mark.thorough
+
 TIMELINE = "timeline"
 KEPT, GONE, NEW, FOREIGN = ("kept",), ("gone",), ("new",), ("foreign",)
 STEPS_MAX = 400

@@ -9,6 +9,8 @@ from tests.simulation.mistakes import check_noticed
 from tests.simulation.simulation import ran
 from tests.simulation.state_table_runs import Stated
 
+pytestmark = pytest.mark.thorough
+
 SEEDS = range(60)
 SEEDS_MAX = 300
 
@@ -34,9 +36,12 @@ MUTATIONS: dict[str, tuple[object, str, object]] = {
     "what is found is used": (side_table, "is_current", lambda *_, **__: True),
     "what a rival wrote is taken for the same": (ViewState, "_of_rival", _newest),
 }
+FIRST = {"what a rival wrote is taken for the same": 37}
+"""The seed to begin with, where the first to notice is far off."""
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_mutation_is_caught(name: str) -> None:
     """A run of some seed says what is wrong."""
-    check_noticed(name, MUTATIONS[name], lambda seed: ran(Stated(seed)), SEEDS_MAX)
+    first = FIRST.get(name, 0)
+    check_noticed(name, MUTATIONS[name], lambda seed: ran(Stated(seed)), SEEDS_MAX, first)

@@ -9,6 +9,8 @@ from tests.simulation.mistakes import check_noticed
 from tests.simulation.simulation import ran
 from tests.simulation.swapped_task_runs import Shape, Swapping
 
+pytestmark = pytest.mark.thorough
+
 SEEDS = (*range(60), 83, 309, 627, 870, 1626, 1990)
 """In 83 and 309 another definition comes into force while older ones are being forgotten; in 627 a
 replacement leaves the catalog, as the answer to its swap is lost, and is there again; in 870 a

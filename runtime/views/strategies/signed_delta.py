@@ -4,7 +4,6 @@ from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import Telling
 from ctsql.planner.lowering import cast_to_stored
-from ctsql.runtime.rows.row_set import SparkRows
 from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Outcome, Staged
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
@@ -36,6 +35,9 @@ def refresh(context: RefreshContext) -> Outcome:
     rows = runner.rows(texts.rows)
     if leaving is None:
         return stage_delta(context, rows, NAME)
-    signed = cast_to_stored(runner.keep(rows).plain_frame, context.view, [DIFF])
-    done = stage_delta(context, SparkRows(leaving.add_to(signed, context.columns)), NAME)
-    return done if isinstance(done, Fallback) else Staged(NAME, leaving.due(signed))
+    rows = runner.keep(rows)
+    done = stage_delta(context, rows, NAME)
+    if isinstance(done, Fallback):
+        return done
+    leaving.stage(context.staging)  # other rows than those of the change, which pass now
+    return Staged(NAME, leaving.due(cast_to_stored(rows.plain_frame, context.view, [DIFF])))

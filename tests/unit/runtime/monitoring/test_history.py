@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cache
 
 import pytest
 from hypothesis import given, strategies as st
@@ -66,22 +67,24 @@ def found(log: Log, t: Bounds = ANY, at: Bounds = ANY) -> list[int]:
     return [c.version for c in commits_back(log, APP, t, at)]  # type: ignore[arg-type]
 
 
-LONG = [made(v, 1_000 * v, 1_000 * v - 99 if v % 7 else None) for v in range(10_000)]
+@cache
+def _long() -> list[Commit]:
+    return [made(v, 1_000 * v, 1_000 * v - 99 if v % 7 else None) for v in range(10_000)]
 
 
 def test_few_commits_are_read_for_few() -> None:
     """A range in the middle of ten thousand commits costs its own length and two halvings."""
-    log = Log(LONG)
+    log = Log(_long())
     assert found(log, Bounds(5_000_000, 5_003_000)) == [5_003, 5_002, 5_001]
     assert len(log.read) < 30
-    log = Log(LONG)
+    log = Log(_long())
     assert found(log, at=Bounds(2_000_000_000, 2_001_000_000)) == [2_001, 2_000]
     assert len(log.read) < 30
-    log = Log(LONG)
+    log = Log(_long())
     newest = commits_back(log, APP, Bounds(), Bounds())  # type: ignore[arg-type]
     assert [next(newest).version for _ in range(3)] == [9_999, 9_998, 9_997]
     assert len(log.read) == 3
-    assert found(Log(LONG, first=9_000), Bounds(upper=1_000_000)) == []
+    assert found(Log(_long(), first=9_000), Bounds(upper=1_000_000)) == []
 
 
 @given(

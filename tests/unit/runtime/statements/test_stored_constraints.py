@@ -8,10 +8,10 @@ from ctsql.planner.nodes import Constraint, NormalReference
 from ctsql.planner.syntax.ast import ConstraintDef, OnViolation
 from ctsql.planner.syntax.statements.constraints import constraint_of
 from ctsql.runtime.statements.stored_constraints import (
+    constraint_changes,
     keeps_any,
     kept_constraints,
     property_of,
-    says_constraints,
     stored_constraints,
 )
 from ctsql.runtime.statements.transaction import in_order
@@ -66,27 +66,44 @@ def test_a_damaged_property_is_named(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "is_same"),
+    ("said", "changes"),
     [
-        ([], True),
-        (KEPT, True),
-        ([*reversed(KEPT)], True),
-        ([text.lower() for text in KEPT], True),
-        (KEPT[1:], False),
-        ([KEPT[0].replace("DROP", "FAIL"), *KEPT[1:]], False),
-        ([KEPT[0].replace("(a, ", "("), *KEPT[1:]], False),
-        ([KEPT[0], KEPT[1].replace("other", "another"), *KEPT[2:]], False),
-        ([*KEPT[:2], KEPT[2].replace("0", "1"), KEPT[3]], False),
+        ([], []),
+        (KEPT, []),
+        ([*reversed(KEPT)], []),
+        ([text.lower() for text in KEPT], []),
+        (KEPT[1:], ["DROP u"]),
+        ([KEPT[0].replace("DROP", "FAIL"), *KEPT[1:]], ["DROP u", "ADD u"]),
+        ([KEPT[0].replace("(a, ", "("), *KEPT[1:]], ["DROP u", "ADD u"]),
+        ([KEPT[0], KEPT[1].replace("other", "another"), *KEPT[2:]], ["DROP R x", "ADD R x"]),
+        ([*KEPT[:2], KEPT[2].replace("0", "1"), KEPT[3]], ["DROP c", "ADD c"]),
+        ([*KEPT, "CONSTRAINT d CHECK (b > 0)"], ["ADD d"]),
+        ([KEPT[0].replace("CONSTRAINT u", "CONSTRAINT v"), *KEPT[1:]], ["DROP u", "ADD v"]),
     ],
 )
-def test_a_folder_says_the_same(said: list[str], is_same: bool) -> None:
+def test_what_a_folder_says_otherwise(said: list[str], changes: list[str]) -> None:
     """By meaning: the order, the case and how it is written say nothing; no word says all."""
     made = [constraint_of(text) for text in said]
 
     def id_of(ref: object) -> str | None:
         return "id of other" if "other" in str(ref) and "another" not in str(ref) else None
 
-    assert says_constraints(made, _stored(*KEPT), id_of) is is_same
+    found = constraint_changes(made, _stored(*KEPT), id_of)
+    dropped = [f"DROP {c.removeprefix('DROP CONSTRAINT ')}" for c in found if c[0] == "D"]
+    added = [c.removeprefix("ADD ") for c in found if c[0] == "A"]
+    assert [c.replace("`", "") for c in dropped] + [
+        f"ADD {constraint_of(c).name}" for c in added
+    ] == changes
+
+
+def test_constraints_of_delta_are_compared_too() -> None:
+    """Delta keeps a condition in words of its own."""
+    stored = {"delta.constraints.d": "( b > 0 ) IS NOT FALSE"}
+    changes = [
+        constraint_changes([constraint_of(f"CONSTRAINT D CHECK ({rule})")], stored, lambda _: None)
+        for rule in ("b > 0", "b > 1")
+    ]
+    assert changes == [[], ["DROP CONSTRAINT d", "ADD CONSTRAINT D CHECK (b > 1)"]]
 
 
 @pytest.mark.parametrize(
