@@ -17,7 +17,7 @@ from ctsql.run_command import SIGNALLED
 from ctsql.script import STOP_SECONDS
 from tests.helpers.table_folder import folder, log, orphans
 
-pytestmark = [pytest.mark.spark, pytest.mark.core]
+pytestmark = pytest.mark.spark
 
 STARTED_SECONDS = 90
 MARGIN_SECONDS = 10

@@ -9,7 +9,7 @@ from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.views.refresh_policy import Strategy
 from tests.helpers.view_reports import rows, said
 
-pytestmark = [pytest.mark.spark, pytest.mark.core]
+pytestmark = pytest.mark.spark
 
 TABLES = """
 CREATE TABLE t (k INT, v INT, s STRING); CREATE TABLE u (k INT, w INT);
@@ -49,6 +49,7 @@ def follow(con: Connection, names: tuple[str, ...]) -> None:
                 assert said(con, name)["strategy"] == strategy.value, (name, said(con, name))
 
 
+@pytest.mark.core
 def test_each_round_equals_recomputing(con: Connection) -> None:
     """The signed change and the affected keys; then a change that nets to nothing."""
     follow(con, ("filtered", "grouped"))
@@ -80,6 +81,7 @@ def test_joins_and_first_rows_equal_recomputing(con: Connection) -> None:
     follow(con, ("joined", "outer_joined", "first"))
 
 
+@pytest.mark.core
 def test_a_strict_view_must_have_a_change_plan(con: Connection) -> None:
     """The refusal says the code, and shows the place."""
     con.execute("CREATE TABLE t (k INT)")

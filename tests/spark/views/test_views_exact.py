@@ -15,7 +15,7 @@ from tests.helpers.table_folder import data_files, folder, log, orphans, rows_at
 from tests.helpers.view_reports import said
 from tests.scenarios.runner import assert_rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.core]
+pytestmark = pytest.mark.spark
 
 CASES = json.loads((VECTORS / "mv_sink.json").read_text())["cases"]
 
@@ -33,6 +33,7 @@ def _write_foreign(con: Connection, table: Path, rows: list[list[Any]]) -> None:
     frame.coalesce(1).write.format("delta").mode("overwrite").save(str(table))
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("number", range(len(CASES)))
 def test_vector_cases(con: Connection, number: int) -> None:
     """Whatever is stored, the next write makes it what is desired, by the smallest commit."""
@@ -173,6 +174,7 @@ def test_k_of_n_duplicates_go(con: Connection) -> None:
     assert not orphans(table)
 
 
+@pytest.mark.core
 def test_no_difference_no_file(con: Connection) -> None:
     """A change of the source that leaves the result alone writes no data file."""
     con.execute("CREATE TABLE t (k INT); INSERT INTO t VALUES (1)")
@@ -184,6 +186,7 @@ def test_no_difference_no_file(con: Connection) -> None:
     assert data_files(table) == before
 
 
+@pytest.mark.core
 def test_a_stray_row_is_mended_by_the_next_write(con: Connection) -> None:
     """What somebody wrote into the view's table is gone once the view is written again."""
     con.execute("CREATE TABLE t (k STRING, v INT); INSERT INTO t VALUES ('a', 1)")
@@ -195,6 +198,7 @@ def test_a_stray_row_is_mended_by_the_next_write(con: Connection) -> None:
     assert_rows(found, [("a", 1), ("b", 2)], "after the next write")
 
 
+@pytest.mark.core
 def test_errors_are_contents_and_heal(con: Connection) -> None:
     """While the query fails the view keeps what it held and reads of it fail; then it heals."""
     con.execute("CREATE TABLE t (a INT); INSERT INTO t VALUES (2)")
@@ -209,6 +213,7 @@ def test_errors_are_contents_and_heal(con: Connection) -> None:
     assert con.execute("SELECT * FROM m").fetchall() == [(50,)]
 
 
+@pytest.mark.core
 def test_a_replaced_query_takes_over_whoever_dies(
     connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch
 ) -> None:
