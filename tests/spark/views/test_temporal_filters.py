@@ -99,6 +99,30 @@ def test_the_query_may_fail_until_a_row_has_left(con: Connection, ahead: Clock) 
     assert _rows(con) == [(1,)]
 
 
+def test_a_view_that_is_behind_its_own_rows(con: Connection, ahead: Clock) -> None:
+    """The newest T was bound for another view; then for one that could not be computed at it."""
+    con.execute("CREATE TABLE t (k INT, since TIMESTAMP, until TIMESTAMP)")
+    con.execute(
+        "INSERT INTO t SELECT k, now() + make_dt_interval(0, a), now() + make_dt_interval(0, b) "
+        "FROM VALUES (1, 0, 2), (2, 0, 4), (3, 0, 9), (0, 6, 7) AS v(k, a, b)"
+    )
+    con.execute(
+        "CREATE MATERIALIZED VIEW first AS SELECT k FROM t WHERE until > now() AND k = 1;"
+        "CREATE MATERIALIZED VIEW m AS SELECT 6 DIV k AS q FROM t "
+        "WHERE since <= now() AND until > now();"
+        "CREATE MATERIALIZED VIEW counted AS SELECT count(*) AS n FROM m"
+    )
+    assert _rows(con, "SELECT * FROM counted") == [(3,)]
+    ahead.ahead = 3 * HOUR
+    assert _rows(con, "SELECT * FROM first") == []
+    ahead.ahead = 5 * HOUR
+    assert _rows(con, "SELECT * FROM counted") == [(1,)]
+    ahead.ahead = 6 * HOUR + MINUTE
+    expect_error(con, "SELECT * FROM m", "VIEW_FAILED")
+    ahead.ahead = 8 * HOUR
+    assert _rows(con) == [(2,)]
+
+
 REFUSED = [
     ("SELECT now() AS n FROM t", "now()"),
     ("SELECT k FROM t WHERE at > now() OR k = 1", "now()"),
