@@ -152,11 +152,6 @@ class Window:
         """A condition that is true of each row that turns in (after, until], to skip files by."""
         return join_texts(_words(Expr(tuple(_near(self.turns, after, until))), 0))
 
-    def next_turn(self, after: int) -> str:
-        """The first T after one at which a row leaves, as an aggregate over the table's columns."""
-        _, leaves = self.interval
-        return f"min(CASE WHEN {leaves} > {after} AND {leaves} < {NEVER} THEN {leaves} END)"
-
     @property
     def order(self) -> str:
         """What rows are sorted by, so that those which turn next are near each other."""
@@ -212,26 +207,28 @@ def leaving(query: Node, names: Sequence[str]) -> Window | None:
 
 def split_windows(query: Node) -> tuple[Node, dict[str, Window]]:
     """The query over windows where a table's own columns are compared, by the names it has then."""
-    found: dict[Window, str] = {}
+    found: dict[str, Window] = {}
 
     def change(thing: Any) -> Any:
         return _sink(thing, found) if isinstance(thing, Temporal) else thing
 
     made: Node = rebuild(query, change)
-    return made, {name: window for window, name in found.items()}
+    read = {node.table for node in descend(made) if isinstance(node, Scan)}
+    return made, {name: window for name, window in found.items() if name in read}
 
 
-def _sink(node: Temporal, found: dict[Window, str], filters: tuple[Expr, ...] = ()) -> Node:
+def _sink(node: Temporal, found: dict[str, Window], filters: tuple[Expr, ...] = ()) -> Node:
     """The same with the comparisons at the table, if they are about the columns of one.
 
     Args:
-        filters: those that were passed on the way, over the columns of the node's child.
+        found: the windows so far, by name. filters: those that were passed on the way, over the
+            columns of the node's child; what they are above may be what keeps them from failing.
     """
     child = node.child
     match child:
         case Filter() if not own_subqueries(child):
             own = tuple(p for p in child.predicates if columns_in(p) <= set(child.columns))
-            below = _sink(replace(node, child=child.child), found, (*filters, *own))
+            below = _sink(replace(node, child=child.child), found, (*own, *filters))
         case Project() if not own_subqueries(child):
             items = {item.col: item.expr for item in child.items}
             predicates = tuple(_with_columns(p, items) for p in node.predicates)
@@ -239,24 +236,39 @@ def _sink(node: Temporal, found: dict[Window, str], filters: tuple[Expr, ...] = 
             moved = Temporal(child=child.child, predicates=predicates, turns=turns)
             below = _sink(moved, found, tuple(_with_columns(f, items) for f in filters))
         case Scan():
-            names = zip(child.columns, child.names, strict=True)
-            typed = {col: Expr((backtick(name),)) for col, name in names}
-            used = [columns_in(p) for p in node.predicates]
-            window = Window(
-                table=child.table,
-                columns=tuple(
-                    n
-                    for c, n in zip(child.columns, child.names, strict=True)
-                    if any(c in cols for cols in used)
-                ),
-                predicates=tuple(_with_columns(p, typed) for p in node.predicates),
-                turns=tuple(replace(t, value=_with_columns(t.value, typed)) for t in node.turns),
-                filters=tuple(_with_columns(f, typed) for f in filters),
-            )
-            return replace(child, table=found.setdefault(window, f"{child.table}@{len(found) + 1}"))
+            return _narrowed(child, node, found, filters)
         case _:
             return node
     return node if isinstance(_bottom(below), Temporal) else replace(child, child=below)
+
+
+def _narrowed(
+    scan: Scan, node: Temporal, found: dict[str, Window], filters: tuple[Expr, ...]
+) -> Scan:
+    """The scan of a window of what is scanned; of a window's rows it is one of the same table."""
+    names = dict(zip(scan.columns, scan.names, strict=True))
+    typed = {col: Expr((backtick(name),)) for col, name in names.items()}
+    used = {col for predicate in node.predicates for col in columns_in(predicate)}
+    window = Window(
+        table=scan.table,
+        columns=tuple(name for col, name in names.items() if col in used),
+        predicates=tuple(_with_columns(p, typed) for p in node.predicates),
+        turns=tuple(replace(t, value=_with_columns(t.value, typed)) for t in node.turns),
+        filters=tuple(_with_columns(f, typed) for f in filters),
+    )
+    below = found.get(scan.table)
+    if below is not None:
+        window = Window(
+            table=below.table,
+            columns=tuple(dict.fromkeys((*below.columns, *window.columns))),
+            predicates=(*below.predicates, *window.predicates),
+            turns=(*below.turns, *window.turns),
+            filters=tuple(dict.fromkeys((*below.filters, *window.filters))),
+        )
+    known = next((name for name, one in found.items() if one == window), None)
+    name = known or f"{window.table}@{len(found) + 1}"
+    found[name] = window
+    return replace(scan, table=name)
 
 
 def _bottom(node: Node) -> Node:
