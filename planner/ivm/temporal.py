@@ -48,6 +48,9 @@ from ctsql.planner.syntax.ast import ClockKind
 _MS, _DAY = 1_000, 86_400_000_000
 """Microseconds in what the clock moves by."""
 NEVER, _ALWAYS = 2**63 - 1, -(2**63) + 1
+_FAR = "100000-01-01"
+"""No T is so far from year 0. Days and instants that are farther count as this one, as a sum with
+them may be more than Spark has numbers for; so may a DATE be as a TIMESTAMP."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,14 +315,16 @@ def _words(expr: Expr, at: int | None) -> list[str]:
 def _near(turns: Sequence[Turn], after: int, until: int) -> Iterator[Part]:
     """A condition that is true of each row that turns in (after, until].
 
-    It compares the values as they are, so that files and pages can be skipped by it.
+    It compares the values as they are, so that files and pages can be skipped by it; with days
+    where the query does, as not every DATE has a TIMESTAMP.
     """
     for place, turn in enumerate(turns):
-        unit = _DAY // _MS if turn.is_day else 1
-        bound = turn.bound.parts
+        value, bound, day = turn.value.parts, turn.bound.parts, _DAY // _MS
+        first, last = (after - day, until + day) if turn.is_day else (after - 1, until)
+        opened, closed = (("CAST", "("), ("AS", "DATE", ")")) if turn.is_day else ((), ())
         yield from ("OR", "(") if place else ("(",)
-        yield from (*turn.value.parts, ">=", f"timestamp_millis({after - unit})", *bound, "AND")
-        yield from (*turn.value.parts, "<=", f"timestamp_millis({until})", *bound, ")")
+        yield from (*value, ">=", *opened, f"timestamp_millis({first})", *bound, *closed, "AND")
+        yield from (*value, "<=", *opened, f"timestamp_millis({last})", *bound, *closed, ")")
 
 
 def interval_of(turns: Sequence[Turn], values: Sequence[str]) -> str:
@@ -352,8 +357,12 @@ def _time(turn: Turn, value: str) -> str:
 
 
 def _micros(turn: Turn) -> Expr:
-    moved = Expr.of("unix_micros ( CAST (", turn.value, "AS TIMESTAMP )")
-    return Expr((*moved.parts, *turn.shift.parts, ")"))
+    near = Expr.of(
+        *("unix_micros ( CASE WHEN", turn.value, f"> DATE '{_FAR}' THEN TIMESTAMP '{_FAR}'"),
+        *("WHEN", turn.value, f"< DATE '-{_FAR}' THEN TIMESTAMP '-{_FAR}'"),
+        *("ELSE CAST (", turn.value, "AS TIMESTAMP ) END"),
+    )
+    return Expr((*near.parts, *turn.shift.parts, ")"))
 
 
 def _values(node: Temporal, at: int, exprs: Sequence[Expr]) -> Text:

@@ -146,6 +146,28 @@ def test_one_comparison_above_another(con: Connection, ahead: Clock) -> None:
     assert con.execute("VERIFY m").fetchall() + con.execute("VERIFY shown").fetchall() == []
 
 
+@pytest.mark.slow
+def test_times_farther_than_any_clock(con: Connection, ahead: Clock) -> None:
+    """Instants at the ends of what Spark can tell, and days beyond: rows stay, or never come."""
+    con.execute("CREATE TABLE t (k INT, at TIMESTAMP, d DATE)")
+    con.execute(
+        "INSERT INTO t SELECT k, timestamp_micros(us), d FROM VALUES "
+        "(1, 9223372036854775807, DATE '+300000-01-01'), "
+        "(2, -9223372036854775808, DATE '-300000-01-01'), (3, NULL, NULL) AS v(k, us, d) "
+        "UNION ALL SELECT 4, now() + INTERVAL 1 HOUR, date_add(current_date(), 1)"
+    )
+    given = "WITH (REFRESH POLICY = incremental)"
+    wheres = ("at > now()", "at < now() + INTERVAL 2 HOURS", "d > current_date() - 1")
+    for name, where in zip("abc", wheres, strict=True):
+        con.execute(f"CREATE MATERIALIZED VIEW {name} {given} AS SELECT k, d FROM t WHERE {where}")
+    con.execute(f"CREATE MATERIALIZED VIEW e {given} AS SELECT k, at FROM t WHERE {wheres[0]}")
+    for days, wanted in ((0, ([1, 4], [2, 4], [1, 4], [1, 4])), (3, ([1], [2, 4], [1], [1]))):
+        ahead.ahead = days * DAY
+        found = [[k for (k,) in _rows(con, f"SELECT k FROM {name}")] for name in "abce"]
+        assert tuple(found) == wanted, days
+        con.execute("INSERT INTO t SELECT 9, NULL, NULL")
+
+
 REFUSED = [
     ("SELECT now() AS n FROM t", "now()"),
     ("SELECT k FROM t WHERE at > now() OR k = 1", "now()"),
