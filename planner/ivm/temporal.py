@@ -48,6 +48,9 @@ from ctsql.planner.syntax.ast import ClockKind
 _MS, _DAY = 1_000, 86_400_000_000
 """Microseconds in what the clock moves by."""
 NEVER, _ALWAYS = 2**63 - 1, -(2**63) + 1
+_FAR = "100000-01-01"
+"""No T is so far from year 0. Days and instants that are farther count as this one, as a sum with
+them may be more than Spark has numbers for; so may a DATE be as a TIMESTAMP."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,11 +155,6 @@ class Window:
         """A condition that is true of each row that turns in (after, until], to skip files by."""
         return join_texts(_words(Expr(tuple(_near(self.turns, after, until))), 0))
 
-    def next_turn(self, after: int) -> str:
-        """The first T after one at which a row leaves, as an aggregate over the table's columns."""
-        _, leaves = self.interval
-        return f"min(CASE WHEN {leaves} > {after} AND {leaves} < {NEVER} THEN {leaves} END)"
-
     @property
     def order(self) -> str:
         """What rows are sorted by, so that those which turn next are near each other."""
@@ -212,26 +210,28 @@ def leaving(query: Node, names: Sequence[str]) -> Window | None:
 
 def split_windows(query: Node) -> tuple[Node, dict[str, Window]]:
     """The query over windows where a table's own columns are compared, by the names it has then."""
-    found: dict[Window, str] = {}
+    found: dict[str, Window] = {}
 
     def change(thing: Any) -> Any:
         return _sink(thing, found) if isinstance(thing, Temporal) else thing
 
     made: Node = rebuild(query, change)
-    return made, {name: window for window, name in found.items()}
+    read = {node.table for node in descend(made) if isinstance(node, Scan)}
+    return made, {name: window for name, window in found.items() if name in read}
 
 
-def _sink(node: Temporal, found: dict[Window, str], filters: tuple[Expr, ...] = ()) -> Node:
+def _sink(node: Temporal, found: dict[str, Window], filters: tuple[Expr, ...] = ()) -> Node:
     """The same with the comparisons at the table, if they are about the columns of one.
 
     Args:
-        filters: those that were passed on the way, over the columns of the node's child.
+        found: the windows so far, by name. filters: those that were passed on the way, over the
+            columns of the node's child; what they are above may be what keeps them from failing.
     """
     child = node.child
     match child:
         case Filter() if not own_subqueries(child):
             own = tuple(p for p in child.predicates if columns_in(p) <= set(child.columns))
-            below = _sink(replace(node, child=child.child), found, (*filters, *own))
+            below = _sink(replace(node, child=child.child), found, (*own, *filters))
         case Project() if not own_subqueries(child):
             items = {item.col: item.expr for item in child.items}
             predicates = tuple(_with_columns(p, items) for p in node.predicates)
@@ -239,24 +239,39 @@ def _sink(node: Temporal, found: dict[Window, str], filters: tuple[Expr, ...] = 
             moved = Temporal(child=child.child, predicates=predicates, turns=turns)
             below = _sink(moved, found, tuple(_with_columns(f, items) for f in filters))
         case Scan():
-            names = zip(child.columns, child.names, strict=True)
-            typed = {col: Expr((backtick(name),)) for col, name in names}
-            used = [columns_in(p) for p in node.predicates]
-            window = Window(
-                table=child.table,
-                columns=tuple(
-                    n
-                    for c, n in zip(child.columns, child.names, strict=True)
-                    if any(c in cols for cols in used)
-                ),
-                predicates=tuple(_with_columns(p, typed) for p in node.predicates),
-                turns=tuple(replace(t, value=_with_columns(t.value, typed)) for t in node.turns),
-                filters=tuple(_with_columns(f, typed) for f in filters),
-            )
-            return replace(child, table=found.setdefault(window, f"{child.table}@{len(found) + 1}"))
+            return _narrowed(child, node, found, filters)
         case _:
             return node
     return node if isinstance(_bottom(below), Temporal) else replace(child, child=below)
+
+
+def _narrowed(
+    scan: Scan, node: Temporal, found: dict[str, Window], filters: tuple[Expr, ...]
+) -> Scan:
+    """The scan of a window of what is scanned; of a window's rows it is one of the same table."""
+    names = dict(zip(scan.columns, scan.names, strict=True))
+    typed = {col: Expr((backtick(name),)) for col, name in names.items()}
+    used = {col for predicate in node.predicates for col in columns_in(predicate)}
+    window = Window(
+        table=scan.table,
+        columns=tuple(name for col, name in names.items() if col in used),
+        predicates=tuple(_with_columns(p, typed) for p in node.predicates),
+        turns=tuple(replace(t, value=_with_columns(t.value, typed)) for t in node.turns),
+        filters=tuple(_with_columns(f, typed) for f in filters),
+    )
+    below = found.get(scan.table)
+    if below is not None:
+        window = Window(
+            table=below.table,
+            columns=tuple(dict.fromkeys((*below.columns, *window.columns))),
+            predicates=(*below.predicates, *window.predicates),
+            turns=(*below.turns, *window.turns),
+            filters=tuple(dict.fromkeys((*below.filters, *window.filters))),
+        )
+    known = next((name for name, one in found.items() if one == window), None)
+    name = known or f"{window.table}@{len(found) + 1}"
+    found[name] = window
+    return replace(scan, table=name)
 
 
 def _bottom(node: Node) -> Node:
@@ -300,14 +315,16 @@ def _words(expr: Expr, at: int | None) -> list[str]:
 def _near(turns: Sequence[Turn], after: int, until: int) -> Iterator[Part]:
     """A condition that is true of each row that turns in (after, until].
 
-    It compares the values as they are, so that files and pages can be skipped by it.
+    It compares the values as they are, so that files and pages can be skipped by it; with days
+    where the query does, as not every DATE has a TIMESTAMP.
     """
     for place, turn in enumerate(turns):
-        unit = _DAY // _MS if turn.is_day else 1
-        bound = turn.bound.parts
+        value, bound, day = turn.value.parts, turn.bound.parts, _DAY // _MS
+        first, last = (after - day, until + day) if turn.is_day else (after - 1, until)
+        opened, closed = (("CAST", "("), ("AS", "DATE", ")")) if turn.is_day else ((), ())
         yield from ("OR", "(") if place else ("(",)
-        yield from (*turn.value.parts, ">=", f"timestamp_millis({after - unit})", *bound, "AND")
-        yield from (*turn.value.parts, "<=", f"timestamp_millis({until})", *bound, ")")
+        yield from (*value, ">=", *opened, f"timestamp_millis({first})", *bound, *closed, "AND")
+        yield from (*value, "<=", *opened, f"timestamp_millis({last})", *bound, *closed, ")")
 
 
 def interval_of(turns: Sequence[Turn], values: Sequence[str]) -> str:
@@ -340,8 +357,12 @@ def _time(turn: Turn, value: str) -> str:
 
 
 def _micros(turn: Turn) -> Expr:
-    moved = Expr.of("unix_micros ( CAST (", turn.value, "AS TIMESTAMP )")
-    return Expr((*moved.parts, *turn.shift.parts, ")"))
+    near = Expr.of(
+        *("unix_micros ( CASE WHEN", turn.value, f"> DATE '{_FAR}' THEN TIMESTAMP '{_FAR}'"),
+        *("WHEN", turn.value, f"< DATE '-{_FAR}' THEN TIMESTAMP '-{_FAR}'"),
+        *("ELSE CAST (", turn.value, "AS TIMESTAMP ) END"),
+    )
+    return Expr((*near.parts, *turn.shift.parts, ")"))
 
 
 def _values(node: Temporal, at: int, exprs: Sequence[Expr]) -> Text:

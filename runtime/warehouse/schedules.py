@@ -90,7 +90,8 @@ class Schedules:
     def is_turn_unknown(self, item: Item, passed: int) -> bool:
         """Is a view over the clock behind, so that time may change it until ``passed``?
 
-        When it is next changed is known once it holds what its sources did at the newest T.
+        When it is next changed is known once it holds what its sources did at the newest T, and
+        what time has changed until then.
         """
         now, schedule = self._timeline.now, self.schedule(item)
         if now >= passed or not self.reads_clock(item):
@@ -98,6 +99,8 @@ class Schedules:
         if schedule is not None and schedule.round_up(now + 1) > passed:
             return False
         after = self._versions.stored_upper(item) - 1
+        if self._turns(item, written=after, after=after, until=now):
+            return True
         read = [self._relations.item(r.object_id) for r in item.reads]
         return any(self.possible_times(i, after=after, until=now) for i in read)
 

@@ -99,6 +99,75 @@ def test_the_query_may_fail_until_a_row_has_left(con: Connection, ahead: Clock) 
     assert _rows(con) == [(1,)]
 
 
+def test_a_view_that_is_behind_its_own_rows(con: Connection, ahead: Clock) -> None:
+    """The newest T was bound for another view; then for one that could not be computed at it."""
+    con.execute("CREATE TABLE t (k INT, since TIMESTAMP, until TIMESTAMP)")
+    con.execute(
+        "INSERT INTO t SELECT k, now() + make_dt_interval(0, a), now() + make_dt_interval(0, b) "
+        "FROM VALUES (1, 0, 2), (2, 0, 4), (3, 0, 9), (0, 6, 7) AS v(k, a, b)"
+    )
+    con.execute(
+        "CREATE MATERIALIZED VIEW first AS SELECT k FROM t WHERE until > now() AND k = 1;"
+        "CREATE MATERIALIZED VIEW m AS SELECT 6 DIV k AS q FROM t "
+        "WHERE since <= now() AND until > now();"
+        "CREATE MATERIALIZED VIEW counted AS SELECT count(*) AS n FROM m"
+    )
+    assert _rows(con, "SELECT * FROM counted") == [(3,)]
+    ahead.ahead = 3 * HOUR
+    assert _rows(con, "SELECT * FROM first") == []
+    ahead.ahead = 5 * HOUR
+    assert _rows(con, "SELECT * FROM counted") == [(1,)]
+    ahead.ahead = 6 * HOUR + MINUTE
+    expect_error(con, "SELECT * FROM m", "VIEW_FAILED")
+    ahead.ahead = 8 * HOUR
+    assert _rows(con) == [(2,)]
+
+
+def test_one_comparison_above_another(con: Connection, ahead: Clock) -> None:
+    """The outer one is of a plain view's, or a subquery's, rows: it follows their table."""
+    con.execute("CREATE TABLE t (k INT, since TIMESTAMP, until TIMESTAMP)")
+    con.execute("CREATE VIEW live AS SELECT * FROM t WHERE until > now()")
+    given = "WITH (REFRESH POLICY = incremental)"
+    con.execute(f"CREATE MATERIALIZED VIEW m {given} AS SELECT k FROM live WHERE since <= now()")
+    con.execute(
+        f"CREATE MATERIALIZED VIEW shown {given} AS SELECT k, since, until FROM "
+        "(SELECT *, k + 1 AS more FROM live) WHERE since > now() - INTERVAL 1 HOUR AND more > 0"
+    )
+    assert (_rows(con), _rows(con, "SELECT k FROM shown")) == ([], [])
+    con.execute(
+        "INSERT INTO t SELECT k, now() + make_dt_interval(0, a), now() + make_dt_interval(0, b) "
+        "FROM VALUES (1, 1, 4), (2, 0, 2), (3, 2, 1), (-2, 0, 9) AS v(k, a, b)"
+    )
+    expected = {0: ([-2, 2], [1, 2, 3]), 1: ([-2, 1, 2], [1]), 2: ([-2, 1], []), 4: ([-2], [])}
+    for hours, ks in expected.items():
+        ahead.ahead = hours * HOUR + MINUTE
+        found = [[k for (k,) in _rows(con, f"SELECT k FROM {name}")] for name in ("m", "shown")]
+        assert tuple(found) == ks, hours
+    assert con.execute("VERIFY m").fetchall() + con.execute("VERIFY shown").fetchall() == []
+
+
+@pytest.mark.slow
+def test_times_farther_than_any_clock(con: Connection, ahead: Clock) -> None:
+    """Instants at the ends of what Spark can tell, and days beyond: rows stay, or never come."""
+    con.execute("CREATE TABLE t (k INT, at TIMESTAMP, d DATE)")
+    con.execute(
+        "INSERT INTO t SELECT k, timestamp_micros(us), d FROM VALUES "
+        "(1, 9223372036854775807, DATE '+300000-01-01'), "
+        "(2, -9223372036854775808, DATE '-300000-01-01'), (3, NULL, NULL) AS v(k, us, d) "
+        "UNION ALL SELECT 4, now() + INTERVAL 1 HOUR, date_add(current_date(), 1)"
+    )
+    given = "WITH (REFRESH POLICY = incremental)"
+    wheres = ("at > now()", "at < now() + INTERVAL 2 HOURS", "d > current_date() - 1")
+    for name, where in zip("abc", wheres, strict=True):
+        con.execute(f"CREATE MATERIALIZED VIEW {name} {given} AS SELECT k, d FROM t WHERE {where}")
+    con.execute(f"CREATE MATERIALIZED VIEW e {given} AS SELECT k, at FROM t WHERE {wheres[0]}")
+    for days, wanted in ((0, ([1, 4], [2, 4], [1, 4], [1, 4])), (3, ([1], [2, 4], [1], [1]))):
+        ahead.ahead = days * DAY
+        found = [[k for (k,) in _rows(con, f"SELECT k FROM {name}")] for name in "abce"]
+        assert tuple(found) == wanted, days
+        con.execute("INSERT INTO t SELECT 9, NULL, NULL")
+
+
 REFUSED = [
     ("SELECT now() AS n FROM t", "now()"),
     ("SELECT k FROM t WHERE at > now() OR k = 1", "now()"),

@@ -63,7 +63,7 @@ FILTERED = [
     (
         "WITH c AS (SELECT k + 1 AS x, at FROM t WHERE k < 3 OR k = 5) "
         "SELECT x FROM c WHERE at > now() AND x > 2",
-        "coalesce(((`k` + 1) > 2), false) AND coalesce((`k` < 3 OR `k` = 5), false)",
+        "coalesce((`k` < 3 OR `k` = 5), false) AND coalesce(((`k` + 1) > 2), false)",
     ),
     ("SELECT t.k FROM t JOIN u ON t.k = u.k WHERE t.at > now() AND u.d IS NULL", "true"),
     (
@@ -92,6 +92,44 @@ def test_other_filters_make_another_window() -> None:
     plan = change_plan(f"{one.format(1)} UNION ALL {one.format(2)}", TABLES)
     assert isinstance(plan, ChangePlan)
     assert [w.told for w in plan.windows.values()] == ["`at` > now()"] * 2
+
+
+ONE_ABOVE_ANOTHER = [
+    (
+        "SELECT k FROM (SELECT * FROM t WHERE until > now() AND k > 1) WHERE at <= now() AND k < 9",
+        "`until` > now() AND `at` <= now()",
+        "coalesce((`k` > 1), false) AND coalesce((`k` < 9), false)",
+    ),
+    (
+        "SELECT t.k FROM (SELECT * FROM t WHERE until > now()) t JOIN u ON t.k = u.k "
+        "WHERE at + INTERVAL 1 HOUR < now()",
+        "`until` > now() AND `at` + INTERVAL 1 HOUR < now()",
+        "true",
+    ),
+]
+
+
+@pytest.mark.parametrize(("sql", "told", "matters"), ONE_ABOVE_ANOTHER)
+def test_a_window_of_a_window_is_one_of_the_table(sql: str, told: str, matters: str) -> None:
+    """Comparisons one above another make one window, which follows the table itself."""
+    plan = change_plan(sql, TABLES)
+    assert isinstance(plan, ChangePlan)
+    (window,) = plan.windows.values()
+    assert (window.table, window.told, window.matters) == ("t", told, matters)
+    assert set(window.columns) == {"at", "until"}
+    assert len(window.turns) == 2
+    assert set(plan.windows) <= set(plan.reads)
+
+
+def test_a_window_that_is_read_by_itself_too() -> None:
+    """Both are there: the one that another one narrows, and that other one."""
+    below = "SELECT k, at FROM t WHERE until > now()"
+    plan = change_plan(f"{below} UNION ALL SELECT * FROM ({below}) WHERE at < now()", TABLES)
+    assert isinstance(plan, ChangePlan)
+    assert [w.told for w in plan.windows.values()] == [
+        "`until` > now()",
+        "`until` > now() AND `at` < now()",
+    ]
 
 
 def test_never() -> None:
