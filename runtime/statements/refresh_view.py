@@ -29,6 +29,8 @@ def refresh_view(engine: Engine, item: Item, *, full: bool, replaced: bool = Fal
             engine.advance([item], until)
             check_not_finished(engine, item)
         until = engine.mint_fresh(request=item)
+    else:
+        until = engine.mint_for([item], takes_in=False)  # time may have changed it since
     if full and engine.relations.output(item).fetch_recent_upper() > until:
         until = engine.mint_fresh()
     while True:

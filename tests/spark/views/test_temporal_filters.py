@@ -64,6 +64,10 @@ def test_a_service_lets_rows_go(con: Connection, ahead: Clock) -> None:
     ahead.ahead = HOUR + 10 * SECOND
     con.run(once=True)
     assert _rows(con) == []
+    con.execute("INSERT INTO t SELECT 2, now() + INTERVAL 2 HOURS")
+    ahead.ahead = 5 * HOUR
+    con.execute("REFRESH MATERIALIZED VIEW m")
+    assert _rows(con) == [], "the refresh by hand was as of the table's change"
 
 
 def test_a_refresh_schedule_rounds_up(con: Connection, ahead: Clock) -> None:
