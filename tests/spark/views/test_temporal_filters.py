@@ -479,6 +479,8 @@ def test_rows_leave_from_the_view_itself(
         model.now += 8 * SECOND
         check(model.con)
         _check_due(model)
+    model.now += 100 * SECOND  # all rows have left
+    check(model.con)
     assert {"leaving rows", "incremental"} <= _ways(model.con, "staying")
     for name in LEAVING:
         assert "leaving rows" in _ways(model.con, name), name
