@@ -24,8 +24,8 @@ pytestmark = pytest.mark.thorough
 
 Tables = Mapping[str, Sequence[Column]]
 NAMES = name_by(lambda use: use.table)
-UNTOLD = ("not in", "scalar")
-"""Constructs of which no rows can be named."""
+UNTOLD = ("scalar",)
+"""Constructs of which no rows are named."""
 
 
 def _filled(
@@ -114,12 +114,13 @@ def _make_step(
 @pytest.mark.parametrize("name", list(constructs.CASES))
 def test_every_construct(name: str) -> None:
     """Each construct that has a change rule, over several tables; few cannot be told."""
+    compared = 0
     for number in (1, 2):
         try:
-            compared = check(number, constructs.CASES[name][0], constructs.TABLES)
+            compared += check(number, constructs.CASES[name][0], constructs.TABLES)
         except duckdb.NotImplementedException:
             pytest.skip("DuckDB does not run it")
-        assert (compared > 0) is (name not in UNTOLD)
+    assert (compared > 0) is (name not in UNTOLD)
 
 
 @settings(max_examples=40, deadline=None)
