@@ -94,8 +94,10 @@ def _left(stored: DataFrame, signed: DataFrame) -> DataFrame:
     gone = signed.where(F.col(DIFF) < 0).select(_TURN).distinct()
     marked = F.broadcast(gone.withColumn(_IS_TOUCHED, F.lit(True)))
     both = stored.unionAll(signed).join(marked, _TURN, "left")
-    touched = F.when(F.col(_IS_TOUCHED), F.col(_TURN)).alias(_IS_TOUCHED)
-    counted = both.groupBy(touched).agg(F.min(_TURN).alias(_TURN), F.sum(DIFF).alias(DIFF))
+    # All turns that lose no row are one group.
+    counted = both.groupBy(F.when(F.col(_IS_TOUCHED), F.col(_TURN))).agg(
+        F.min(_TURN).alias(_TURN), F.sum(DIFF).alias(DIFF)
+    )
     return counted.where(F.col(DIFF) > 0)
 
 

@@ -115,7 +115,7 @@ def _make_step(
 def test_every_construct(name: str) -> None:
     """Each construct that has a change rule, over several tables; few cannot be told."""
     compared = 0
-    for number in (1, 2):
+    for number in range(3):
         try:
             compared += check(number, constructs.CASES[name][0], constructs.TABLES)
         except duckdb.NotImplementedException:
