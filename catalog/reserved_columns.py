@@ -16,6 +16,9 @@ NUMBER = "__ct_number"
 COPY = "__ct_copy"
 """The number of a copy, when a row with a diff is repeated."""
 
+PART = "__ct_part"
+"""Of which of several sets the row is that are computed together, from 0."""
+
 FILE_COLUMN = "__ct_file"
 """The full path of the row's file, as ``_metadata.file_path`` gives it."""
 ROW_COLUMN = "__ct_row"

@@ -170,6 +170,11 @@ class ChangePlan:
                 rows=self._final(certain.node, signed=False),
                 step=certain.rows.name,
                 flag=certain.flag.sql,
+                keys=certain.keys.name,
+                pairs=tuple(
+                    (self.columns[i], name.sql)
+                    for (i, _), name in zip(places, certain.names, strict=True)
+                ),
             ),
         )
 

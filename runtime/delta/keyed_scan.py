@@ -5,7 +5,7 @@ change feed file by file; a refresh of a few hundred rows has five or ten such s
 function declines, :mod:`ctsql.runtime.views.table_deltas` reads the rows by Spark.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,7 +23,7 @@ from ctsql.runtime.delta.local_scan import (
     local_rows,
     move_local_rows,
 )
-from ctsql.runtime.delta.parquet_reader import KeySet, having
+from ctsql.runtime.delta.parquet_reader import KeySet, NumberRange, having
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.table_changes import Movement
@@ -87,6 +87,19 @@ def _all(
     return read if isinstance(read, Declined) else read.at(version)
 
 
+def rows_between(
+    table: DeltaTable, files: Collection[DataFile], version: int, wanted: NumberRange
+) -> LocalRows | Declined:
+    """The rows of some files with a whole number of a range."""
+    schema = table.schema_at(version)
+    if not _is_readable(table, version) or any(map(is_padded, schema)):
+        return Declined("Spark reads columns of these types, or of other names")
+    found = local_rows(table, files, version, [wanted])
+    if isinstance(found, Declined):
+        return found
+    return LocalRows(table.gateway.session, schema, found.select(schema.names))
+
+
 class StoredRows:
     """The rows of a view, or of its state table, at a version, with their locations."""
 
@@ -101,6 +114,11 @@ class StoredRows:
     @property
     def _names(self) -> list[str]:
         return self._table.schema_at(self._version).names
+
+    @property
+    def is_near(self) -> bool:
+        """Are they so few that this process reads all of them?"""
+        return not isinstance(self._near, Declined)
 
     @property
     def all(self) -> RowSet:

@@ -14,6 +14,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.parquet_reader import (
     KeySet,
+    NumberRange,
     OnlySpark,
     StoredFile,
     TooMany,
@@ -60,7 +61,7 @@ def local_rows(
     table: DeltaTable,
     files: Collection[DataFile],
     version: int,
-    keys: Sequence[KeySet] = (),
+    keys: Sequence[KeySet | NumberRange] = (),
     columns: Sequence[str] | None = None,
     rows_max: int = DRIVER_ROWS_MAX,
     was: Mapping[str, DataFile] = {},

@@ -71,6 +71,19 @@ class KeySet:
     nulls_equal: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class NumberRange:
+    """Whole numbers; a wanted row has one of them in a column.
+
+    Attributes:
+        after: exclusive. until: inclusive; None for no bound.
+    """
+
+    column: str
+    after: int
+    until: int | None
+
+
 class OnlySpark(Exception):
     """The files are damaged, or have values that Arrow reads otherwise than Spark."""
 
@@ -92,7 +105,7 @@ def has_old_calendar(metadata: Mapping[bytes, bytes]) -> bool:
 def find(
     files: Sequence[StoredFile],
     schema: T.StructType,
-    keys: Sequence[KeySet],
+    keys: Sequence[KeySet | NumberRange],
     *,
     rows_max: int,
     bytes_max: int = DRIVER_ROWS_MAX * DRIVER_ROW_BYTES_MAX,
@@ -100,7 +113,7 @@ def find(
     """Read the rows that have a key of any set, with their locations; without a set, all rows.
 
     Args:
-        schema: of the rows, with the keys' columns; see :func:`is_flat`.
+        schema: of the rows, with the keys' columns; see :func:`is_flat`. keys: sets, or ranges.
         rows_max, bytes_max: the bounds of the result.
 
     Raises:
@@ -232,6 +245,34 @@ class _Keys:
         return numbers
 
 
+class _Range:
+    """A range of whole numbers, to be looked for as keys are."""
+
+    def __init__(self, wanted: NumberRange) -> None:
+        self._column, self._after, self._until = wanted.column, wanted.after, wanted.until
+        self.names = [wanted.column]
+
+    def are_in(self, layout: pa.Schema) -> bool:
+        """Whether a file has the column."""
+        return self._column in layout.names
+
+    def may_be_in(self, group: pq.RowGroupMetaData, layout: _Layout) -> bool:
+        """Whether a row group may hold one of them, by its statistics."""
+        place = layout.places.get(self._column)
+        bounds = None if place is None else group.column(place).statistics
+        if bounds is None or not bounds.has_min_max:
+            return True
+        return bounds.max > self._after and (self._until is None or bounds.min <= self._until)
+
+    def numbers(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> _Numbers:
+        """The numbers of the rows that have one, given their values."""
+        (values,) = columns
+        met = pc.greater(values, self._after)
+        if self._until is not None:
+            met = pc.and_(met, pc.less_equal(values, self._until))
+        return np.flatnonzero(pc.fill_null(met, False).to_numpy(zero_copy_only=False))
+
+
 def _endings(values: pa.Array) -> npt.NDArray[np.bool_] | None:
     """The set of low bits of integer keys: rejects most rows in a fifth of the time."""
     if values.null_count or values.type not in (pa.int32(), pa.int64()):
@@ -296,13 +337,15 @@ class _Search:
     def __init__(
         self,
         schema: pa.Schema,
-        keys: Sequence[KeySet],
+        keys: Sequence[KeySet | NumberRange],
         rows_max: int,
         bytes_max: int,
     ) -> None:
         self.schema = schema
         self.schema_with_places = pa.schema([*schema, *PLACES_SCHEMA])
-        self._keys = [_Keys(one, schema) for one in keys]
+        self._keys = [
+            _Range(one) if isinstance(one, NumberRange) else _Keys(one, schema) for one in keys
+        ]
         self._rows_left, self._bytes_left = rows_max, bytes_max
         self._lock = Lock()
 
@@ -330,7 +373,7 @@ class _Search:
             first += count
         return found
 
-    def _sets(self, layout: _Layout) -> list[_Keys]:
+    def _sets(self, layout: _Layout) -> list[_Keys | _Range]:
         return [one for one in self._keys if one.are_in(layout.schema)]
 
     def rows(self, group: _Group) -> pa.Table:

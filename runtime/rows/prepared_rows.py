@@ -24,12 +24,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from itertools import accumulate
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession, types as T
+from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
 
+from ctsql.catalog.names import backtick
+from ctsql.catalog.reserved_columns import PART
 from ctsql.runtime.rows.arrow_exchange import row_classes
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, held_of, mark_wide
 from ctsql.runtime.rows.declined import Declined
@@ -88,6 +90,43 @@ def derive(
 
     leaves = tuple(leaf for r in recipes for leaf in r.leaves)
     return _PreparedRows(Recipe((key, tuple(r.key for r in recipes)), leaves, whole))
+
+
+def together(rows: Sequence[RowSet]) -> list[LocalRows] | Declined:
+    """Several sets of few rows, computed now in one job; each as often as it says.
+
+    Declined where the driver does not hold all that they are computed from, or Arrow not all
+    values. What one set reads is computed again for another one that reads it, too.
+    """
+    made = derive(rows, _side_by_side, "together")
+    found = made.collect() if isinstance(made, _PreparedRows) else made.local
+    if isinstance(found, Declined):
+        return found
+    if not fits_arrow(found.schema):
+        return Declined("Arrow does not hold values of these types")
+    parts = found.arrow.column(PART).to_pylist()
+    return [
+        _part(found, i, [n for n, part in enumerate(parts) if part == i]) for i in range(len(rows))
+    ]
+
+
+def _side_by_side(frames: Sequence[DataFrame]) -> DataFrame:
+    """The rows of all, each in columns of its own, with the number of its set; in one task."""
+    parts = []
+    for i, mine in enumerate(frames):
+        columns = [F.lit(i).alias(PART)]
+        for j, frame in enumerate(frames):
+            for field in frame.schema:
+                value = F.col(backtick(field.name)) if i == j else F.lit(None).cast(field.dataType)
+                columns.append(value.alias(f"{j}_{field.name}", metadata=field.metadata))
+        parts.append(mine.select(*columns))
+    return reduce(DataFrame.unionAll, parts).coalesce(1)
+
+
+def _part(rows: LocalRows, number: int, places: Sequence[int]) -> LocalRows:
+    prefix = f"{number}_"
+    names = [name for name in rows.schema.names if name.startswith(prefix)]
+    return rows.take(places).select(names, [name.removeprefix(prefix) for name in names])
 
 
 def _recipe(rows: RowSet) -> Recipe | None:

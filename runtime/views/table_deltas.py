@@ -28,7 +28,9 @@ from ctsql.runtime.log.table_changes import Movement, Stored, merge, rows_insert
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.key_predicates import may_equal
 from ctsql.runtime.rows.multiset import net, net_change
+from ctsql.runtime.rows.multiset_local import add_up
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
+from ctsql.runtime.rows.types import is_flat
 from ctsql.runtime.views.outcomes import Fallback
 from ctsql.runtime.warehouse.query_engine import Table
 from ctsql.runtime.warehouse.sources import StoredSources
@@ -121,7 +123,7 @@ def stored_as_of(warehouse: Warehouse, item: Item, at: int) -> Stored | Fallback
 class Turning(Protocol):
     """What knows which rows of a table turn."""
 
-    def between(self, after: int, until: int) -> DataFrame | None:
+    def between(self, after: int, until: int) -> RowSet | None:
         """The rows that turn in (after, until], signed; None for none."""
 
 
@@ -261,7 +263,7 @@ def opened(
         made = Relations(warehouse, tables, at, moves, reads, spans=spans or {})
         for name, span in made.spans.items():
             turned = _window_change(made, name, span, stack)
-            if turned is not None and not (kept := SparkRows(turned).keep(stack)).is_empty:
+            if turned is not None and not (kept := turned.keep(stack)).is_empty:
                 made.changes[name] = kept
         for name, one in moves.items():
             if name in made.spans:
@@ -292,29 +294,32 @@ def _change(warehouse: Warehouse, one: Moved, columns: list[str]) -> DataFrame:
     return net_change(rows, columns).select(*backtick_all(columns), diff)
 
 
-def _window_change(made: Relations, name: str, span: Span, stack: ExitStack) -> DataFrame | None:
+def _window_change(made: Relations, name: str, span: Span, stack: ExitStack) -> RowSet | None:
     """The net change of a window from before to now; None where nothing can have changed.
 
     It is the table's change, as far as that passes now, and the rows from before that turn in
     between.
     """
     columns, window = list(made.reads[name]), span.window
-    parts = []
+    parts: list[RowSet] = []
     if name in made.moves:
         both = list(dict.fromkeys([*columns, *window.columns]))
         moved = made.moved[name] = _moved_rows(made.warehouse, made.moves[name], both, stack)
         if not moved.is_empty:
-            parts.append(moved.plain_frame.where(window.passes(made.at)))
+            parts.append(SparkRows(moved.plain_frame.where(window.passes(made.at))))
     if span.before < made.at:
         if span.turns is None:
-            turned: DataFrame | None = _turned_by_table(made, name, span)
+            turned: RowSet | None = SparkRows(_turned_by_table(made, name, span))
         else:
             turned = span.turns.between(span.before, made.at)
         parts += [] if turned is None else [turned]
     if not parts:
         return None
-    listed = (part.select(*backtick_all(columns), DIFF) for part in parts)
-    return net(reduce(DataFrame.unionAll, listed), columns)
+    parts = [part.select([*columns, DIFF]) for part in parts]
+    only = parts[0].local
+    if len(parts) == 1 and not isinstance(only, Declined) and is_flat(only.schema):
+        return only.with_rows(only.schema, add_up(only.arrow, DIFF))
+    return SparkRows(net(reduce(DataFrame.unionAll, (p.plain_frame for p in parts)), columns))
 
 
 def _turned_by_table(made: Relations, name: str, span: Span) -> DataFrame:

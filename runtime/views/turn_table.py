@@ -26,15 +26,22 @@ from contextlib import ExitStack
 from functools import reduce
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.ivm import NEVER, Window
+from ctsql.runtime.delta.keyed_scan import rows_between
+from ctsql.runtime.delta.parquet_reader import NumberRange
 from ctsql.runtime.log.staging import Batch, discard_on_error
+from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import net
+from ctsql.runtime.rows.multiset_local import add_up
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
+from ctsql.runtime.rows.types import is_flat
 from ctsql.runtime.views.change_plans import Prepared
 from ctsql.runtime.views.outcomes import Due
 from ctsql.runtime.views.refresh_policy import TURNS_BY, looked_ahead
@@ -103,27 +110,28 @@ class TurnTable(SideTable):
         self._stored = self.find()
         return self._stored is not None
 
-    def between(self, after: int, until: int) -> DataFrame | None:
+    def between(self, after: int, until: int) -> RowSet | None:
         """The rows that turn in (after, until], by the names of the table's columns, signed.
 
         None if no file may have one.
         """
         found = self._turns(after, until)
-        if found is None:
-            return None
-        names = [F.col(k).alias(c) for k, c in zip(self._kept, self.columns, strict=True)]
-        return found.select(*names, DIFF)
+        return None if found is None else found.select([*self._kept, DIFF], [*self.columns, DIFF])
 
-    def _turns(self, after: int, until: int | None) -> DataFrame | None:
+    def _turns(self, after: int, until: int | None) -> RowSet | None:
         assert self._stored is not None  # it stands
         version = self._stored.version_read
         live = self.table.files(version).values()
         files = [f for f in live if turns_within(f.statistics, after, until)]
         if not files:
             return None
+        wanted = [_TURN, *self._kept]
+        near = rows_between(self.table, files, version, NumberRange(_TURN, after, until))
+        if not isinstance(near, Declined):
+            return near.select([*wanted, _DIFF], [*wanted, DIFF])
         rows = self.table.frame_of(files, version).withColumnRenamed(_DIFF, DIFF)
         rows = rows.where(F.col(_TURN) > after)
-        return rows if until is None else rows.where(F.col(_TURN) <= until)
+        return SparkRows(rows if until is None else rows.where(F.col(_TURN) <= until))
 
     def follow(self, moved: RowSet | None, at: int) -> int | None:
         """Stage the turns of what its table changed by, and tell the first T that is due after one.
@@ -163,19 +171,11 @@ class TurnTable(SideTable):
         """The first T after one at which anything is left of the turns (N3)."""
         assert self._stored is not None  # it stands
         version = self._stored.version_read
-        wanted = [_TURN, *self._kept]
         for until in looked_ahead([self.table.rows_count(version)], at):
-            stored = self._turns(at, until)
-            parts = [] if stored is None else [stored]
-            if fresh is not None:
-                near = fresh.plain_frame
-                parts.append(near if until is None else near.where(F.col(_TURN) <= until))
-            if not parts:
-                continue
-            both = reduce(DataFrame.unionByName, parts)
-            (found,) = net(both, wanted).agg(F.min(_TURN).alias(_TURN)).collect()
-            if found[_TURN] is not None:
-                return int(found[_TURN])
+            parts = [rows for rows in (self._turns(at, until), fresh) if rows is not None]
+            found = _first_left([p.select([_TURN, *self._kept, DIFF]) for p in parts])
+            if found is not None and (until is None or found <= until):
+                return found
         return None
 
     def build(self, rows: DataFrame, at: int, siblings: Sequence[str]) -> None:
@@ -209,6 +209,22 @@ class TurnTable(SideTable):
         is_to_come = (F.col(_TURN) > after) & (F.col(_TURN) < NEVER)
         signed = (F.col(DIFF) * F.col(_SIGN)).alias(DIFF)
         return turned.where(is_to_come).select(_TURN, *self._kept, signed)
+
+
+def _first_left(parts: Sequence[RowSet]) -> int | None:
+    """The first turn of which anything is left when the signed turns of all parts are added up."""
+    if not parts:
+        return None
+    held = [rows.local for rows in parts]
+    near = [rows for rows in held if not isinstance(rows, Declined) and is_flat(rows.schema)]
+    if len(near) == len(parts):
+        added = add_up(pa.concat_tables([rows.arrow for rows in near]), DIFF)
+        found: int | None = pc.min(added.column(_TURN)).as_py()
+        return found
+    both = reduce(DataFrame.unionByName, (rows.plain_frame for rows in parts))
+    left = net(both, [name for name in both.columns if name != DIFF])
+    (row,) = left.agg(F.min(_TURN).alias(_TURN)).collect()
+    return None if row[_TURN] is None else int(row[_TURN])
 
 
 class TurnTables:

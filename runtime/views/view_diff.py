@@ -15,10 +15,18 @@ from ctsql.runtime.views.refresh_policy import Strategy
 
 def stage_difference(context: RefreshContext, wanted: RowSet, stored: RowSet | None) -> None:
     """Stage the difference of rows wanted and stored."""
-    view = context.view
-    desired = derive(
+    stage_rows(context, stored_form(context.view, wanted), stored)
+
+
+def stored_form(view: ViewWrite, wanted: RowSet) -> RowSet:
+    """Rows as the view's table holds them, checked; not computed yet."""
+    return derive(
         [wanted], lambda rows: check_contents(cast_to_stored(rows[0], view), view), _key(view)
     )
+
+
+def stage_rows(context: RefreshContext, desired: RowSet, stored: RowSet | None) -> None:
+    """Stage the difference of rows in their :func:`stored_form` and those stored."""
     context.warehouse.queries.stage(context.staging, desired, stored, context.columns, small=True)
 
 

@@ -105,12 +105,16 @@ class ChangeTexts:
 class CertainTexts:
     """What the view should hold for the affected keys if ``step`` has 0 in all of ``flag``.
 
-    ``rows`` reads no table, nor a later step.
+    Attributes:
+        rows: reads no table, nor a later step. keys: a step before ``step`` that holds the keys and
+            reads no row of the view. pairs: a column of the view and one of ``keys``.
     """
 
     rows: Text
     step: str
     flag: str
+    keys: str
+    pairs: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

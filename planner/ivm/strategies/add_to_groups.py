@@ -38,12 +38,15 @@ class Certain:
 
     Attributes:
         node: what the view should hold for them. rows: the step with all touched groups.
-        flag: its column that is 1 for a group that is not certain, else 0.
+        flag: its column that is 1 for a group that is not certain, else 0. keys: the step with the
+            keys of these groups, which reads no stored row. names: its columns.
     """
 
     node: alg.Node
     rows: alg.Step
     flag: alg.Col
+    keys: alg.Step
+    names: tuple[alg.Col, ...]
 
 
 def can_add(top: KeyedTop, query: alg.Node) -> bool:
@@ -108,7 +111,8 @@ def added_rows(
     found = union_all([added, _recompute(groups, rows, flag, changes)], node.columns)
     places = [place for place in top.places if place is not None]
     desired = put_above(top.above, found), rows, tuple(zip(places, groups.keys, strict=True))
-    return desired, Certain(node=put_above(top.above, added), rows=rows, flag=flag)
+    certain = put_above(top.above, added)
+    return desired, Certain(node=certain, rows=rows, flag=flag, keys=keys, names=key_names)
 
 
 def _places_shown(top: KeyedTop, query: alg.Node) -> tuple[int, ...] | None:

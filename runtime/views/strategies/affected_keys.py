@@ -2,14 +2,18 @@
 
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import Telling
+from ctsql.planner.ivm.sql.queries import CertainTexts, KeyedTexts
 from ctsql.runtime.delta.keyed_scan import StoredRows
-from ctsql.runtime.rows.row_set import SparkRows
+from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.rows.prepared_rows import together
+from ctsql.runtime.rows.row_set import RowSet, SparkRows
 from ctsql.runtime.rows.types import DIGITS_ADDED, adds_exactly
 from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Outcome, Staged
+from ctsql.runtime.views.plan_runner import PlanRunner
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import Policy, Strategy
 from ctsql.runtime.views.state_table import groups_max
-from ctsql.runtime.views.view_diff import stage_difference
+from ctsql.runtime.views.view_diff import stage_difference, stage_rows, stored_form
 
 NAME = Strategy.AFFECTED_KEYS
 
@@ -36,30 +40,53 @@ def refresh(context: RefreshContext) -> Outcome:
     texts = changes.plan.rows_by_key(changes.changed, add=add)
     if texts is None:
         return NotApplicable()
+    if texts.certain is not None:
+        return _add_to_groups(context, changes, texts, texts.certain)
+    runner.run(texts.steps, [texts.rows])
+    stage_difference(context, runner.rows(texts.rows), _affected(context, runner, texts))
+    return Staged(NAME)
+
+
+def _affected(context: RefreshContext, runner: PlanRunner, texts: KeyedTexts) -> RowSet | None:
+    """The stored rows with an affected key; None for none."""
     stored = context.stored
-    if add:
-        contents = context.warehouse.versions.contents
-        runner.state_rows = (
-            SparkRows(contents(context.item, None)) if stored is None else stored.all
-        )
-    wanted = texts.rows
-    certain, later = texts.certain, texts.steps
-    if certain is not None:
-        number = 1 + [step.name for step in texts.steps].index(certain.step)
-        first, later = texts.steps[:number], texts.steps[number:]
-        runner.run(first, [*(step.rows for step in later), texts.rows])
-        rows_went = not runner.steps[certain.step].where_nonzero(certain.flag).is_empty
-        if not rows_went:
-            wanted, later = certain.rows, ()
-        if changes.kept is not None:
-            context.state.rows_went = rows_went
-    runner.run(later, [wanted])
-    rows = runner.rows(wanted)
-    is_large = context.state.rows_went and runner.relations.is_scanning
-    if is_large and context.policy is Policy.AUTO:
-        return _from_filled(context, changes, stored)
-    before = None if stored is None else stored.with_keys(runner.steps[texts.keys], texts.pairs)
-    stage_difference(context, rows, before)
+    return None if stored is None else stored.with_keys(runner.steps[texts.keys], texts.pairs)
+
+
+def _add_to_groups(
+    context: RefreshContext, changes: FollowedChanges, texts: KeyedTexts, certain: CertainTexts
+) -> Outcome:
+    """The touched groups, and what they come to if all are certain, are computed in one job."""
+    runner, stored = changes.runner, context.stored
+    number = [step.name for step in texts.steps].index(certain.step)
+    first, touched, later = texts.steps[:number], texts.steps[number], texts.steps[number + 1 :]
+    rest = [*(step.rows for step in later), texts.rows]
+    runner.run(first, [touched.rows, *rest])
+    before = None
+    if stored is None:
+        runner.state_rows = SparkRows(context.warehouse.versions.contents(context.item, None))
+    elif stored.is_near:
+        runner.state_rows = stored.all
+    else:
+        keys = runner.steps[certain.keys] = runner.keep(runner.steps[certain.keys])
+        runner.state_rows = before = stored.with_keys(keys, certain.pairs)
+    groups = runner.steps[touched.name] = runner.rows(touched.rows)
+    found = together([groups, stored_form(context.view, runner.rows(certain.rows))])
+    if isinstance(found, Declined):
+        runner.run([touched], [certain.rows, *rest])
+        desired = stored_form(context.view, runner.rows(certain.rows))
+    else:
+        runner.steps[touched.name], desired = found
+    rows_went = not runner.steps[touched.name].where_nonzero(certain.flag).is_empty
+    if changes.kept is not None:
+        context.state.rows_went = rows_went
+    if rows_went:
+        runner.run(later, [texts.rows])
+        desired = stored_form(context.view, runner.rows(texts.rows))
+        is_large = changes.kept is not None and runner.relations.is_scanning
+        if is_large and context.policy is Policy.AUTO:
+            return _from_filled(context, changes, stored)
+    stage_rows(context, desired, before or _affected(context, runner, texts))
     return Staged(NAME)
 
 

@@ -17,7 +17,15 @@ from pyspark.sql.pandas.types import to_arrow_type
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta import parquet_reader
 from ctsql.runtime.delta.file_stores import LOCAL
-from ctsql.runtime.delta.parquet_reader import KeySet, OnlySpark, StoredFile, TooMany, find, having
+from ctsql.runtime.delta.parquet_reader import (
+    KeySet,
+    NumberRange,
+    OnlySpark,
+    StoredFile,
+    TooMany,
+    find,
+    having,
+)
 from ctsql.runtime.rows.types import is_flat
 
 SCHEMA = T.StructType().add("k", T.LongType()).add("v", T.StringType())
@@ -326,3 +334,20 @@ OTHERS = [T.ArrayType(T.LongType()), T.StructType(), T.StringType("UTF8_LCASE"),
 def test_flat_columns(kind: T.DataType) -> None:
     """Nested values and collated texts are not for Arrow."""
     assert is_flat(T.StructType().add("c", kind)) is (kind in FLAT)
+
+
+@pytest.mark.parametrize(
+    ("after", "until"), [(9, 12), (-1, 0), (28, 31), (40, None), (98, 98), (99, None), (-5, -1)]
+)
+@pytest.mark.parametrize("statistics", [True, False])
+def test_rows_with_a_number_of_a_range_are_found(
+    tmp_path: Path, after: int, until: int | None, statistics: bool
+) -> None:
+    """The bounds are those of the range; NULL is in none, nor is what is deleted."""
+    numbers = [*range(100), None]
+    rows = pa.table({"k": numbers, "v": [str(k) for k in numbers]})
+    file = stored(tmp_path, "a", rows, 11, row_group_size=10, write_statistics=statistics)
+    found = find([file], SCHEMA, [NumberRange("k", after, until)], rows_max=100)
+    wanted = [k for k in range(100) if k > after and (until is None or k <= until) and k != 11]
+    assert found.column("k").to_pylist() == wanted
+    assert found.column("v").to_pylist() == [str(k) for k in wanted]
