@@ -5,6 +5,7 @@ interrupted by Ctrl-C; 141 the reader of standard output is gone.
 """
 
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -497,6 +498,8 @@ def _read(name: str) -> Source:
         return Source(raw.decode("utf-8-sig"), name)
     except OSError as problem:
         meant = did_you_mean(name, _COMMANDS)
+        if not meant and not name.endswith(".sql"):
+            meant = f"To open a warehouse: ctsql --warehouse {shlex.quote(name)}"
         raise click.UsageError(
             f"Cannot read {name}: {problem.strerror}. {meant}".rstrip()
         ) from problem
