@@ -8,12 +8,12 @@ from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import explain
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.log.actions import rows_changed
+from ctsql.runtime.views import turn_table
 from ctsql.runtime.views.change_plans import Prepared, prepared_for
 from ctsql.runtime.views.refresh_policy import TURNS_BY, WHY, Policy
 from ctsql.runtime.views.side_table import STATE, Named
 from ctsql.runtime.views.state_table import STATE_DID
 from ctsql.runtime.views.strategies import STRATEGIES
-from ctsql.runtime.views.turn_table import ROWS_MIN, is_worth
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 _POLICIES = {
@@ -59,8 +59,8 @@ def _turned(warehouse: Warehouse, made: Prepared) -> str:
         stored = warehouse.relations.table(item)
         counts.append(stored.rows_count(stored.version()))
     where = "turn tables beside the view"
-    if not any(map(is_worth, counts)):
-        where = f"all rows, while these are fewer than {ROWS_MIN:,}"
+    if not any(map(turn_table.is_worth, counts)):
+        where = f"all rows, while these are fewer than {turn_table.ROWS_MIN:,}"
     return f"as time passes: rows of {', '.join(made.plan.windows)} are looked for in {where}"
 
 

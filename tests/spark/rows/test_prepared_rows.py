@@ -9,7 +9,7 @@ from ctsql.api import Connection
 from ctsql.runtime.rows import prepared_rows
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.rows.prepared_rows import _PreparedRows, derive, prepared_plans
+from ctsql.runtime.rows.prepared_rows import _PreparedRows, derive, prepared_plans, together
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
 from ctsql.runtime.spark.job_metrics import Meter
 from ctsql.runtime.spark.session import setting
@@ -219,3 +219,33 @@ def test_its_jobs_are_counted(con: Connection) -> None:
     query(con, text, {"a": rows}).collect()
     work = meter.work()
     assert (work.jobs, work.rows_read, work.bytes_read, work.rows_written) == (1, 0, 0, 0)
+
+
+TOGETHER = ("wide types", "columns", "no rows left", "one group", "union")
+
+
+def test_several_sets_are_computed_in_one_job(con: Connection) -> None:
+    """Each has the rows and columns that it has by itself, whatever there are, also twice."""
+    for first, end in SPANS:
+        inputs: dict[str, RowSet] = {
+            "a": local(con, ROWS.format(first=first, end=end)),
+            "b": local(con, ROWS.format(first=2, end=end)),
+        }
+        sets = [query(con, QUERIES[name], inputs) for name in TOGETHER]
+        meter = Meter(con.spark)
+        found = together([*sets, sets[0]])
+        assert not isinstance(found, Declined)
+        assert meter.work().jobs == 1
+        for mine, alone in zip(found, [*sets, sets[0]], strict=True):
+            wanted = alone.collect()
+            assert isinstance(wanted, LocalRows)
+            assert mine.schema.names == wanted.schema.names
+            assert told(mine.plain_frame) == told(wanted.plain_frame)
+
+
+def test_sets_of_many_rows_are_not_computed_together(con: Connection) -> None:
+    """Nor those that Spark reads from anywhere else."""
+    few = local(con, ROWS.format(first=0, end=6))
+    text = f"SELECT k FROM {{a}} LATERAL VIEW explode(sequence(0, {DRIVER_ROWS_MAX})) AS e"
+    assert isinstance(together([few, query(con, text, {"a": few})]), Declined)
+    assert isinstance(together([few, SparkRows(con.spark.range(3))]), Declined)
