@@ -94,7 +94,7 @@ def rows_between(
     schema = table.schema_at(version)
     if not _is_readable(table, version) or any(map(is_padded, schema)):
         return Declined("Spark reads columns of these types, or of other names")
-    found = local_rows(table, files, version, [wanted])
+    found = local_rows(table, files, version, [wanted], rows_max=ROWS_MAX)
     if isinstance(found, Declined):
         return found
     return LocalRows(table.gateway.session, schema, found.select(schema.names))

@@ -161,10 +161,12 @@ class Crew:
         told = [str(m) for m in more]
         return self._start(name, "-m", "tests.crash.programs", name, at, drawn, str(lasting), *told)
 
-    def run(self, name: str, *more: object) -> list[Event]:
-        """Run a program to its end; gives its events."""
+    def run(
+        self, name: str, *more: object, within: float = SECONDS_TO_START + SECONDS_TO_END
+    ) -> list[Event]:
+        """Run a program to its end, within so many seconds; gives its events."""
         child = self.program(name, *more)
-        child.finish(SECONDS_TO_START + SECONDS_TO_END)
+        child.finish(within)
         return child.events
 
     def service(self, *more: str) -> Child:

@@ -27,6 +27,9 @@ from tests.helpers.table_folder import log, transaction
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3600)]
 
+SECONDS_TO_SETTLE = 1_500
+"""Each of four outputs has more than a hundred Ts to be written at, one after the other."""
+
 
 def leaves_at(until_us: int) -> int:
     """The first T at which ``until > now()`` is false."""
@@ -98,7 +101,7 @@ def test_two_services_let_rows_go(warehouse: Path, tmp_path: Path, past: int) ->
         running["one"].kill()
         running["two"].stop()
         events = list(crew.events)
-        settled = crew.run("settle_time")
+        settled = crew.run("settle_time", within=SECONDS_TO_SETTLE)
         assert [e for e in settled if e[0] in ("verify", "held") and e[2]] == []
         groups = {k: g for e in events if e[0] == "try" for k, g, _ in e[1]}
         assert check_each_row(warehouse, events) > len(groups) // 2
