@@ -319,33 +319,21 @@ class Item:
             }
             if self.own_reads is not None:
                 kept["own_reads"] = _readings_json(self.own_reads)
-        if self.outputs:
-            kept["outputs"] = self.outputs
-        if self.quarantine is not None:
-            kept["quarantine"] = self.quarantine
-        if self.table_id is not None:
-            kept["table_id"] = self.table_id
-        match self.feed:
-            case FileSource(path=path, format=kind, options=options):
-                kept["files"] = [path, kind, options]
-            case KafkaSource():
-                kept["kafka"] = asdict(self.feed)
-        if self.flow:
-            kept["flow"] = self.flow
-        if self.alterations:
-            kept["alterations"] = self.alterations
-        if self.refers:
-            kept["refers"] = self.refers
-        if self.flows:
-            kept["flows"] = _flows_json(self.flows)
-        if self.replaces is not None:
-            kept["replaces"] = self.replaces
-        if self.backfill is not None:
-            kept["backfill"] = self.backfill
-        if self.built_beside is not None:
-            kept["built_beside"] = self.built_beside
-        if self.continues:
-            kept["continues"] = True
+        told = {
+            "outputs": self.outputs,
+            "quarantine": self.quarantine,
+            "table_id": self.table_id,
+            **_feed_json(self.feed),
+            "flow": self.flow,
+            "alterations": self.alterations,
+            "refers": self.refers,
+            "flows": _flows_json(self.flows),
+            "replaces": self.replaces,
+            "backfill": self.backfill,
+            "built_beside": self.built_beside,
+            "continues": self.continues,
+        }
+        kept |= {name: value for name, value in told.items() if value}
         return json.dumps(
             {
                 **kept,
@@ -456,6 +444,15 @@ def _unreadable(object_id: str, text: str, problem: str) -> Item:
 def _built_beside(raw: dict[str, Any]) -> tuple[str, int] | None:
     found = raw.get("built_beside")
     return None if found is None else (str(found[0]), int(found[1]))
+
+
+def _feed_json(feed: FileSource | KafkaSource | None) -> dict[str, Any]:
+    match feed:
+        case FileSource(path=path, format=kind, options=options):
+            return {"files": [path, kind, options]}
+        case KafkaSource():
+            return {"kafka": asdict(feed)}
+    return {}
 
 
 def _feed(raw: dict[str, Any]) -> FileSource | KafkaSource | None:
