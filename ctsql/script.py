@@ -280,20 +280,10 @@ class _Pausing:
         self._progress.pause()
         return self._out.write(text)
 
-    def flush(self) -> None:
-        self._out.flush()
-
-    def isatty(self) -> bool:
-        return self._out.isatty()
-
     @property
     def buffer(self) -> object:
         self._progress.pause()
         return getattr(self._out, "buffer", None)
 
-    @property
-    def encoding(self) -> str:
-        return self._out.encoding
-
-    def fileno(self) -> int:
-        return self._out.fileno()
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._out, name)
