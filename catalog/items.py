@@ -407,6 +407,14 @@ def was_dropped(name: object, when: str, kind: str = "relation") -> CtsqlError:
     return error("UNKNOWN_RELATION", kind=kind, name=str(name), hint=f"It was dropped {when}.")
 
 
+def still_there(catalog: "Catalog", item: Item, when: str = "meanwhile") -> Item:
+    """An object as a later catalog has it; raises UNKNOWN_RELATION where it was dropped since."""
+    found = catalog.items.get(item.id)
+    if found is None:
+        raise was_dropped(item.name, when, item.kind.value)
+    return found
+
+
 def item_there(catalog: "Catalog", object_id: str) -> Item:
     """The object of an id; raises UNKNOWN_RELATION where somebody has dropped it meanwhile."""
     found = catalog.items.get(object_id)

@@ -15,7 +15,7 @@ from ctsql.catalog.items import (
     beside,
     check_not_referred_to,
     replacement_of,
-    was_dropped,
+    still_there,
 )
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, fold, quarantine_name
 from ctsql.catalog.spans import Span
@@ -184,9 +184,7 @@ class Alteration(OnNames):
             )
 
         def comment_on(current: Catalog) -> Catalog:
-            now = current.items.get(item.id)
-            if now is None:
-                raise was_dropped(item.name, "meanwhile", item.kind.value)
+            now = still_there(current, item)
             if wanted is None:
                 return current.with_item(replace(now, comment=statement.comment))
             columns = tuple(

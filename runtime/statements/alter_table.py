@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.catalog.errors import CtsqlError, capitalised, error, not_supported, sentence_of
-from ctsql.catalog.items import Catalog, Item, KafkaSource, ObjectKind, was_dropped
+from ctsql.catalog.items import Catalog, Item, KafkaSource, ObjectKind, still_there
 from ctsql.catalog.names import Name, backtick, fold
 from ctsql.catalog.schemas import Schema, changes_between, names
 from ctsql.catalog.spans import Span
@@ -117,9 +117,7 @@ class TableAlteration(OnNames):
         text = Span(source, statement.target.span.stop, statement.span.stop).text.strip(" ;\n")
 
         def noted(current: Catalog) -> Catalog:
-            now = current.items.get(item.id)
-            if now is None:
-                raise was_dropped(item.name, "meanwhile", item.kind.value)
+            now = still_there(current, item)
             comments = {fold(c.name): c.comment for c in now.columns}
             if isinstance(statement.change, st.RenameColumn):
                 old, new = statement.change.column.name, statement.change.new.name

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from ctsql.catalog.errors import CtsqlError, error, not_supported
-from ctsql.catalog.items import Catalog, Item, ObjectKind, is_quarantine, was_dropped
+from ctsql.catalog.items import Catalog, Item, ObjectKind, is_quarantine, still_there
 from ctsql.catalog.names import backtick, did_you_mean, fold, quarantine_name, quote
 from ctsql.catalog.schemas import Column, get
 from ctsql.catalog.spans import Span
@@ -298,7 +298,7 @@ class TableConstraints(OnNames):
         """Write a new quarantine into the catalog: it is there before a row is set aside."""
 
         def noted(current: Catalog) -> Catalog:
-            now = _there(current, item)
+            now = still_there(current, item)
             for one in beside:
                 check_free(current, one.name, None, quiet=False)
             return current.with_items([replace(now, quarantine=item.quarantine), *beside])
@@ -310,19 +310,11 @@ class TableConstraints(OnNames):
         """Write the change into the catalog, which makes it again in a dump."""
 
         def noted(current: Catalog) -> Catalog:
-            now = _there(current, item)
+            now = still_there(current, item)
             alterations = (*now.alterations, text)
             return current.with_item(replace(now, alterations=alterations, refers=item.refers))
 
         self.engine.change_catalog(noted)
-
-
-def _there(current: Catalog, item: Item) -> Item:
-    """A table as a catalog has it; raises UNKNOWN_RELATION if it was dropped."""
-    now = current.items.get(item.id)
-    if now is None:
-        raise was_dropped(item.name, "meanwhile", item.kind.value)
-    return now
 
 
 def _named(made: st.ConstraintDef, there: Iterable[str]) -> st.ConstraintDef:

@@ -28,6 +28,7 @@ from ctsql.catalog.items import (
     beside as goes_with,
     check_no_cycle,
     replacement_of,
+    still_there,
     was_dropped,
 )
 from ctsql.catalog.proposals import Proposal
@@ -98,9 +99,7 @@ class Swap:
     def _still_there(self, current: Catalog) -> Item:
         """The task in the newest catalog; raises ALTERED_MEANWHILE, UNKNOWN_RELATION."""
         task = self.task
-        there = current.items.get(task.id)
-        if there is None:
-            raise was_dropped(task.name, "while it was being replaced", _KIND.value)
+        there = still_there(current, task, "while it was being replaced")
         if there.revision != task.revision:
             detail = "It has another definition now, which the replacement does not know."
             raise error("ALTERED_MEANWHILE", kind=_KIND.value, name=str(there.name), detail=detail)
@@ -136,8 +135,8 @@ def bring_beside_up(engine: Engine, made: Sequence[Item], *, is_known: bool) -> 
     beside, there = made[0], engine.refresh_catalog().items
     now = engine.mint_for([there[r.object_id] for r in beside.reads if r.object_id in there])
     there = engine.catalog.items
-    if is_known and beside.id not in there:
-        raise was_dropped(beside.name, "while it was being applied", _KIND.value)
+    if is_known:
+        still_there(engine.catalog, beside, "while it was being applied")
     gone = [r for r in beside.reads if r.object_id not in there and r.object_id != beside.id]
     if gone:
         raise was_dropped(gone[0].name, "while the task was being replaced")
