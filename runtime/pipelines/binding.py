@@ -38,7 +38,7 @@ from ctsql.runtime.statements.create_flow import (
     other_target,
     read_flow_texts,
 )
-from ctsql.runtime.statements.first_rows import backfill_of, source_of, with_first_rows
+from ctsql.runtime.statements.first_rows import with_first_rows
 from ctsql.runtime.statements.name_resolution import check_free, drop_text, new_quarantine
 from ctsql.runtime.statements.redefinition import definition_statement
 from ctsql.runtime.statements.refresh_view import check_not_finished
@@ -198,26 +198,14 @@ class FolderBinder:
     def _task(
         self, made: Definition, statement: st.CreateContinualTask
     ) -> tuple[list[Item], Bound]:
-        names = self._names(made)
+        creation = Creation(self._names(made))
         name = qualify(statement.target, made.schema)
-        item = names.new(name, ObjectKind.CONTINUAL_TASK, statement.span, statement.comment)
-        outputs = names.new_outputs(statement)
-        location = Creation(names).location_of(statement)
-        item = replace(item, location=location or item.location)
-        if outputs:
-            item = replace(item, location=None, outputs=tuple(o.id for o in outputs))
-        bound = bind_task(names.binder(), statement, item, outputs)
+        item, beside, bound, first = creation.new_task(name, statement)
         for read in bound.reads:
             self._check_runs(read.object_id)
-        beside = list(outputs)
-        if bound.task.has_quarantine:
-            beside.append(new_quarantine(names, item, statement.target.span))
-            item = replace(item, quarantine=beside[-1].id)
-        item = replace(item, columns=bound.columns, reads=bound.reads)
-        first = backfill_of(names, statement, item)
-        if first is not None and statement.backfill is not None:
-            source = source_of(names, statement.backfill)
-            item = replace(with_first_rows(item, first), backfill=source.id)
+        item = replace(item, reads=bound.reads)
+        if first is not None:
+            item = with_first_rows(item, first)
         return [item, *complete_outputs(beside, item, bound)], bound
 
     def _flow(self, made: Definition, statement: st.CreateFlow) -> BoundObject:

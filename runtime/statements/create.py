@@ -320,7 +320,8 @@ class Creation(OnNames):
         check_strict(self.engine.warehouse, bound.view)
         item = replace(item, columns=bound.columns)
         item, beside = with_quarantine(self, item, statement)
-        self.create_output(item, bound, beside, has_vectors=keeps_vectors(statement))
+        with self.built(item, bound, beside, has_vectors=keeps_vectors(statement)) as made:
+            self.register(*made)
         return "CREATE MATERIALIZED VIEW"
 
     def quarantine_of(
@@ -531,49 +532,37 @@ class Creation(OnNames):
         if name is None:
             same = TaskAlteration(self.names).says_the_same(statement)
             return f"CREATE CONTINUAL TASK (exists already{'' if same else ', otherwise defined'})"
-        item = self.names.new(name, kind, statement.span, statement.comment)
         for output in statement.outputs:
             self.names.free(output.target, ObjectKind.TASK_OUTPUT, quiet=False)
-        outputs = self.names.new_outputs(statement)
-        item = replace(
-            item,
-            location=self.location_of(statement) or item.location,
-            flow=self.flow,
-            flows=self.flows,
-        )
-        if outputs:
-            item = replace(item, location=None, outputs=tuple(o.id for o in outputs))
-        bound = bind_task(self.names.binder(), statement, item, outputs)
-        beside = list(outputs)
+        item, beside, bound, first = self.new_task(name, statement)
+        vectors = keeps_vectors(statement)
+        with self.built(item, bound, beside, has_vectors=vectors, first=first) as made:
+            self.register(*made)
+        return "CREATE CONTINUAL TASK"
+
+    def new_task(
+        self, name: Name, statement: st.CreateContinualTask
+    ) -> tuple[Item, list[Item], Bound, Revision | None]:
+        """A task as a statement defines it, the outputs and the quarantine beside, and its meaning.
+
+        The last is the definition by which it holds its first rows; None without BACKFILL FROM.
+        """
+        item = self.names.new(name, ObjectKind.CONTINUAL_TASK, statement.span, statement.comment)
+        beside = self.names.new_outputs(statement)
+        location = self.location_of(statement) or item.location
+        item = replace(item, location=location, flow=self.flow, flows=self.flows)
+        if beside:
+            item = replace(item, location=None, outputs=tuple(o.id for o in beside))
+        bound = bind_task(self.names.binder(), statement, item, beside)
         if bound.task.has_quarantine:
             quarantine = new_quarantine(self.names, item, statement.target.span)
             item = replace(item, quarantine=quarantine.id)
-            beside.append(quarantine)
+            beside = [*beside, quarantine]
         item = replace(item, columns=bound.columns)
         first = backfill_of(self.names, statement, item)
         if statement.backfill is not None:
             item = replace(item, backfill=source_of(self.names, statement.backfill).id)
-        vectors = keeps_vectors(statement)
-        self.create_output(item, bound, beside, has_vectors=vectors, first=first)
-        return "CREATE CONTINUAL TASK"
-
-    def create_output(
-        self,
-        item: Item,
-        bound: Bound,
-        beside: Sequence[Item] = (),
-        *,
-        has_vectors: bool,
-        first: Revision | None = None,
-        check: Callable[[Catalog, Item], None] = lambda *_: None,
-    ) -> None:
-        """Create an output as :meth:`built` does, and register it.
-
-        Args:
-            check: raises where the object no longer fits the catalog in which it is registered.
-        """
-        with self.built(item, bound, beside, has_vectors=has_vectors, first=first) as made:
-            self.register(*made, check=check)
+        return item, beside, bound, first
 
     @contextmanager
     def built(

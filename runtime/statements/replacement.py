@@ -81,7 +81,8 @@ class Replacement(OnNames):
         check_strict(self.engine.warehouse, bound.view)
         creation = Creation(self.names)
         item, beside = with_quarantine(creation, item, statement)
-        creation.create_output(item, bound, beside, has_vectors=True, check=self._check_alone)
+        with creation.built(item, bound, beside, has_vectors=True) as made:
+            creation.register(*made, check=self._check_alone)
         return "CREATE REPLACEMENT MATERIALIZED VIEW"
 
     def _check_alone(self, current: Catalog, item: Item) -> None:
