@@ -59,6 +59,7 @@ def compile_task(typed: _Filling, listed: str, comment: str | None) -> st.Create
 class StreamingTables(Redefinition):
     """The statements about streaming tables and their flows; each returns the status line."""
 
+    @unless_overtaken
     def create_table(self, statement: st.CreateStreamingTable) -> str:
         """CREATE [OR REFRESH] STREAMING TABLE.
 
@@ -66,9 +67,6 @@ class StreamingTables(Redefinition):
             OBJECT_EXISTS, WRONG_OBJECT_KIND: something else has the name.
             NOT_SUPPORTED: the query gives other rows over the parts of a stream than over all.
         """
-        return unless_overtaken(lambda: self._create_table(statement))
-
-    def _create_table(self, statement: st.CreateStreamingTable) -> str:
         name = qualify(statement.target, self.names.search_schema)
         if statement.appending is not None:
             check_appends(statement.appending.query, statement.span)
@@ -132,6 +130,7 @@ class StreamingTables(Redefinition):
 
     # ---- CREATE FLOW ... AS INSERT INTO
 
+    @unless_overtaken
     def create_flow(self, statement: st.CreateAppendFlow) -> str:
         """CREATE [OR REPLACE] FLOW ... AS INSERT INTO [ONCE] table.
 
@@ -142,9 +141,6 @@ class StreamingTables(Redefinition):
                 the flow is there with another table or source.
             TASK_FAILED: what is there cannot be taken in; the table is as it was.
         """
-        return unless_overtaken(lambda: self._create_flow(statement))
-
-    def _create_flow(self, statement: st.CreateAppendFlow) -> str:
         check_appends(statement.appending.query, statement.span)
         table = self._table(statement)
         name = qualify(statement.name, self.names.search_schema)
@@ -319,11 +315,9 @@ class StreamingTables(Redefinition):
         text = splice(task.span, edits).text
         self.redefine(item, Definition(text=text, flows=changed), over=self._number(item))
 
+    @unless_overtaken
     def drop_flow(self, statement: st.DropObject) -> str | None:
         """DROP FLOW of one that appends; its rows stay. None where there is no such flow."""
-        return unless_overtaken(lambda: self._drop_flow(statement))
-
-    def _drop_flow(self, statement: st.DropObject) -> str | None:
         self.engine.timeline.refresh()
         name = qualify(statement.target, self.names.search_schema)
         self.engine.refresh_catalog()
