@@ -225,20 +225,15 @@ class LineageEvents:
         )
 
 
-def lineage_of(
-    connection: "Connection", tell: Callable[[str], None], client: OpenLineageClient | None = None
-) -> LineageEvents:
-    """The events of a connection's service.
-
-    Args:
-        client: by default the one that OpenLineage's configuration says.
+def lineage_of(connection: "Connection", tell: Callable[[str], None]) -> LineageEvents:
+    """The events of a connection's service, for the client that OpenLineage's configuration says.
 
     Raises:
         INVALID_USAGE: it says none.
     """
     from ctsql.side_reader import SideReader
 
-    client = client or OpenLineageClient()
+    client = OpenLineageClient()
     if client.transport.kind == ConsoleTransport.kind and not client.config.transport:
         detail = "Set OPENLINEAGE_URL, or write a file openlineage.yml."
         raise error("INVALID_USAGE", message="nothing says where lineage goes", detail=detail)
