@@ -102,6 +102,28 @@ def bad_option(
     return error("INVALID_OPTION", span=span, option=option, value=told, detail=detail, hint=hint)
 
 
+def broken(invariant: str, detail: str) -> CtsqlError:
+    """An INTERNAL_ERROR: what should always hold, and where it does not; the caller raises it."""
+    return error("INTERNAL_ERROR", invariant=invariant, detail=detail)
+
+
+def unknown_relation(
+    name: object, hint: str, span: Span | None = None, *, kind: str = "relation"
+) -> CtsqlError:
+    """An UNKNOWN_RELATION, of the kind that was looked for; the caller raises it."""
+    return error("UNKNOWN_RELATION", span=span, kind=kind, name=str(name), hint=hint)
+
+
+def out_of_range(
+    relation: object, time: int, detail: str, hint: str, span: Span | None
+) -> CtsqlError:
+    """An AS_OF_OUT_OF_RANGE: what cannot be read at a T; the caller raises it."""
+    name = str(relation)
+    return error(
+        "AS_OF_OUT_OF_RANGE", span=span, time=time, relation=name, detail=detail, hint=hint
+    )
+
+
 def invalid(span: Span, message: str, detail: str = "", hint: str = "") -> CtsqlError:
     """An INVALID_STATEMENT at a place; the caller raises it."""
     return error("INVALID_STATEMENT", span=span, message=message, detail=detail, hint=hint)

@@ -11,7 +11,14 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from typing import Any
 
-from ctsql.catalog.errors import CatalogError, CtsqlError, error, not_readable, not_supported
+from ctsql.catalog.errors import (
+    CatalogError,
+    CtsqlError,
+    error,
+    not_readable,
+    not_supported,
+    unknown_relation,
+)
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, did_you_mean, fold
 from ctsql.catalog.proposals import Proposal
 from ctsql.catalog.schemas import Column, Schema, quote_text
@@ -215,9 +222,15 @@ class Item:
             raise error("STORED_DATA_INVALID", span=span, what=what, detail=self.problem, hint=hint)
         return self
 
-    def wrong_kind(self, wanted: str, hint: str, span: Span | None = None) -> CtsqlError:
-        """WRONG_OBJECT_KIND, where something else is wanted; the caller raises it."""
-        name, found = str(self.name), self.kind.value
+    def wrong_kind(
+        self, wanted: str, hint: str, span: Span | None = None, *, found: str = ""
+    ) -> CtsqlError:
+        """WRONG_OBJECT_KIND, where something else is wanted; the caller raises it.
+
+        Args:
+            found: what it is, where its kind does not say enough.
+        """
+        name, found = str(self.name), found or self.kind.value
         return error(
             "WRONG_OBJECT_KIND", span=span, name=name, found=found, wanted=wanted, hint=hint
         )
@@ -404,7 +417,29 @@ class Item:
 
 def was_dropped(name: object, when: str, kind: str = "relation") -> CtsqlError:
     """UNKNOWN_RELATION for an object that was dropped; the caller raises it."""
-    return error("UNKNOWN_RELATION", kind=kind, name=str(name), hint=f"It was dropped {when}.")
+    return unknown_relation(name, f"It was dropped {when}.", kind=kind)
+
+
+def in_use(
+    item: Item, dependants: str, span: Span | None = None, *, kind: str = "", keyword: str = ""
+) -> CtsqlError:
+    """DEPENDENT_OBJECTS for an object that cannot be dropped; the caller raises it."""
+    return error(
+        "DEPENDENT_OBJECTS",
+        span=span,
+        kind=kind or item.kind.value,
+        name=str(item.name),
+        keyword=keyword or item.kind.keyword,
+        dependants=dependants,
+    )
+
+
+def columns_in_use(item: Item, dependants: str, span: Span | None, hint: str = "") -> CtsqlError:
+    """COLUMNS_IN_USE for an object that cannot get other columns; the caller raises it."""
+    kind, name = item.kind.value, str(item.name)
+    return error(
+        "COLUMNS_IN_USE", span=span, kind=kind, name=name, dependants=dependants, hint=hint
+    )
 
 
 def still_there(catalog: "Catalog", item: Item, when: str = "meanwhile") -> Item:
@@ -654,7 +689,7 @@ class Catalog:
             hint = (
                 f"It was dropped at {to_iso(drop.at_ms)}. To have it back: {drop.undrop_text(item)}"
             )
-        raise error("UNKNOWN_RELATION", span=span, kind=kind, name=str(name), hint=hint)
+        raise unknown_relation(name, hint, span, kind=kind)
 
     def check_outlined(self) -> None:
         """Raise STORED_DATA_INVALID where the needs of an object or a reader are not known."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 
-from ctsql.catalog.errors import CtsqlError, error, not_yet
+from ctsql.catalog.errors import CtsqlError, error, not_yet, unknown_relation
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, fold, quarantine_name
 from ctsql.catalog.spans import Source, Span
@@ -283,13 +283,9 @@ def _attach(found: _Found, comment: st.CommentOn, schema: str) -> None:
     name = qualify(comment.target, schema)
     owner = found.owners.get(name)
     if owner is None:
-        raise error(
-            "UNKNOWN_RELATION",
-            span=comment.target.span,
-            kind=comment.kind.value if comment.kind else "relation",
-            name=str(name),
-            hint="COMMENT ON in a folder is for objects that the folder defines.",
-        )
+        kind = comment.kind.value if comment.kind else "relation"
+        hint = "COMMENT ON in a folder is for objects that the folder defines."
+        raise unknown_relation(name, hint, comment.target.span, kind=kind)
     made = found.definitions[owner]
     found.definitions[owner] = replace(made, comments=(*made.comments, comment))
 

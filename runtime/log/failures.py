@@ -103,10 +103,8 @@ class Failure:
             plain = {name: raw[name] for name in ("condition", "reason", "detail")}
             return Failure(time=int(raw["t"]), place=place, **plain)
         except (ValueError, KeyError, TypeError) as problem:
-            what, hint = (
-                "the failure recorded beside an output",
-                "Drop the object and create it again.",
-            )
+            hint = "Drop the object and create it again."
+            what = "the failure recorded beside an output"
             raise not_readable(what, problem, hint) from problem
 
     def _span(self, item: Item) -> Span | None:

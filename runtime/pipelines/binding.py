@@ -9,7 +9,14 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import types as T
 
-from ctsql.catalog.errors import CatalogError, NotSupported, StatementError, error, not_supported
+from ctsql.catalog.errors import (
+    CatalogError,
+    CtsqlError,
+    NotSupported,
+    StatementError,
+    error,
+    not_supported,
+)
 from ctsql.catalog.items import Item, ObjectKind, check_no_cycle
 from ctsql.catalog.names import Name, fold
 from ctsql.catalog.schemas import Column, changes_between, keeps_columns, same_columns
@@ -328,15 +335,14 @@ class FolderBinder:
                 raise _other_table(statement, old, "another LOCATION", f"It is at {old.location}.")
             return ()
         wanted = declared(statement.columns)
+        place = statement.columns_span or statement.target.span
         there = self.engine.relations.columns_now(old)
         differs = changes_between(there, wanted) if wanted else []
         if differs:
             what = "changing the columns of a table with the folder"
             why = f'Table "{old.name}" has ({", ".join(c.ddl() for c in there)}).'
             hint = f"Type: {'; '.join(f'ALTER TABLE {old.name} {text}' for text in differs)}"
-            raise not_supported(
-                statement.columns_span or statement.target.span, what, why=why, hint=hint
-            )
+            raise not_supported(place, what, why=why, hint=hint)
         properties = self.engine.relations.table(old).configuration()
         names = self.overlay.names(schema)
 
@@ -350,9 +356,7 @@ class FolderBinder:
             what = "changing the constraints of a table with the folder"
             why = f'Table "{old.name}" has {", ".join(told) or "no constraint"}.'
             hint = f"Type: {'; '.join(f'ALTER TABLE {old.name} {text}' for text in differs)}"
-            raise not_supported(
-                statement.columns_span or statement.target.span, what, why=why, hint=hint
-            )
+            raise not_supported(place, what, why=why, hint=hint)
         if Part.LAYOUT in parts:
             raise _other_table(
                 statement, old, "another layout or source", "Both hold from its creation on."
@@ -543,17 +547,10 @@ def commented(item: Item, made: Definition) -> Item:
     )
 
 
-def _other_table(statement: st.CreateTable, old: Item, what: str, why: str) -> NotSupported:
-    problem = error(
-        "NOT_SUPPORTED",
-        span=statement.target.span,
-        what=f"{what} for a table that is there",
-        why=why,
-        hint=f"Leave it as it is, or make a table under another name. To drop this one: "
-        f"DROP TABLE {old.name}",
-    )
-    assert isinstance(problem, NotSupported)  # what the condition is
-    return problem
+def _other_table(statement: st.CreateTable, old: Item, what: str, why: str) -> CtsqlError:
+    what = f"{what} for a table that is there"
+    hint = "Leave it as it is, or make a table under another name. To drop this one: "
+    return not_supported(statement.target.span, what, why=why, hint=f"{hint}DROP TABLE {old.name}")
 
 
 def _check_options(old: st.CreateContinualTask, new: st.CreateContinualTask) -> None:

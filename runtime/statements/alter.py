@@ -14,6 +14,7 @@ from ctsql.catalog.items import (
     ObjectKind,
     beside,
     check_not_referred_to,
+    in_use,
     replacement_of,
     still_there,
 )
@@ -64,14 +65,8 @@ class Alteration(OnNames):
         def remove(current: Catalog) -> Catalog:
             readers = _readers_of(current, _named(current, item, statement))
             if readers and not statement.cascade:
-                raise error(
-                    "DEPENDENT_OBJECTS",
-                    span=statement.target.span,
-                    kind=keyword.lower(),
-                    name=str(item.name),
-                    keyword=keyword,
-                    dependants=f"It is read by {', '.join(readers)}.",
-                )
+                told, place = f"It is read by {', '.join(readers)}.", statement.target.span
+                raise in_use(item, told, place, kind=keyword.lower(), keyword=keyword)
             going[:] = current.going_with([item.id])
             named[:] = _named(current, item, statement)
             return _without(current, going, statement)

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from pyspark.sql import types as T
 
-from ctsql.catalog.errors import error, not_supported
+from ctsql.catalog.errors import not_supported
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.catalog.names import did_you_mean, fold, quote
+from ctsql.catalog.names import fold, quote
 from ctsql.catalog.schemas import Column, Schema, same_columns
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.binding import bind_task, qualify
@@ -25,6 +25,7 @@ from ctsql.runtime.statements.redefinition import (
     column_list,
     shape_of,
 )
+from ctsql.runtime.statements.stored_constraints import unknown_constraint
 from ctsql.runtime.warehouse.output_columns import check_takes
 
 DONE = "ALTER CONTINUAL TASK"
@@ -240,15 +241,7 @@ def changed_constraints(
         return kept
     if change.if_exists:
         return None
-    raise error(
-        "UNKNOWN_CONSTRAINT",
-        span=change.dropped_span,
-        name=change.dropped,
-        relation=str(item.name),
-        hint=did_you_mean(
-            change.dropped, [c.name for c in there], otherwise="SHOW CONSTRAINTS lists them."
-        ),
-    )
+    raise unknown_constraint(item, change, [c.name for c in there])
 
 
 def _columns_edit(

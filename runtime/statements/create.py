@@ -24,6 +24,8 @@ from ctsql.catalog.items import (
     Reading,
     Revision,
     check_no_cycle,
+    columns_in_use,
+    in_use,
     was_dropped,
 )
 from ctsql.catalog.names import Name, fold, quarantine_name
@@ -278,14 +280,8 @@ class Creation(OnNames):
             if late is not None:
                 hint = f'"{late.name}" is suspended, and first runs the Ts that it has missed. '
                 hint += f"Type: ALTER CONTINUAL TASK {late.name} RESUME"
-            raise error(
-                "COLUMNS_IN_USE",
-                span=span,
-                kind=old.kind.value,
-                name=str(old.name),
-                dependants=f"{_told(lost, new.columns)} That is read by {named}.",
-                hint=hint,
-            )
+            told = f"{_told(lost, new.columns)} That is read by {named}."
+            raise columns_in_use(old, told, span, hint)
 
     def check_no_input(self, old: Item, span: Span) -> None:
         """A task has written what it has by what the view showed of each change."""
@@ -655,14 +651,7 @@ def check_quarantine_unread(current: Catalog, there: Item, span: Span) -> None:
     readers = [str(i.name) for i in current.readers(there.id)]
     readers += [f"subscription '{s.name}'" for s in current.subscribers(there.id)]
     if readers:
-        raise error(
-            "DEPENDENT_OBJECTS",
-            span=span,
-            kind="quarantine",
-            name=str(there.name),
-            keyword=there.kind.keyword,
-            dependants=f"It is read by {', '.join(readers)}.",
-        )
+        raise in_use(there, f"It is read by {', '.join(readers)}.", span, kind="quarantine")
 
 
 @contextmanager
@@ -713,14 +702,9 @@ def check_refresh_times(statement: st.CreateMaterializedView, now_ms: int) -> No
         return
     for option, part in parts:
         if isinstance(part, At) and part.time is not None and part.time < now_ms:
-            raise error(
-                "INVALID_OPTION",
-                span=option.value_span,
-                option="REFRESH AT",
-                value="a time that has passed",
-                detail=f"It is {times.to_iso(now_ms)} now, so there would be no such refresh.",
-                hint="Add REFRESH AT CREATION, or give a later time.",
-            )
+            detail = f"It is {times.to_iso(now_ms)} now, so there would be no such refresh."
+            hint, value = "Add REFRESH AT CREATION, or give a later time.", "a time that has passed"
+            raise bad_option(option.value_span, "REFRESH AT", detail, value=value, hint=hint)
 
 
 def _shape(column: Column) -> tuple[str, str]:

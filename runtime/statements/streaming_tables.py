@@ -9,7 +9,7 @@ killed meanwhile. With ONCE the second definition is the one from before.
 
 from collections.abc import Iterator, Sequence
 
-from ctsql.catalog.errors import DataError, error, not_supported
+from ctsql.catalog.errors import DataError, error, not_supported, unknown_relation
 from ctsql.catalog.items import Catalog, Flow, Item, ObjectKind
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.schemas import quote_text
@@ -172,13 +172,8 @@ class StreamingTables(Redefinition):
         self.engine.timeline.refresh()
         found = self.engine.refresh_catalog().find(name)
         if found is None:
-            raise error(
-                "UNKNOWN_RELATION",
-                span=statement.target.span,
-                kind="streaming table",
-                name=str(name),
-                hint=f"Type first: CREATE STREAMING TABLE {statement.target.span.text}",
-            )
+            hint = f"Type first: CREATE STREAMING TABLE {statement.target.span.text}"
+            raise unknown_relation(name, hint, statement.target.span, kind="streaming table")
         if found.kind is not ObjectKind.STREAMING_TABLE and not found.flows:
             hint = "Flows append to what CREATE STREAMING TABLE made."
             raise found.wrong_kind("streaming table", hint, statement.target.span)

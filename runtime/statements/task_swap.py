@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ctsql.catalog.errors import error
 from ctsql.catalog.items import (
     Catalog,
     Item,
@@ -42,6 +41,7 @@ from ctsql.runtime.statements.replacement import (
     check_unfollowed,
     exists_already,
 )
+from ctsql.runtime.warehouse.replaced_views import altered_meanwhile
 from ctsql.runtime.warehouse.timeline import TaskState
 
 _KIND = ObjectKind.CONTINUAL_TASK
@@ -102,7 +102,7 @@ class Swap:
         there = still_there(current, task, "while it was being replaced")
         if there.revision != task.revision:
             detail = "It has another definition now, which the replacement does not know."
-            raise error("ALTERED_MEANWHILE", kind=_KIND.value, name=str(there.name), detail=detail)
+            raise altered_meanwhile(there, detail)
         gone = [r for r in self.reads if r.object_id not in current.items]
         if gone:
             raise was_dropped(gone[0].name, "while the task was being replaced")
