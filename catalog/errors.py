@@ -124,6 +124,17 @@ def out_of_range(
     )
 
 
+def type_changed(column: str, relation: object, before: str, now: str) -> CtsqlError:
+    """A COLUMN_TYPE_CHANGED; the caller raises it."""
+    name = str(relation)
+    return error("COLUMN_TYPE_CHANGED", column=column, relation=name, before=before, now=now)
+
+
+def misuse(message: str, detail: str = "") -> CtsqlError:
+    """An INVALID_USAGE: what cannot be asked for like that; the caller raises it."""
+    return error("INVALID_USAGE", message=message, detail=detail)
+
+
 def invalid(span: Span, message: str, detail: str = "", hint: str = "") -> CtsqlError:
     """An INVALID_STATEMENT at a place; the caller raises it."""
     return error("INVALID_STATEMENT", span=span, message=message, detail=detail, hint=hint)

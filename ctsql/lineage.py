@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, misuse
 from ctsql.runtime.monitoring.lineage import Dataset, Field, Lineage, lineage
 from ctsql.tell_once import tell_once
 
@@ -54,10 +54,9 @@ try:
     from openlineage.client.generated.symlinks_dataset import Identifier, SymlinksDatasetFacet
     from openlineage.client.transport.console import ConsoleTransport
 except ImportError as problem:
-    raise error(
-        "INVALID_USAGE",
-        message="lineage needs OpenLineage's client, which is not installed",
-        detail=f"{problem}. Type: pip install 'ctsql[openlineage]'",
+    raise misuse(
+        "lineage needs OpenLineage's client, which is not installed",
+        f"{problem}. Type: pip install 'ctsql[openlineage]'",
     ) from problem
 
 if TYPE_CHECKING:
@@ -236,7 +235,7 @@ def lineage_of(connection: "Connection", tell: Callable[[str], None]) -> Lineage
     client = OpenLineageClient()
     if client.transport.kind == ConsoleTransport.kind and not client.config.transport:
         detail = "Set OPENLINEAGE_URL, or write a file openlineage.yml."
-        raise error("INVALID_USAGE", message="nothing says where lineage goes", detail=detail)
+        raise misuse("nothing says where lineage goes", detail)
     reader = SideReader(connection)
     return LineageEvents(
         connection.warehouse,

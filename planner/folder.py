@@ -186,27 +186,19 @@ class _Found:
     def _add_schema(self, statement: st.CreateSchema) -> None:
         first = self.schemas.setdefault(fold(statement.name), statement)
         if first is not statement:
-            raise error(
-                "DEFINED_TWICE",
-                span=statement.name_span,
-                kind="schema",
-                name=statement.name,
-                place=first.name_span.place(),
-            )
+            raise _defined_twice("schema", statement.name, statement.name_span, first.name_span)
 
     def _add(self, made: Definition) -> None:
         for name in made.names:
             owner = self.owners.setdefault(name, made.name)
             first = self.definitions.get(owner)
             if first is not None:
-                raise error(
-                    "DEFINED_TWICE",
-                    span=made.span,
-                    kind=made.keyword.lower(),
-                    name=str(name),
-                    place=first.span.place(),
-                )
+                raise _defined_twice(made.keyword.lower(), name, made.span, first.span)
         self.definitions[made.name] = made
+
+
+def _defined_twice(kind: str, name: object, span: Span, first: Span) -> CtsqlError:
+    return error("DEFINED_TWICE", span=span, kind=kind, name=str(name), place=first.place())
 
 
 def define(statement: Defining, schema: str) -> Definition:

@@ -38,16 +38,9 @@ _TIMES = re.compile(r" at T = -?\d+(?=:)")
 
 def view_failed(item: Item, time: int, problem: CtsqlError) -> CtsqlError:
     """VIEW_FAILED at T, for an error of the view's query; the caller raises it."""
-    return error(
-        "VIEW_FAILED",
-        span=problem.span,
-        cause=problem,
-        name=str(item.name),
-        time=time,
-        reason=problem.message,
-        detail=problem.detail or "",
-        hint=_mend(problem.condition, item),
-    )
+    made = Failure.of(time, problem, item).view_error(item)
+    made.span, made.__cause__ = problem.span, problem
+    return made
 
 
 def _mend(condition: str, item: Item) -> str:
