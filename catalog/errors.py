@@ -88,6 +88,10 @@ def sentence_of(problem: CtsqlError) -> str:
     return f"{capitalised(problem.message)}."
 
 
+RESTORE = "Use the version of ctsql that wrote it, or restore the warehouse's _ctsql/catalog table"
+"""What to do with an entry of the catalog that cannot be read; goes on."""
+
+
 def not_readable(what: str, problem: Exception, hint: str) -> CtsqlError:
     """A STORED_DATA_INVALID for what is stored and cannot be read back; the caller raises it."""
     detail = f"{type(problem).__name__}: {problem}."

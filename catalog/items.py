@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any
 
 from ctsql.catalog.errors import (
+    RESTORE,
     CatalogError,
     CtsqlError,
     error,
@@ -215,10 +216,7 @@ class Item:
         """The item; raises STORED_DATA_INVALID when its entry could not be read."""
         if self.problem:
             what = f'the entry of "{self.name}" in the catalog'
-            hint = (
-                "Use the version of ctsql that wrote it, or restore the warehouse's "
-                f"_ctsql/catalog table, or give it up: DROP TABLE {self.name}"
-            )
+            hint = f"{RESTORE}, or give it up: DROP TABLE {self.name}"
             raise error("STORED_DATA_INVALID", span=span, what=what, detail=self.problem, hint=hint)
         return self
 
@@ -582,10 +580,7 @@ class Dropped:
         """The entry; raises STORED_DATA_INVALID when it could not be read."""
         if self.problem:
             what = "the entry of dropped objects in the catalog"
-            hint = (
-                "Use the version of ctsql that wrote it, or restore the warehouse's "
-                "_ctsql/catalog table to an earlier version."
-            )
+            hint = f"{RESTORE} to an earlier version."
             raise error("STORED_DATA_INVALID", what=what, detail=self.problem, hint=hint)
         return self
 
