@@ -166,10 +166,8 @@ def _check_columns(
     made = bind_task(binder, new, replace(item, columns=()), fresh).task
     found = []
     for output, written in zip(stored, made.written, strict=True):
-        kept, added = (
-            written.columns[: len(output.columns)],
-            written.columns[len(output.columns) :],
-        )
+        count = len(output.columns)
+        kept, added = written.columns[:count], written.columns[count:]
         if not same_columns(_spelled(output.columns), _spelled(kept)):
             what = "other columns for a continual task that is there"
             why = f"It writes {shape_of(output)}. Columns may be added at the end."
@@ -180,8 +178,7 @@ def _check_columns(
             why = f'Rows that "{output.name}" holds have NULL in it.'
             hint = "Leave out NOT NULL, or make a task under another name."
             raise not_supported(new.target.span, what, why=why, hint=hint)
-        columns = (*output.columns, *added)
-        found.append(columns)
+        found.append((*output.columns, *added))
     return tuple(found)
 
 
