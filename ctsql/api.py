@@ -132,11 +132,9 @@ class Connection(AbstractContextManager["Connection"]):
             self.is_new = self._engine.is_new
             self._maintenance = ConnectionMaintenance()
             self._engine.context = self._maintenance.context
-            self._spark, self._settings = (
-                base,
-                Settings.of_connection(
-                    read_only=self.read_only, python_variables=self._python_variables
-                ),
+            self._spark = base
+            self._settings = Settings.of_connection(
+                read_only=self.read_only, python_variables=self._python_variables
             )
         return self._engine
 
