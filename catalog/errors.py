@@ -88,6 +88,10 @@ def sentence_of(problem: CtsqlError) -> str:
     return f"{capitalised(problem.message)}."
 
 
+RESTORE = "Use the version of ctsql that wrote it, or restore the warehouse's _ctsql/catalog table"
+"""What to do with an entry of the catalog that cannot be read; goes on."""
+
+
 def not_readable(what: str, problem: Exception, hint: str) -> CtsqlError:
     """A STORED_DATA_INVALID for what is stored and cannot be read back; the caller raises it."""
     detail = f"{type(problem).__name__}: {problem}."
@@ -100,6 +104,39 @@ def bad_option(
     """An INVALID_OPTION; ``value`` is what was found, or else the text of the place."""
     told = value or span.text
     return error("INVALID_OPTION", span=span, option=option, value=told, detail=detail, hint=hint)
+
+
+def broken(invariant: str, detail: str) -> CtsqlError:
+    """An INTERNAL_ERROR: what should always hold, and where it does not; the caller raises it."""
+    return error("INTERNAL_ERROR", invariant=invariant, detail=detail)
+
+
+def unknown_relation(
+    name: object, hint: str, span: Span | None = None, *, kind: str = "relation"
+) -> CtsqlError:
+    """An UNKNOWN_RELATION, of the kind that was looked for; the caller raises it."""
+    return error("UNKNOWN_RELATION", span=span, kind=kind, name=str(name), hint=hint)
+
+
+def out_of_range(
+    relation: object, time: int, detail: str, hint: str, span: Span | None
+) -> CtsqlError:
+    """An AS_OF_OUT_OF_RANGE: what cannot be read at a T; the caller raises it."""
+    name = str(relation)
+    return error(
+        "AS_OF_OUT_OF_RANGE", span=span, time=time, relation=name, detail=detail, hint=hint
+    )
+
+
+def type_changed(column: str, relation: object, before: str, now: str) -> CtsqlError:
+    """A COLUMN_TYPE_CHANGED; the caller raises it."""
+    name = str(relation)
+    return error("COLUMN_TYPE_CHANGED", column=column, relation=name, before=before, now=now)
+
+
+def misuse(message: str, detail: str = "") -> CtsqlError:
+    """An INVALID_USAGE: what cannot be asked for like that; the caller raises it."""
+    return error("INVALID_USAGE", message=message, detail=detail)
 
 
 def invalid(span: Span, message: str, detail: str = "", hint: str = "") -> CtsqlError:

@@ -11,7 +11,15 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from typing import Any
 
-from ctsql.catalog.errors import CatalogError, CtsqlError, error, not_readable, not_supported
+from ctsql.catalog.errors import (
+    RESTORE,
+    CatalogError,
+    CtsqlError,
+    error,
+    not_readable,
+    not_supported,
+    unknown_relation,
+)
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, did_you_mean, fold
 from ctsql.catalog.proposals import Proposal
 from ctsql.catalog.schemas import Column, Schema, quote_text
@@ -208,16 +216,19 @@ class Item:
         """The item; raises STORED_DATA_INVALID when its entry could not be read."""
         if self.problem:
             what = f'the entry of "{self.name}" in the catalog'
-            hint = (
-                "Use the version of ctsql that wrote it, or restore the warehouse's "
-                f"_ctsql/catalog table, or give it up: DROP TABLE {self.name}"
-            )
+            hint = f"{RESTORE}, or give it up: DROP TABLE {self.name}"
             raise error("STORED_DATA_INVALID", span=span, what=what, detail=self.problem, hint=hint)
         return self
 
-    def wrong_kind(self, wanted: str, hint: str, span: Span | None = None) -> CtsqlError:
-        """WRONG_OBJECT_KIND, where something else is wanted; the caller raises it."""
-        name, found = str(self.name), self.kind.value
+    def wrong_kind(
+        self, wanted: str, hint: str, span: Span | None = None, *, found: str = ""
+    ) -> CtsqlError:
+        """WRONG_OBJECT_KIND, where something else is wanted; the caller raises it.
+
+        Args:
+            found: what it is, where its kind does not say enough.
+        """
+        name, found = str(self.name), found or self.kind.value
         return error(
             "WRONG_OBJECT_KIND", span=span, name=name, found=found, wanted=wanted, hint=hint
         )
@@ -319,33 +330,21 @@ class Item:
             }
             if self.own_reads is not None:
                 kept["own_reads"] = _readings_json(self.own_reads)
-        if self.outputs:
-            kept["outputs"] = self.outputs
-        if self.quarantine is not None:
-            kept["quarantine"] = self.quarantine
-        if self.table_id is not None:
-            kept["table_id"] = self.table_id
-        match self.feed:
-            case FileSource(path=path, format=kind, options=options):
-                kept["files"] = [path, kind, options]
-            case KafkaSource():
-                kept["kafka"] = asdict(self.feed)
-        if self.flow:
-            kept["flow"] = self.flow
-        if self.alterations:
-            kept["alterations"] = self.alterations
-        if self.refers:
-            kept["refers"] = self.refers
-        if self.flows:
-            kept["flows"] = _flows_json(self.flows)
-        if self.replaces is not None:
-            kept["replaces"] = self.replaces
-        if self.backfill is not None:
-            kept["backfill"] = self.backfill
-        if self.built_beside is not None:
-            kept["built_beside"] = self.built_beside
-        if self.continues:
-            kept["continues"] = True
+        told = {
+            "outputs": self.outputs,
+            "quarantine": self.quarantine,
+            "table_id": self.table_id,
+            **_feed_json(self.feed),
+            "flow": self.flow,
+            "alterations": self.alterations,
+            "refers": self.refers,
+            "flows": _flows_json(self.flows),
+            "replaces": self.replaces,
+            "backfill": self.backfill,
+            "built_beside": self.built_beside,
+            "continues": self.continues,
+        }
+        kept |= {name: value for name, value in told.items() if value}
         return json.dumps(
             {
                 **kept,
@@ -416,7 +415,37 @@ class Item:
 
 def was_dropped(name: object, when: str, kind: str = "relation") -> CtsqlError:
     """UNKNOWN_RELATION for an object that was dropped; the caller raises it."""
-    return error("UNKNOWN_RELATION", kind=kind, name=str(name), hint=f"It was dropped {when}.")
+    return unknown_relation(name, f"It was dropped {when}.", kind=kind)
+
+
+def in_use(
+    item: Item, dependants: str, span: Span | None = None, *, kind: str = "", keyword: str = ""
+) -> CtsqlError:
+    """DEPENDENT_OBJECTS for an object that cannot be dropped; the caller raises it."""
+    return error(
+        "DEPENDENT_OBJECTS",
+        span=span,
+        kind=kind or item.kind.value,
+        name=str(item.name),
+        keyword=keyword or item.kind.keyword,
+        dependants=dependants,
+    )
+
+
+def columns_in_use(item: Item, dependants: str, span: Span | None, hint: str = "") -> CtsqlError:
+    """COLUMNS_IN_USE for an object that cannot get other columns; the caller raises it."""
+    kind, name = item.kind.value, str(item.name)
+    return error(
+        "COLUMNS_IN_USE", span=span, kind=kind, name=name, dependants=dependants, hint=hint
+    )
+
+
+def still_there(catalog: "Catalog", item: Item, when: str = "meanwhile") -> Item:
+    """An object as a later catalog has it; raises UNKNOWN_RELATION where it was dropped since."""
+    found = catalog.items.get(item.id)
+    if found is None:
+        raise was_dropped(item.name, when, item.kind.value)
+    return found
 
 
 def item_there(catalog: "Catalog", object_id: str) -> Item:
@@ -456,6 +485,15 @@ def _unreadable(object_id: str, text: str, problem: str) -> Item:
 def _built_beside(raw: dict[str, Any]) -> tuple[str, int] | None:
     found = raw.get("built_beside")
     return None if found is None else (str(found[0]), int(found[1]))
+
+
+def _feed_json(feed: FileSource | KafkaSource | None) -> dict[str, Any]:
+    match feed:
+        case FileSource(path=path, format=kind, options=options):
+            return {"files": [path, kind, options]}
+        case KafkaSource():
+            return {"kafka": asdict(feed)}
+    return {}
 
 
 def _feed(raw: dict[str, Any]) -> FileSource | KafkaSource | None:
@@ -542,10 +580,7 @@ class Dropped:
         """The entry; raises STORED_DATA_INVALID when it could not be read."""
         if self.problem:
             what = "the entry of dropped objects in the catalog"
-            hint = (
-                "Use the version of ctsql that wrote it, or restore the warehouse's "
-                "_ctsql/catalog table to an earlier version."
-            )
+            hint = f"{RESTORE} to an earlier version."
             raise error("STORED_DATA_INVALID", what=what, detail=self.problem, hint=hint)
         return self
 
@@ -649,7 +684,7 @@ class Catalog:
             hint = (
                 f"It was dropped at {to_iso(drop.at_ms)}. To have it back: {drop.undrop_text(item)}"
             )
-        raise error("UNKNOWN_RELATION", span=span, kind=kind, name=str(name), hint=hint)
+        raise unknown_relation(name, hint, span, kind=kind)
 
     def check_outlined(self) -> None:
         """Raise STORED_DATA_INVALID where the needs of an object or a reader are not known."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ctsql.catalog.errors import not_readable
+from ctsql.catalog.errors import RESTORE, not_readable
 
 if TYPE_CHECKING:
     from ctsql.catalog.items import Catalog, Dropped, Item
@@ -78,8 +78,5 @@ def proposal_of(entries: "Iterable[tuple[str, str]]") -> Proposal | None:
         )
     except (ValueError, KeyError, TypeError) as problem:
         what = "an entry of the catalog, of definitions that are to come into force"
-        hint = (
-            "Use the version of ctsql that wrote it, or restore the warehouse's _ctsql/catalog "
-            "table to an earlier version."
-        )
+        hint = f"{RESTORE} to an earlier version."
         raise not_readable(what, problem, hint) from problem

@@ -8,7 +8,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import RESTORE, error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,10 +35,7 @@ class Subscription:
         """The reader; raises STORED_DATA_INVALID when its entry could not be read."""
         if self.problem:
             what = f"the entry of subscription '{self.name}' in the catalog"
-            hint = (
-                "Use the version of ctsql that wrote it, or restore the warehouse's "
-                f"_ctsql/catalog table, or give it up: DROP SUBSCRIPTION '{self.name}'"
-            )
+            hint = f"{RESTORE}, or give it up: DROP SUBSCRIPTION '{self.name}'"
             raise error("STORED_DATA_INVALID", what=what, detail=self.problem, hint=hint)
         return self
 

@@ -21,13 +21,11 @@ class SystemTable:
 
     Attributes:
         name: without the schema. about: what a row is.
-        ranges: the columns by whose comparisons less is read.
     """
 
     name: str
     about: str
     columns: tuple[Column, ...]
-    ranges: tuple[str, ...] = ("object",)
 
 
 def _columns(text: str) -> tuple[Column, ...]:
@@ -132,16 +130,15 @@ _STORAGE = _columns("""
     deleted_rows  bigint!  that are still in the files
     location      string!  of the Delta table
 """)
-_TIMED = ("object", "t", "at")
 SYSTEM_TABLES = {
     table.name: table
     for table in (
         SystemTable("dependencies", "What each object reads, with the columns.", _DEPENDENCIES),
-        SystemTable("failures", "What could not be computed.", _FAILURES, (*_TIMED, "state")),
+        SystemTable("failures", "What could not be computed.", _FAILURES),
         SystemTable("lag", "How far each task and materialized view is.", _LAG),
         SystemTable("objects", "Every object.", _OBJECTS),
         SystemTable("quarantine", "Each row that is set aside.", _QUARANTINE),
-        SystemTable("refreshes", "Each commit of a task or materialized view.", _REFRESHES, _TIMED),
+        SystemTable("refreshes", "Each commit of a task or materialized view.", _REFRESHES),
         SystemTable("storage", "The files that hold each object's rows now.", _STORAGE),
     )
 }

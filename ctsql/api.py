@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ctsql import loading
 from ctsql.caller_scope import NOWHERE, CallerVariables, caller_variables
 from ctsql.catalog import times
-from ctsql.catalog.errors import CtsqlError, InterfaceError, error
+from ctsql.catalog.errors import CtsqlError, InterfaceError, error, misuse
 from ctsql.catalog.names import Name
 from ctsql.catalog.spans import Source, Span
 from ctsql.catalog.system_tables import SYSTEM_SCHEMA, SYSTEM_TABLES
@@ -132,11 +132,9 @@ class Connection(AbstractContextManager["Connection"]):
             self.is_new = self._engine.is_new
             self._maintenance = ConnectionMaintenance()
             self._engine.context = self._maintenance.context
-            self._spark, self._settings = (
-                base,
-                Settings.of_connection(
-                    read_only=self.read_only, python_variables=self._python_variables
-                ),
+            self._spark = base
+            self._settings = Settings.of_connection(
+                read_only=self.read_only, python_variables=self._python_variables
             )
         return self._engine
 
@@ -226,7 +224,7 @@ class Connection(AbstractContextManager["Connection"]):
         spans = split(Source(sql, source_name))
         if parameters and len(spans) != 1:
             message = "parameters go with exactly one statement"
-            raise error("INVALID_USAGE", message=message, detail=f"There are {len(spans)}.")
+            raise misuse(message, f"There are {len(spans)}.")
         result = Result.of_status("")
         called = caller_variables(variables)
         for span in spans:
@@ -522,7 +520,7 @@ class Connection(AbstractContextManager["Connection"]):
         span = Source(f"SUBSCRIBE TO {name}", "<subscribe>").whole()
         statement = parse(span)
         if not isinstance(statement, st.Subscribe) or statement.reader is not None:
-            raise error("INVALID_USAGE", message=f"{name!r} is no name")
+            raise misuse(f"{name!r} is no name")
 
         def instant(given: "int | str | datetime | None") -> st.Instant | None:
             if given is None:

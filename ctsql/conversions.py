@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import misuse
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +39,7 @@ def to_polars(result: "Result") -> "pl.DataFrame":
     except ImportError as problem:
         message = "Polars is not installed"
         detail = "Type: pip install polars"
-        raise error("INVALID_USAGE", message=message, detail=detail) from problem
+        raise misuse(message, detail) from problem
     return polars.DataFrame(result.to_arrow())
 
 

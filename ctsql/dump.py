@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import misuse
 
 if TYPE_CHECKING:
     from ctsql.api import Connection
@@ -25,7 +25,7 @@ def write_dump(connection: "Connection", folder: Path) -> list[Path]:
 
     if any(folder.glob("*.sql")):
         detail = "Those of objects that are gone would stay among the new ones."
-        raise error("INVALID_USAGE", message=f"there are .sql files in {folder}", detail=detail)
+        raise misuse(f"there are .sql files in {folder}", detail)
     with connection._running("dump") as engine:
         found = dump(engine)
     folder.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import misuse
 from ctsql.catalog.spans import Source
 from ctsql.variables import substitute
 
@@ -19,7 +19,7 @@ def sql_files(folder: Path, variables: Mapping[str, str] | None = None) -> list[
         OSError: a file cannot be read.
     """
     if not folder.is_dir():
-        raise error("INVALID_USAGE", message=f"there is no folder {folder}", detail="")
+        raise misuse(f"there is no folder {folder}")
     found = [
         path
         for path in sorted(folder.rglob("*.sql"), key=lambda p: p.relative_to(folder).parts)
@@ -27,7 +27,7 @@ def sql_files(folder: Path, variables: Mapping[str, str] | None = None) -> list[
     ]
     if not found:
         detail = "With no definition at all, nothing would be left of a warehouse."
-        raise error("INVALID_USAGE", message=f"there is no .sql file in {folder}", detail=detail)
+        raise misuse(f"there is no .sql file in {folder}", detail)
     return [Source(substitute(s.text, variables or {}), s.name) for s in map(_read, found)]
 
 
@@ -37,4 +37,4 @@ def _read(path: Path) -> Source:
     except UnicodeDecodeError as problem:
         message = f"{path} is not UTF-8 text"
         detail = f"Byte {problem.start} is none."
-        raise error("INVALID_USAGE", message=message, detail=detail, cause=problem) from problem
+        raise misuse(message, detail) from problem

@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, misuse
 from ctsql.runtime.monitoring.lineage import Dataset, Field, Lineage, lineage
 from ctsql.tell_once import tell_once
 
@@ -54,10 +54,9 @@ try:
     from openlineage.client.generated.symlinks_dataset import Identifier, SymlinksDatasetFacet
     from openlineage.client.transport.console import ConsoleTransport
 except ImportError as problem:
-    raise error(
-        "INVALID_USAGE",
-        message="lineage needs OpenLineage's client, which is not installed",
-        detail=f"{problem}. Type: pip install 'ctsql[openlineage]'",
+    raise misuse(
+        "lineage needs OpenLineage's client, which is not installed",
+        f"{problem}. Type: pip install 'ctsql[openlineage]'",
     ) from problem
 
 if TYPE_CHECKING:
@@ -225,23 +224,18 @@ class LineageEvents:
         )
 
 
-def lineage_of(
-    connection: "Connection", tell: Callable[[str], None], client: OpenLineageClient | None = None
-) -> LineageEvents:
-    """The events of a connection's service.
-
-    Args:
-        client: by default the one that OpenLineage's configuration says.
+def lineage_of(connection: "Connection", tell: Callable[[str], None]) -> LineageEvents:
+    """The events of a connection's service, for the client that OpenLineage's configuration says.
 
     Raises:
         INVALID_USAGE: it says none.
     """
     from ctsql.side_reader import SideReader
 
-    client = client or OpenLineageClient()
+    client = OpenLineageClient()
     if client.transport.kind == ConsoleTransport.kind and not client.config.transport:
         detail = "Set OPENLINEAGE_URL, or write a file openlineage.yml."
-        raise error("INVALID_USAGE", message="nothing says where lineage goes", detail=detail)
+        raise misuse("nothing says where lineage goes", detail)
     reader = SideReader(connection)
     return LineageEvents(
         connection.warehouse,

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import error, misuse
 from ctsql.catalog.schemas import quote_text
 from ctsql.catalog.spans import Span
 
@@ -47,7 +47,7 @@ def literal(value: object) -> str:
                 "Parameters may be None, bool, int, float, Decimal, str, bytes, date, "
                 "datetime, and lists and dicts of these."
             )
-            raise error("INVALID_USAGE", message=message, detail=detail)
+            raise misuse(message, detail)
 
 
 Parameters = Sequence[object] | Mapping[str, object]
@@ -80,18 +80,16 @@ def in_order(names: Sequence[str], given: Parameters) -> tuple[object, ...]:
     named = any(names)
     if not isinstance(given, Mapping):
         if isinstance(given, str | bytes) or (named and given):
-            raise error("INVALID_USAGE", message="parameters are a list, or a dict for :name")
+            raise misuse("parameters are a list, or a dict for :name")
         if named:
-            raise error(
-                "INVALID_USAGE", message=f"no value is given for :{next(filter(None, names))}"
-            )
+            raise misuse(f"no value is given for :{next(filter(None, names))}")
         return tuple(given)
     missing = next((name for name in names if name not in given), None)
     if missing == "" or "" in names:
-        raise error("INVALID_USAGE", message="a dict gives values for :name, not for ?")
+        raise misuse("a dict gives values for :name, not for ?")
     if missing is not None:
         detail = f"Given are: {', '.join(map(str, given))}."
-        raise error("INVALID_USAGE", message=f"no value is given for :{missing}", detail=detail)
+        raise misuse(f"no value is given for :{missing}", detail)
     return tuple(given[name] for name in names)
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ctsql.caller_scope import CallerVariables, caller_variables
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import error, misuse
 from ctsql.catalog.names import Name
 from ctsql.catalog.spans import Source, Span
 from ctsql.literals import Parameters
@@ -149,7 +149,7 @@ def executemany(con: "Connection", sql: str, seq_of_parameters: Iterable[Paramet
     span, *others = split(Source(sql, "<statement>"))
     statement = parse(span)
     if others or not isinstance(statement, st.Dml):
-        raise error("INVALID_USAGE", message="executemany runs one INSERT, UPDATE, DELETE or MERGE")
+        raise misuse("executemany runs one INSERT, UPDATE, DELETE or MERGE")
     given = list(seq_of_parameters)
     inserted = parameters_inserted(statement)
     if inserted is not None:
@@ -179,7 +179,7 @@ def relation_of(name: str) -> st.RelationRef:
     """The relation of a name as SQL spells it."""
     statement = parse(Source(f"DESCRIBE {name}", "<name>").whole())
     if not isinstance(statement, st.Describe) or statement.kind or statement.extended:
-        raise error("INVALID_USAGE", message=f"{name!r} is no name", detail="")
+        raise misuse(f"{name!r} is no name")
     return statement.target
 
 

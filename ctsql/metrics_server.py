@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
 
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, misuse
 from ctsql.runtime.delta.local_log import NeedsSpark
 from ctsql.runtime.monitoring.metrics import Counts, JvmMemory, Lags, ServiceMetrics
 from ctsql.runtime.monitoring.objects import LagRow
@@ -60,7 +60,7 @@ class Metrics:
         except OSError as problem:
             message = f"no metrics can be served at {host}:{port}"
             detail = f"{problem.strerror or problem}."
-            raise error("INVALID_USAGE", message=message, detail=detail) from problem
+            raise misuse(message, detail) from problem
         shown = f"[{host}]" if ":" in host else host
         try:
             yield f"http://{shown}:{server.server_port}/metrics"

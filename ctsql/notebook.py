@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ctsql.caller_scope import CallerVariables
-from ctsql.catalog.errors import CtsqlError, InterfaceError, error
+from ctsql.catalog.errors import CtsqlError, InterfaceError, misuse
 from ctsql.catalog.spans import Source
 from ctsql.completion import complete
 from ctsql.errortext import error_text
@@ -74,7 +74,7 @@ def read_options(line: str) -> Options:
                 "-w takes a warehouse, -c a variable with a connection, "
                 "-o a variable for the result."
             )
-            raise error("INVALID_USAGE", message=f"{option} needs a value", detail=detail)
+            raise misuse(f"{option} needs a value", detail)
         given[names[option]] = value[0]
         rest = value[1].strip() if len(value) > 1 else ""
     return Options(**given, sql=rest)
@@ -159,7 +159,7 @@ class Notebook:
             if cell is not None and options.sql:
                 message = "SQL stands below the line of %%ctsql"
                 detail = "One line of SQL is: %ctsql SELECT 1"
-                raise error("INVALID_USAGE", message=message, detail=detail)
+                raise misuse(message, detail)
             last = self._run_all(Source(options.sql if cell is None else cell, "<cell>"))
         except CtsqlError as problem:
             # Instead of the places in Python, which say nothing of the SQL.
@@ -182,7 +182,7 @@ class Notebook:
             if not isinstance(found, Connection):
                 message = f"{options.connection} is no connection"
                 detail = f'Make one: {options.connection} = ctsql.connect("warehouse")'
-                raise error("INVALID_USAGE", message=message, detail=detail)
+                raise misuse(message, detail)
             self._connection = found
 
     def _run_all(self, source: Source) -> object:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import misuse
 from ctsql.catalog.times import to_iso
 from ctsql.folder import sql_files
 from ctsql.pipelines import CHANGES, bytes_text, refusal_lines
@@ -93,7 +93,7 @@ def rehearse(
         :func:`ctsql.runtime.pipelines.rehearsal.rehearsed` does.
     """
     if count < 1:
-        raise error("INVALID_USAGE", message=f"{count} changes cannot be gone through", detail="")
+        raise misuse(f"{count} changes cannot be gone through")
     with connection._running("rehearse") as engine:
         return _report(engine, folder, count)
 

@@ -22,7 +22,7 @@ import click
 from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.shortcuts import confirm
 
-from ctsql.catalog.errors import CtsqlError, Error, error
+from ctsql.catalog.errors import CtsqlError, Error, error, misuse
 from ctsql.catalog.spans import Source
 from ctsql.commands import ENDING, Command, help_text, parse_command, split_ending, statement_of
 from ctsql.copying import copy_statement
@@ -180,7 +180,7 @@ class Repl:
             self._edit(text, command.argument)
             return
         if not text:
-            raise error("INVALID_USAGE", message="no statement was run yet")
+            raise misuse("no statement was run yet")
         if command.name == "print":
             self._say(text)
             self._proposed = text if text != self._last else ""
@@ -322,10 +322,10 @@ def _read(file: str) -> str:
         return Path(file).expanduser().read_text("utf-8-sig")
     except UnicodeDecodeError as problem:
         message = f"{file} is not UTF-8 text"
-        raise error("INVALID_USAGE", message=message, cause=problem) from problem
+        raise misuse(message) from problem
     except OSError as problem:
         message = f"{file} cannot be read: {problem.strerror}"
-        raise error("INVALID_USAGE", message=message, cause=problem) from problem
+        raise misuse(message) from problem
 
 
 def _open_output(file: str) -> TextIO:
@@ -333,7 +333,7 @@ def _open_output(file: str) -> TextIO:
         return Path(file).expanduser().open("w", encoding="utf-8")
     except OSError as problem:
         message = f"{file} cannot be written: {problem.strerror}"
-        raise error("INVALID_USAGE", message=message, cause=problem) from problem
+        raise misuse(message) from problem
 
 
 def command_is_timed(text: str) -> bool:

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ctsql import conversions
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, error, misuse
 from ctsql.catalog.names import backtick
 from ctsql.conversions import Row as Row
 
@@ -182,7 +182,7 @@ class Result:
         """The next ``size`` rows (by default ``arraysize``), fewer at the end."""
         wanted = self.arraysize if size is None else size
         if wanted < 0:
-            raise error("INVALID_USAGE", message="size may not be negative")
+            raise misuse("size may not be negative")
         return list(islice(self._rows_left(), wanted))
 
     def fetchall(self) -> list[Row]:
@@ -258,7 +258,7 @@ class Result:
         with self._convert():
             session = SparkSession.getActiveSession()
             if session is None:
-                raise error("INVALID_USAGE", message="Spark has not been started")
+                raise misuse("Spark has not been started")
             pairs = zip(self.columns, self.types, strict=True)
             schema = ", ".join(f"{backtick(name)} {kind}" for name, kind in pairs)
             return session.createDataFrame(self._all_rows(), schema)

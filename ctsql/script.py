@@ -17,7 +17,7 @@ from rich.console import Console
 
 from ctsql.cascade import cascading, drops_too
 from ctsql.catalog import times
-from ctsql.catalog.errors import CtsqlError, Error, error
+from ctsql.catalog.errors import CtsqlError, Error, misuse
 from ctsql.catalog.spans import Source, Span
 from ctsql.errortext import error_text, print_error
 from ctsql.pager import Pages, show_pages
@@ -228,7 +228,7 @@ class Runner:
         elif result.has_rows:
             self._results_count += 1
             if settings.format is Format.PARQUET and self._results_count > 1:
-                raise error("INVALID_USAGE", message="a Parquet file holds the rows of one query")
+                raise misuse("a Parquet file holds the rows of one query")
             is_paged = settings.pager and settings.format is Format.TABLE and settings.out.isatty()
             self._pages = Pages() if is_paged else None
             writer = _Pausing(self._pages or settings.out, settings.progress)
@@ -280,20 +280,10 @@ class _Pausing:
         self._progress.pause()
         return self._out.write(text)
 
-    def flush(self) -> None:
-        self._out.flush()
-
-    def isatty(self) -> bool:
-        return self._out.isatty()
-
     @property
     def buffer(self) -> object:
         self._progress.pause()
         return getattr(self._out, "buffer", None)
 
-    @property
-    def encoding(self) -> str:
-        return self._out.encoding
-
-    def fileno(self) -> int:
-        return self._out.fileno()
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._out, name)

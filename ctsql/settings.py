@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
-from ctsql.catalog.errors import error, not_supported
+from ctsql.catalog.errors import CtsqlError, bad_option, error, not_supported
 from ctsql.catalog.names import did_you_mean, fold
 from ctsql.catalog.refreshes import parse_interval
 from ctsql.planner.syntax.ast import ResetSetting, SetSetting, ShowSetting
@@ -79,13 +79,9 @@ class Settings:
         name = fold(statement.name)
         if name in FIXED:
             what = f'setting "{statement.name}"'
-            why = FIXED[name]
-            hint = (
-                "Convert in the query, with from_utc_timestamp() for example."
-                if "zone" in name
-                else ""
-            )
-            raise not_supported(statement.name_span, what, why=why, hint=hint)
+            hint = "Convert in the query, with from_utc_timestamp() for example."
+            told = hint if "zone" in name else ""
+            raise not_supported(statement.name_span, what, why=FIXED[name], hint=told)
         if name.startswith("spark."):
             with translate_spark_errors(None, statement.span):
                 session.conf.set(statement.name, statement.value)
@@ -103,13 +99,8 @@ class Settings:
             return
         value = " ".join(statement.value.replace("-", " ").replace("_", " ").lower().split())
         if value not in (STRICT, STORED):
-            raise error(
-                "INVALID_OPTION",
-                span=statement.value_span,
-                option=ISOLATION,
-                value=f"'{statement.value}'",
-                hint=f"Type: SET isolation = '{STRICT}' or SET isolation = '{STORED}'",
-            )
+            hint = f"Type: SET isolation = '{STRICT}' or SET isolation = '{STORED}'"
+            raise _bad_value(statement, ISOLATION, hint)
         self.values[name] = value
 
     def _set_read_only(self, statement: SetSetting) -> None:
@@ -162,14 +153,8 @@ def _tick(statement: SetSetting) -> str:
     """The value of tick_interval, checked."""
     length = 0 if statement.value.strip() == "0" else parse_interval(statement.value)
     if isinstance(length, str):
-        raise error(
-            "INVALID_OPTION",
-            span=statement.value_span,
-            option=TICK,
-            value=f"'{statement.value}'",
-            detail=length,
-            hint=f"Type: SET {TICK} = '1 second' or SET {TICK} = 0",
-        )
+        hint = f"Type: SET {TICK} = '1 second' or SET {TICK} = 0"
+        raise _bad_value(statement, TICK, hint, length)
     return statement.value.strip() if length else "0"
 
 
@@ -180,11 +165,10 @@ def _text(*, wanted: bool) -> str:
 def _boolean(statement: SetSetting, option: str) -> bool:
     wanted = _BOOLEANS.get(statement.value.lower())
     if wanted is None:
-        raise error(
-            "INVALID_OPTION",
-            span=statement.value_span,
-            option=option,
-            value=statement.value_span.text,
-            hint=f"Type: SET {option} = false",
-        )
+        raise bad_option(statement.value_span, option, "", hint=f"Type: SET {option} = false")
     return wanted
+
+
+def _bad_value(statement: SetSetting, option: str, hint: str, detail: str = "") -> CtsqlError:
+    value = f"'{statement.value}'"
+    return bad_option(statement.value_span, option, detail, value=value, hint=hint)

@@ -18,7 +18,7 @@ from typing import IO, TextIO
 from rich.cells import cell_len
 from rich.console import Console
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import misuse
 from ctsql.conversions import unique_names
 from ctsql.drawn_table import draw, lay_out
 from ctsql.result import Result, Row
@@ -255,7 +255,7 @@ def arrow_output(out: TextIO) -> IO[bytes]:
     if binary is None or out.isatty():
         message = "binary data cannot be shown on a terminal"
         detail = "Send it to a file or a program: ctsql --format arrow -o FILE."
-        raise error("INVALID_USAGE", message=message, detail=detail)
+        raise misuse(message, detail)
     return binary
 
 
@@ -281,9 +281,7 @@ def _write_parquet(result: Result, out: TextIO) -> None:
     try:
         parquet.write_table(result.to_arrow(), made)
     except pa.ArrowNotImplementedError as problem:
-        raise error(
-            "INVALID_USAGE", message="Parquet has no type for a column", detail=str(problem)
-        ) from problem
+        raise misuse("Parquet has no type for a column", str(problem)) from problem
     out.flush()
     binary.write(made.getvalue())
     binary.flush()

@@ -11,7 +11,7 @@ from typing import TextIO
 
 from rich.cells import cell_len
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import misuse
 from ctsql.result import Result, Row
 from ctsql.show import Format, RowFormat, arrow_output, join_cells, one_line, row_format, texts
 from ctsql.values import is_number
@@ -22,9 +22,7 @@ def write_live(result: Result, format: Format, out: TextIO) -> None:
     live = result.live
     assert live is not None  # checked by the caller
     if format is Format.PARQUET:
-        raise error(
-            "INVALID_USAGE", message="a subscription has no end, and a Parquet file has one"
-        )
+        raise misuse("a subscription has no end, and a Parquet file has one")
     if format is Format.ARROW:
         _write_arrow(result, out)
         return

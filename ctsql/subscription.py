@@ -25,7 +25,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import misuse
 from ctsql.catalog.schemas import plain_type
 from ctsql.result import Convert, Result, Row
 
@@ -257,7 +257,7 @@ class Subscription:
         if self._feed.place is None:
             message = "only a reader with a name has a position to commit"
             detail = "Give one: subscribe(..., reader='name')."
-            raise error("INVALID_USAGE", message=message, detail=detail)
+            raise misuse(message, detail)
         if self._handed is not None:
             self._feed.advance_past(self._handed)
         self._move()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import misuse
 from ctsql.runtime.monitoring.traces import Trace, Traces
 from ctsql.tell_once import tell_once
 
@@ -32,10 +32,9 @@ try:
         set_span_in_context,
     )
 except ImportError as problem:
-    raise error(
-        "INVALID_USAGE",
-        message="traces need OpenTelemetry, which is not installed",
-        detail=f"{problem}. Type: pip install 'ctsql[otel]'",
+    raise misuse(
+        "traces need OpenTelemetry, which is not installed",
+        f"{problem}. Type: pip install 'ctsql[otel]'",
     ) from problem
 
 if TYPE_CHECKING:

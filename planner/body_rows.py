@@ -59,7 +59,7 @@ def written_rows(task: lp.TaskWrite, object_id: str) -> tuple[Written, ...]:
         return (Written(statement="INSERT", untold=BY_NAME),)
     outputs = _before(body)
     for number, statement in enumerate(body.statements, 1):
-        own = _output_of(statement)
+        own = lp.output_of(statement)
         outputs[own] = _Step(outputs, outputs[own], f"statement {number}", seen).after(statement)
     written = [one.told for one in outputs[object_id].proposed] if object_id in outputs else []
     if body.iterations == 1:
@@ -75,18 +75,11 @@ def _before(body: lp.Transaction) -> "dict[str, _Held]":
     for statement in body.statements:
         if isinstance(statement, lp.Delete):
             continue
-        own, target = _output_of(statement), statement.target
+        own, target = lp.output_of(statement), statement.target
         targets[own] = target
         columns = tuple(c.name for c in target)
         read.setdefault(own, lp.SelfReference(object_id=own, name=_ROWS, columns=columns))
     return {o: _Held(targets.get(o, ()), base=node, stored=node) for o, node in read.items()}
-
-
-def _output_of(statement: lp.Insert | Change) -> str:
-    if isinstance(statement, lp.Insert):
-        return statement.object_id
-    assert isinstance(statement.of, lp.SelfReference)  # the rules have run
-    return statement.of.object_id
 
 
 def _reads_own(written: Written) -> bool:

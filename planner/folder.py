@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 
-from ctsql.catalog.errors import CtsqlError, error, not_yet
+from ctsql.catalog.errors import CtsqlError, error, not_yet, unknown_relation
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, fold, quarantine_name
 from ctsql.catalog.spans import Source, Span
@@ -186,27 +186,19 @@ class _Found:
     def _add_schema(self, statement: st.CreateSchema) -> None:
         first = self.schemas.setdefault(fold(statement.name), statement)
         if first is not statement:
-            raise error(
-                "DEFINED_TWICE",
-                span=statement.name_span,
-                kind="schema",
-                name=statement.name,
-                place=first.name_span.place(),
-            )
+            raise _defined_twice("schema", statement.name, statement.name_span, first.name_span)
 
     def _add(self, made: Definition) -> None:
         for name in made.names:
             owner = self.owners.setdefault(name, made.name)
             first = self.definitions.get(owner)
             if first is not None:
-                raise error(
-                    "DEFINED_TWICE",
-                    span=made.span,
-                    kind=made.keyword.lower(),
-                    name=str(name),
-                    place=first.span.place(),
-                )
+                raise _defined_twice(made.keyword.lower(), name, made.span, first.span)
         self.definitions[made.name] = made
+
+
+def _defined_twice(kind: str, name: object, span: Span, first: Span) -> CtsqlError:
+    return error("DEFINED_TWICE", span=span, kind=kind, name=str(name), place=first.place())
 
 
 def define(statement: Defining, schema: str) -> Definition:
@@ -283,13 +275,9 @@ def _attach(found: _Found, comment: st.CommentOn, schema: str) -> None:
     name = qualify(comment.target, schema)
     owner = found.owners.get(name)
     if owner is None:
-        raise error(
-            "UNKNOWN_RELATION",
-            span=comment.target.span,
-            kind=comment.kind.value if comment.kind else "relation",
-            name=str(name),
-            hint="COMMENT ON in a folder is for objects that the folder defines.",
-        )
+        kind = comment.kind.value if comment.kind else "relation"
+        hint = "COMMENT ON in a folder is for objects that the folder defines."
+        raise unknown_relation(name, hint, comment.target.span, kind=kind)
     made = found.definitions[owner]
     found.definitions[owner] = replace(made, comments=(*made.comments, comment))
 

@@ -196,6 +196,14 @@ class Merge:
     target: tuple[Column, ...]
 
 
+def output_of(statement: Insert | Delete | Update | Merge) -> str:
+    """The id of the output that a statement writes."""
+    if isinstance(statement, Insert):
+        return statement.object_id
+    assert isinstance(statement.of, SelfReference)  # the rules have run
+    return statement.of.object_id
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constraint:
     """What every row proposed for an output must keep, and what becomes of one that breaks it.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from ctsql.catalog import times
 from ctsql.catalog.conditions import CONDITIONS
-from ctsql.catalog.errors import bad_option, error, invalid
+from ctsql.catalog.errors import bad_option, invalid, unknown_relation
 from ctsql.catalog.names import Name, did_you_mean
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import qualify
@@ -213,9 +213,7 @@ def check_made(definitions: Iterable[Definition], known: Iterable[Name], span: S
         for name in made.reads:
             if name not in known:
                 hint = f'"{made.name}" reads it. {_how_to_give(name)}'
-                raise error(
-                    "UNKNOWN_RELATION", span=made.span, kind="relation", name=str(name), hint=hint
-                )
+                raise unknown_relation(name, hint, made.span)
 
 
 def _check_not_attached(made: Definition, span: Span) -> None:
@@ -234,13 +232,8 @@ def made_for_columns(name: Name, folder: Folder, span: Span) -> list[Definition]
 
 def _unknown(span: Span, name: Name, known: Iterable[Name]) -> Exception:
     near = did_you_mean(name.name, [n.name for n in known])
-    return error(
-        "UNKNOWN_RELATION",
-        span=span,
-        kind="relation",
-        name=str(name),
-        hint=near or f"No file of the folder makes it. {_how_to_give(name)}",
-    )
+    hint = near or f"No file of the folder makes it. {_how_to_give(name)}"
+    return unknown_relation(name, hint, span)
 
 
 def _how_to_give(name: Name) -> str:

@@ -9,7 +9,13 @@ from contextlib import contextmanager, nullcontext, suppress
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ctsql.catalog.errors import CommitUnknown, DataError, EnvironmentProblem, error, not_supported
+from ctsql.catalog.errors import (
+    CommitUnknown,
+    DataError,
+    EnvironmentProblem,
+    not_supported,
+    out_of_range,
+)
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.spans import Span
 from ctsql.planner.lowering import Context, lower_query
@@ -353,14 +359,9 @@ class Engine(LogReader):
         check_tables(self.relations, self.catalog.closure([i.id for i in items]))
         now = self._limit_by_suspended(items, now)
         if as_of is not None and as_of > now:
-            raise error(
-                "AS_OF_OUT_OF_RANGE",
-                span=as_of_span,
-                time=as_of,
-                relation=str(items[0].name) if items else "the query",
-                detail=f"The newest T is {now}.",
-                hint=f"Read it AS OF {now} or earlier.",
-            )
+            name = items[0].name if items else "the query"
+            detail, hint = f"The newest T is {now}.", f"Read it AS OF {now} or earlier."
+            raise out_of_range(name, as_of, detail, hint, as_of_span)
         self.advance(items, now if as_of is None else as_of)
         return now if as_of is None else as_of
 

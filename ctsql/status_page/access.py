@@ -21,7 +21,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import misuse
 
 TOKEN_VARIABLE = "CTSQL_SERVE_TOKEN"  # noqa: S105  its name
 TOKEN_LETTERS_MIN = 16
@@ -62,7 +62,7 @@ def token_for(host: str, environment: Mapping[str, str]) -> tuple[str | None, bo
         if len(given) < TOKEN_LETTERS_MIN or not given.isascii() or not given.isprintable():
             message = f"{TOKEN_VARIABLE} is no good token"
             detail = f"It needs {TOKEN_LETTERS_MIN} or more ASCII characters."
-            raise error("INVALID_USAGE", message=message, detail=detail)
+            raise misuse(message, detail)
         return given, False
     if is_loopback(host):
         return None, False

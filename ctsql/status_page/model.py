@@ -8,20 +8,12 @@ from ctsql.runtime.monitoring.failures import FailureRow
 from ctsql.runtime.monitoring.objects import REFERENCE, DependencyRow, LagRow, ObjectRow
 from ctsql.runtime.monitoring.refreshes import Refresh
 from ctsql.runtime.monitoring.savings import Savings
-from ctsql.runtime.monitoring.status import State
+from ctsql.runtime.monitoring.status import WORST_FIRST, State
 from ctsql.runtime.monitoring.storage import StorageRow
 
 STORED = "stored"
 """The state of a table: nothing computes it, so it cannot be late."""
-_WORST_FIRST = (
-    State.FAILED.value,
-    State.UNREADABLE.value,
-    State.BEHIND.value,
-    State.SUSPENDED.value,
-    State.UP_TO_DATE.value,
-    State.FINISHED.value,
-    STORED,
-)
+_WORST_FIRST = (*(state.value for state in WORST_FIRST), STORED)
 PROBLEMS = (State.FAILED.value, State.UNREADABLE.value)
 """The states that need somebody."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import uvicorn
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import misuse
 from ctsql.status_page.access import LOCAL_NAMES, TOKEN_VARIABLE, is_loopback, token_for
 from ctsql.status_page.looker import Ask
 from ctsql.status_page.lookup import Lookup
@@ -51,7 +51,7 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as problem:
         message = f"no page can be served at {host}:{port}"
         detail = f"{problem.strerror or problem}."
-        raise error("INVALID_USAGE", message=message, detail=detail) from problem
+        raise misuse(message, detail) from problem
 
 
 @contextmanager

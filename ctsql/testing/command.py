@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TextIO
 
 from ctsql.api import Connection, connect
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import misuse
 from ctsql.folder import sql_files
 from ctsql.testing.collecting import Case, Suite, collect
 from ctsql.testing.reporting import junit, outcome_lines, summary
@@ -44,12 +44,9 @@ def choose(folder: Path, part: str | None, variables: Mapping[str, str]) -> Chos
     chosen = suite if part is None else suite.select(part)
     if not chosen.cases:
         count = len(suite.cases)
-        raise error(
-            "INVALID_USAGE",
-            message=f"there is no test in {folder}"
-            + (f" that has {part} in its name" * bool(part)),
-            detail=f"There are {count} others." if count else "",
-        )
+        named = f" that has {part} in its name" if part else ""
+        others = f"There are {count} others." if count else ""
+        raise misuse(f"there is no test in {folder}{named}", others)
     return Chosen(suite=chosen, left_out=len(suite.cases) - len(chosen.cases))
 
 

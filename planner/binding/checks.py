@@ -133,24 +133,12 @@ def check_holds_rows(catalog: Catalog, item: Item, span: Span | None) -> None:
     Raises WRONG_OBJECT_KIND.
     """
     if item.kind is ObjectKind.STREAMING_TABLE:
-        raise error(
-            "WRONG_OBJECT_KIND",
-            span=span,
-            name=str(item.name),
-            found="streaming table without a flow",
-            wanted="relation",
-            hint=f"Type: CREATE FLOW f AS INSERT INTO {item.name} BY NAME SELECT * FROM STREAM t",
-        )
+        hint = f"Type: CREATE FLOW f AS INSERT INTO {item.name} BY NAME SELECT * FROM STREAM t"
+        raise item.wrong_kind("relation", hint, span, found="streaming table without a flow")
     if item.outputs:
         names = ", ".join(str(o.name) for o in catalog.outputs_of(item))
-        raise error(
-            "WRONG_OBJECT_KIND",
-            span=span,
-            name=str(item.name),
-            found="continual task with outputs",
-            wanted="relation",
-            hint=f"Read what it writes: {names}.",
-        )
+        hint = f"Read what it writes: {names}."
+        raise item.wrong_kind("relation", hint, span, found="continual task with outputs")
 
 
 def not_null_columns(

@@ -434,11 +434,9 @@ class _Marking:
         if not is_value or (node.is_left and node.conditions):
             return self._lateral(node.left, below, node.conditions)
         marked = self._of(behind, ())
-        return (
-            None
-            if marked is None
-            else self._lateral(node, rename(marked, self.marks, self.marks), ())
-        )
+        if marked is None:
+            return None
+        return self._lateral(node, rename(marked, self.marks, self.marks), ())
 
     def _lateral(
         self, left: alg.Node, right: alg.Node, conditions: tuple[alg.Expr, ...]

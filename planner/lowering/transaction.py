@@ -67,7 +67,7 @@ def base(node: lp.Transaction, context: Context, *, by_key: bool = False) -> dic
 
 def outputs_of(node: lp.Transaction) -> list[str]:
     """Return the ids of the outputs that a body writes or reads, sorted."""
-    return sorted({n.object_id for n in _looks(node)} | {_output_of(s) for s in node.statements})
+    return sorted({n.object_id for n in _looks(node)} | {lp.output_of(s) for s in node.statements})
 
 
 def _find_by_key(node: lp.Transaction, output: str, context: Context) -> OutputState | None:
@@ -90,20 +90,12 @@ def lower_statements(
     """
     found = dict(held)
     for i, statement in enumerate(node.statements):
-        own = _output_of(statement)
+        own = lp.output_of(statement)
         behind = (n.object_id for s in node.statements[i + 1 :] for n in _looks(s))
         ctes = None if isinstance(statement, lp.Insert | lp.Merge) else statement.ctes
         view = View(found[own], context, ctes, found)
         found = {**found, own: _step(statement, view, keep or own in behind)}
     return found
-
-
-def _output_of(statement: lp.Insert | lp.Delete | lp.Update | lp.Merge) -> str:
-    """The id of the output that a statement writes."""
-    if isinstance(statement, lp.Insert):
-        return statement.object_id
-    assert isinstance(statement.of, lp.SelfReference)  # the rules have run
-    return statement.of.object_id
 
 
 def _looks(node: lp.Node) -> list[lp.SelfReference]:

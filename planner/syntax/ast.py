@@ -1062,12 +1062,10 @@ class Expectation:
 
     Attributes:
         span: from the word EXPECT on. after: the number of the step, from 1; None for the last.
-        after_span: where that number stands.
     """
 
     span: Span
     after: int | None = None
-    after_span: Span | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import StructType
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import not_supported
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.deletion_vectors import Vectors
 from ctsql.runtime.delta.file_stores import FileStore, path_in_store, pattern_of
@@ -218,14 +218,11 @@ def locate_in(table: DeltaRows, files: Iterable[DataFile], version: int) -> Data
             full = [f"{table.location}/{unquote(path)}" for path in paths]
             return table.add_locations(table.plain_rows(full, version))
         if not table.has_feature("deletionVectors"):
-            raise error(
-                "NOT_SUPPORTED",
-                what="to tell the rows of this table apart",
-                why=f"The table at {table.location} has partitions or mapped columns, and no "
-                "deletion vectors, so that Delta does not number its rows.",
-                hint=f"Type in Spark: ALTER TABLE delta.`{table.location}` SET TBLPROPERTIES "
-                f"('{ENABLE_VECTORS}' = 'true')",
-            )
+            why = f"The table at {table.location} has partitions or mapped columns, and no "
+            why += "deletion vectors, so that Delta does not number its rows."
+            hint = f"Type in Spark: ALTER TABLE delta.`{table.location}` SET TBLPROPERTIES "
+            hint += f"('{ENABLE_VECTORS}' = 'true')"
+            raise not_supported(None, "to tell the rows of this table apart", why=why, hint=hint)
     rows = table.frame_of(listed, version)
     if paths:
         return table.add_locations(rows)

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, broken, error
 from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.batches import Part, own_files
 from ctsql.runtime.log.process import PROCESS, this_process
@@ -57,11 +57,7 @@ Appended = Committed | UpperMismatch | Disturbed | Unwritten
 
 def disturbance_error(detail: str) -> CtsqlError:
     """The error for a write that lost to other commits at every try; where, and how many."""
-    return error(
-        "INTERNAL_ERROR",
-        invariant="an output that nobody writes can be written",
-        detail=f"{detail} were disturbed.",
-    )
+    return broken("an output that nobody writes can be written", f"{detail} were disturbed.")
 
 
 @dataclass(frozen=True, slots=True)

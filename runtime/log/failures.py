@@ -38,16 +38,9 @@ _TIMES = re.compile(r" at T = -?\d+(?=:)")
 
 def view_failed(item: Item, time: int, problem: CtsqlError) -> CtsqlError:
     """VIEW_FAILED at T, for an error of the view's query; the caller raises it."""
-    return error(
-        "VIEW_FAILED",
-        span=problem.span,
-        cause=problem,
-        name=str(item.name),
-        time=time,
-        reason=problem.message,
-        detail=problem.detail or "",
-        hint=_mend(problem.condition, item),
-    )
+    made = Failure.of(time, problem, item).view_error(item)
+    made.span, made.__cause__ = problem.span, problem
+    return made
 
 
 def _mend(condition: str, item: Item) -> str:
@@ -103,10 +96,8 @@ class Failure:
             plain = {name: raw[name] for name in ("condition", "reason", "detail")}
             return Failure(time=int(raw["t"]), place=place, **plain)
         except (ValueError, KeyError, TypeError) as problem:
-            what, hint = (
-                "the failure recorded beside an output",
-                "Drop the object and create it again.",
-            )
+            hint = "Drop the object and create it again."
+            what = "the failure recorded beside an output"
             raise not_readable(what, problem, hint) from problem
 
     def _span(self, item: Item) -> Span | None:

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import broken
 from ctsql.planner.due_times import InputNode, due_times, watched_inputs
 from ctsql.planner.nodes import ChangesInput, DeletesInput, InsertsInput, TaskWrite
 from ctsql.planner.updates import Update
@@ -163,11 +163,7 @@ def parse_partition(file: StagedFile) -> int:
     """The number of the Spark partition that a file was written from, by its name."""
     found = _PARTITION.match(file.path)
     if found is None:
-        raise error(
-            "INTERNAL_ERROR",
-            invariant="a written file's name tells its partition",
-            detail=file.path,
-        )
+        raise broken("a written file's name tells its partition", file.path)
     return int(found[1])
 
 

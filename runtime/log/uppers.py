@@ -10,7 +10,7 @@ it was cleaned up, the upper is taken from the table's state.
 from bisect import bisect_right
 from dataclasses import dataclass
 
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, broken
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.protocol import LogTable
 
@@ -125,7 +125,7 @@ class Uppers:
 
     def _backward_error(self, upper: int) -> CtsqlError:
         detail = f"{self.table.location}: {self.upper} then {upper}."
-        return error("INTERNAL_ERROR", invariant="an upper never goes back", detail=detail)
+        return broken("an upper never goes back", detail)
 
     def _trim(self) -> None:
         if len(self._entries) > ENTRIES_KEPT_MAX:

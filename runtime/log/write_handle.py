@@ -35,7 +35,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import broken, error
 from ctsql.catalog.times import CLOSED
 from ctsql.runtime.log.batches import BatchText, check_bounds, check_writer_id, new_writer_id
 from ctsql.runtime.log.commit import (
@@ -328,11 +328,8 @@ class Output:
         The batch is used up, and deleted if it is not in. Raises COMMIT_UNKNOWN as above.
         """
         if new is not None and new <= batch.lower:
-            raise error(
-                "INTERNAL_ERROR",
-                invariant="a commit moves the upper forward",
-                detail=f"{self.table.location}: from {batch.lower} to {new}.",
-            )
+            detail = f"{self.table.location}: from {batch.lower} to {new}."
+            raise broken("a commit moves the upper forward", detail)
         with discard_on_error([batch]):
             return self._append([batch], batch.lower, new, metadata)
 

@@ -105,27 +105,14 @@ class Counts:
 
     def families(self) -> Iterator[Metric]:
         """The counters."""
-        quarantined = CounterMetricFamily(
-            "ctsql_quarantined_rows", "Rows that a task or view has set aside.", labels=("object",)
-        )
-        refreshes = CounterMetricFamily(
-            "ctsql_refreshes", "Commits of tasks and views.", labels=("object", "strategy")
-        )
-        phases = CounterMetricFamily(
-            "ctsql_phase_seconds", "Seconds by phase.", labels=("object", "phase")
-        )
-        failures = CounterMetricFamily(
-            "ctsql_failures",
-            'Failures; the object "" is the service itself.',
-            labels=("object", "condition"),
-        )
-        delays = GaugeMetricFamily(
-            "ctsql_delay_seconds", "From T to the last commit at T.", labels=("object",)
-        )
-        counters = {
-            name: CounterMetricFamily(f"ctsql_{name}", about, labels=("object",))
-            for name, about in _COUNTED.items()
-        }
+        set_aside = "Rows that a task or view has set aside."
+        quarantined = _counter("quarantined_rows", set_aside, "object")
+        refreshes = _counter("refreshes", "Commits of tasks and views.", "object", "strategy")
+        phases = _counter("phase_seconds", "Seconds by phase.", "object", "phase")
+        failed = 'Failures; the object "" is the service itself.'
+        failures = _counter("failures", failed, "object", "condition")
+        delays = _gauge("delay_seconds", "From T to the last commit at T.", "object")
+        counters = {name: _counter(name, about, "object") for name, about in _COUNTED.items()}
         with self._lock:
             for name, done in self._done.items():
                 for strategy, count in done.strategies.items():
@@ -185,44 +172,41 @@ class ServiceMetrics(Collector):
         yield from _of_memory(self._memory())
 
 
+def _counter(name: str, about: str, *labels: str) -> CounterMetricFamily:
+    return CounterMetricFamily(f"ctsql_{name}", about, labels=labels)
+
+
+def _gauge(name: str, about: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"ctsql_{name}", about, labels=labels)
+
+
 def _of_pulse(pulse: Pulse) -> Iterator[Metric]:
     now = time.monotonic()
     looked, ticking = pulse.looked_at, pulse.ticking_since
-    yield CounterMetricFamily("ctsql_looks", "Looks at the logs.", value=pulse.looks)
-    ticks = CounterMetricFamily("ctsql_ticks", "Looks that found something to do.")
-    ticks.add_metric((), pulse.ticks)
-    yield ticks
-    yield CounterMetricFamily("ctsql_tick_seconds", "All ticks together.", value=pulse.tick_seconds)
-    yield GaugeMetricFamily(
-        "ctsql_running_tick_seconds",
-        "How long the tick that is running has taken; 0 between ticks.",
-        value=0.0 if ticking is None else now - ticking,
-    )
-    yield GaugeMetricFamily(
-        "ctsql_queue_objects", "Outputs that the tick has still to bring up.", value=pulse.queue
-    )
+    running = "How long the tick that is running has taken; 0 between ticks."
+    found: list[tuple[CounterMetricFamily | GaugeMetricFamily, float]] = [
+        (_counter("looks", "Looks at the logs."), pulse.looks),
+        (_counter("ticks", "Looks that found something to do."), pulse.ticks),
+        (_counter("tick_seconds", "All ticks together."), pulse.tick_seconds),
+        (_gauge("running_tick_seconds", running), 0.0 if ticking is None else now - ticking),
+        (_gauge("queue_objects", "Outputs that the tick has still to bring up."), pulse.queue),
+    ]
     if looked is not None:
-        yield GaugeMetricFamily(
-            "ctsql_since_last_look_seconds", "Since the last look at the logs.", value=now - looked
-        )
+        since = _gauge("since_last_look_seconds", "Since the last look at the logs.")
+        found.append((since, now - looked))
+    for family, value in found:
+        family.add_metric((), value)
+        yield family
 
 
 def _of_lags(lags: Lags) -> Iterator[Metric]:
     labels = ("object", "kind")
-    behind = GaugeMetricFamily(
-        "ctsql_lag_seconds", "From what is complete to the newest change waited for.", labels=labels
-    )
-    waiting = GaugeMetricFamily(
-        "ctsql_lag_commits", "Commits that an object waits for.", labels=labels
-    )
-    through = GaugeMetricFamily(
-        "ctsql_complete_through_timestamp_seconds",
-        "The newest T at which all that an object holds is stored.",
-        labels=labels,
-    )
-    states = GaugeMetricFamily(
-        "ctsql_object_state", "1 for the state in which an object is.", labels=(*labels, "state")
-    )
+    missing = "From what is complete to the newest change waited for."
+    behind = _gauge("lag_seconds", missing, *labels)
+    waiting = _gauge("lag_commits", "Commits that an object waits for.", *labels)
+    complete = "The newest T at which all that an object holds is stored."
+    through = _gauge("complete_through_timestamp_seconds", complete, *labels)
+    states = _gauge("object_state", "1 for the state in which an object is.", *labels, "state")
     for row in lags.rows():
         named = (row.object, row.kind)
         behind.add_metric(named, row.lag_seconds)
@@ -231,17 +215,15 @@ def _of_lags(lags: Lags) -> Iterator[Metric]:
             through.add_metric(named, row.complete_through / 1000)
         for state in State:
             states.add_metric((*named, state.value), float(row.state == state.value))
-    failed = CounterMetricFamily("ctsql_lag_lookup_failures", "Lags that could not be looked up.")
+    failed = _counter("lag_lookup_failures", "Lags that could not be looked up.")
     failed.add_metric((), lags.failed)
     yield from (behind, waiting, through, states, failed)
 
 
 def _of_memory(areas: Sequence[JvmMemory]) -> Iterator[Metric]:
-    used = GaugeMetricFamily("ctsql_jvm_memory_used_bytes", "In use.", labels=("area",))
-    committed = GaugeMetricFamily(
-        "ctsql_jvm_memory_committed_bytes", "Taken from the system.", labels=("area",)
-    )
-    most = GaugeMetricFamily("ctsql_jvm_memory_max_bytes", "The limit.", labels=("area",))
+    used = _gauge("jvm_memory_used_bytes", "In use.", "area")
+    committed = _gauge("jvm_memory_committed_bytes", "Taken from the system.", "area")
+    most = _gauge("jvm_memory_max_bytes", "The limit.", "area")
     for area in areas:
         used.add_metric((area.area,), area.used)
         committed.add_metric((area.area,), area.committed)

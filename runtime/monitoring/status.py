@@ -54,6 +54,16 @@ class State(Enum):
     UNREADABLE = "unreadable"
 
 
+WORST_FIRST = (
+    State.FAILED,
+    State.UNREADABLE,
+    State.BEHIND,
+    State.SUSPENDED,
+    State.UP_TO_DATE,
+    State.FINISHED,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Lag:
     """How far an output is behind its sources."""

@@ -8,17 +8,8 @@ from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.failures import OPEN, failures
 from ctsql.runtime.monitoring.objects import LagRow, lags
 from ctsql.runtime.monitoring.refreshes import Refresh, refreshes
-from ctsql.runtime.monitoring.status import State
+from ctsql.runtime.monitoring.status import WORST_FIRST, State
 from ctsql.runtime.monitoring.wanted import ALL, Wanted
-
-_ORDER = (
-    State.FAILED,
-    State.UNREADABLE,
-    State.BEHIND,
-    State.SUSPENDED,
-    State.UP_TO_DATE,
-    State.FINISHED,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,5 +53,5 @@ def watched(reader: LogReader, refreshes_max: int) -> list[Watched]:
 
 def in_order(found: Sequence[Watched]) -> list[Watched]:
     """Failed ones first, then those that are behind, the longest lag first; else by name."""
-    places = {state.value: n for n, state in enumerate(_ORDER)}
+    places = {state.value: n for n, state in enumerate(WORST_FIRST)}
     return sorted(found, key=lambda w: (places[w.lag.state], -w.lag.lag_seconds, w.lag.object))

@@ -9,7 +9,14 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import types as T
 
-from ctsql.catalog.errors import CatalogError, NotSupported, StatementError, error, not_supported
+from ctsql.catalog.errors import (
+    CatalogError,
+    CtsqlError,
+    NotSupported,
+    StatementError,
+    error,
+    not_supported,
+)
 from ctsql.catalog.items import Item, ObjectKind, check_no_cycle
 from ctsql.catalog.names import Name, fold
 from ctsql.catalog.schemas import Column, changes_between, keeps_columns, same_columns
@@ -38,7 +45,7 @@ from ctsql.runtime.statements.create_flow import (
     other_target,
     read_flow_texts,
 )
-from ctsql.runtime.statements.first_rows import backfill_of, source_of, with_first_rows
+from ctsql.runtime.statements.first_rows import with_first_rows
 from ctsql.runtime.statements.name_resolution import check_free, drop_text, new_quarantine
 from ctsql.runtime.statements.redefinition import definition_statement
 from ctsql.runtime.statements.refresh_view import check_not_finished
@@ -198,26 +205,14 @@ class FolderBinder:
     def _task(
         self, made: Definition, statement: st.CreateContinualTask
     ) -> tuple[list[Item], Bound]:
-        names = self._names(made)
+        creation = Creation(self._names(made))
         name = qualify(statement.target, made.schema)
-        item = names.new(name, ObjectKind.CONTINUAL_TASK, statement.span, statement.comment)
-        outputs = names.new_outputs(statement)
-        location = Creation(names).location_of(statement)
-        item = replace(item, location=location or item.location)
-        if outputs:
-            item = replace(item, location=None, outputs=tuple(o.id for o in outputs))
-        bound = bind_task(names.binder(), statement, item, outputs)
+        item, beside, bound, first = creation.new_task(name, statement)
         for read in bound.reads:
             self._check_runs(read.object_id)
-        beside = list(outputs)
-        if bound.task.has_quarantine:
-            beside.append(new_quarantine(names, item, statement.target.span))
-            item = replace(item, quarantine=beside[-1].id)
-        item = replace(item, columns=bound.columns, reads=bound.reads)
-        first = backfill_of(names, statement, item)
-        if first is not None and statement.backfill is not None:
-            source = source_of(names, statement.backfill)
-            item = replace(with_first_rows(item, first), backfill=source.id)
+        item = replace(item, reads=bound.reads)
+        if first is not None:
+            item = with_first_rows(item, first)
         return [item, *complete_outputs(beside, item, bound)], bound
 
     def _flow(self, made: Definition, statement: st.CreateFlow) -> BoundObject:
@@ -340,15 +335,14 @@ class FolderBinder:
                 raise _other_table(statement, old, "another LOCATION", f"It is at {old.location}.")
             return ()
         wanted = declared(statement.columns)
+        place = statement.columns_span or statement.target.span
         there = self.engine.relations.columns_now(old)
         differs = changes_between(there, wanted) if wanted else []
         if differs:
             what = "changing the columns of a table with the folder"
             why = f'Table "{old.name}" has ({", ".join(c.ddl() for c in there)}).'
             hint = f"Type: {'; '.join(f'ALTER TABLE {old.name} {text}' for text in differs)}"
-            raise not_supported(
-                statement.columns_span or statement.target.span, what, why=why, hint=hint
-            )
+            raise not_supported(place, what, why=why, hint=hint)
         properties = self.engine.relations.table(old).configuration()
         names = self.overlay.names(schema)
 
@@ -362,9 +356,7 @@ class FolderBinder:
             what = "changing the constraints of a table with the folder"
             why = f'Table "{old.name}" has {", ".join(told) or "no constraint"}.'
             hint = f"Type: {'; '.join(f'ALTER TABLE {old.name} {text}' for text in differs)}"
-            raise not_supported(
-                statement.columns_span or statement.target.span, what, why=why, hint=hint
-            )
+            raise not_supported(place, what, why=why, hint=hint)
         if Part.LAYOUT in parts:
             raise _other_table(
                 statement, old, "another layout or source", "Both hold from its creation on."
@@ -555,17 +547,10 @@ def commented(item: Item, made: Definition) -> Item:
     )
 
 
-def _other_table(statement: st.CreateTable, old: Item, what: str, why: str) -> NotSupported:
-    problem = error(
-        "NOT_SUPPORTED",
-        span=statement.target.span,
-        what=f"{what} for a table that is there",
-        why=why,
-        hint=f"Leave it as it is, or make a table under another name. To drop this one: "
-        f"DROP TABLE {old.name}",
-    )
-    assert isinstance(problem, NotSupported)  # what the condition is
-    return problem
+def _other_table(statement: st.CreateTable, old: Item, what: str, why: str) -> CtsqlError:
+    what = f"{what} for a table that is there"
+    hint = "Leave it as it is, or make a table under another name. To drop this one: "
+    return not_supported(statement.target.span, what, why=why, hint=f"{hint}DROP TABLE {old.name}")
 
 
 def _check_options(old: st.CreateContinualTask, new: st.CreateContinualTask) -> None:

@@ -7,8 +7,16 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Catalog, Item, ObjectKind, owner_of_quarantine, stored_reads
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.items import (
+    Catalog,
+    Item,
+    ObjectKind,
+    columns_in_use,
+    in_use,
+    owner_of_quarantine,
+    stored_reads,
+)
 from ctsql.catalog.names import Name, fold
 from ctsql.catalog.schemas import same_columns
 from ctsql.planner.binding import Bound
@@ -235,25 +243,15 @@ class _Planning:
             followers = [f"subscription '{s.name}'" for s in self.stored.subscribers(item.id)]
             if readers or followers:
                 named = [f"{r.kind.value} {r.name}" for r in readers] + followers
-                problem = error(
-                    "DEPENDENT_OBJECTS",
-                    kind=item.kind.value,
-                    name=str(item.name),
-                    keyword=_keyword(item),
-                    dependants=f"It is read by {', '.join(named)}.",
-                )
+                told = f"It is read by {', '.join(named)}."
+                problem = in_use(item, told, keyword=_keyword(item))
                 self._refuse(item.name, problem, named)
 
     def _refuse_columns(self, made: BoundObject, item: Item, readers: Sequence[Item]) -> None:
         breaks = [f"{r.kind.value} {r.name}{_lost(self.stored.items[r.id], item)}" for r in readers]
-        problem = error(
-            "COLUMNS_IN_USE",
-            span=made.definition.span,
-            kind=item.kind.value,
-            name=str(item.name),
-            dependants="The new columns differ, and what changes is read by "
-            f"{', '.join(str(r.name) for r in readers)}.",
-        )
+        told = "The new columns differ, and what changes is read by "
+        told += f"{', '.join(str(r.name) for r in readers)}."
+        problem = columns_in_use(item, told, made.definition.span)
         self._refuse(made.definition.name, problem, breaks)
 
     def _refuse(self, name: Name, problem: CtsqlError, breaks: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from ctsql.catalog import schemas
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, error, misuse
 from ctsql.catalog.schemas import Column
 from ctsql.runtime.spark.empty_tables import empty
 from ctsql.runtime.spark.temporary import in_session
@@ -48,7 +48,7 @@ def frame_of(session: SparkSession, rows: Any) -> DataFrame:
     except (PySparkTypeError, ValueError) as problem:  # the second of decimals over 38 digits
         detail = str(problem).splitlines()[0]
         message = "Spark has no type for a column"
-        raise error("INVALID_USAGE", message=message, detail=detail) from problem
+        raise misuse(message, detail) from problem
 
 
 _WIDER = {
@@ -94,7 +94,7 @@ def _no_rows(rows: object) -> CtsqlError:
     detail = (
         "Give a DataFrame of pandas, Polars or Spark, an Arrow table or reader, or tuples or dicts."
     )
-    return error("INVALID_USAGE", message=message, detail=detail)
+    return misuse(message, detail)
 
 
 def rows_for(session: SparkSession, rows: Any, columns: Sequence[Column], table: str) -> DataFrame:

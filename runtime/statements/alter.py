@@ -14,8 +14,9 @@ from ctsql.catalog.items import (
     ObjectKind,
     beside,
     check_not_referred_to,
+    in_use,
     replacement_of,
-    was_dropped,
+    still_there,
 )
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, fold, quarantine_name
 from ctsql.catalog.spans import Span
@@ -64,14 +65,8 @@ class Alteration(OnNames):
         def remove(current: Catalog) -> Catalog:
             readers = _readers_of(current, _named(current, item, statement))
             if readers and not statement.cascade:
-                raise error(
-                    "DEPENDENT_OBJECTS",
-                    span=statement.target.span,
-                    kind=keyword.lower(),
-                    name=str(item.name),
-                    keyword=keyword,
-                    dependants=f"It is read by {', '.join(readers)}.",
-                )
+                told, place = f"It is read by {', '.join(readers)}.", statement.target.span
+                raise in_use(item, told, place, kind=keyword.lower(), keyword=keyword)
             going[:] = current.going_with([item.id])
             named[:] = _named(current, item, statement)
             return _without(current, going, statement)
@@ -184,9 +179,7 @@ class Alteration(OnNames):
             )
 
         def comment_on(current: Catalog) -> Catalog:
-            now = current.items.get(item.id)
-            if now is None:
-                raise was_dropped(item.name, "meanwhile", item.kind.value)
+            now = still_there(current, item)
             if wanted is None:
                 return current.with_item(replace(now, comment=statement.comment))
             columns = tuple(

@@ -10,8 +10,8 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ctsql.catalog.errors import CtsqlError, capitalised, error, not_supported, sentence_of
-from ctsql.catalog.items import Catalog, Item, KafkaSource, ObjectKind, was_dropped
+from ctsql.catalog.errors import capitalised, not_supported, sentence_of
+from ctsql.catalog.items import Catalog, Item, KafkaSource, ObjectKind, columns_in_use, still_there
 from ctsql.catalog.names import Name, backtick, fold
 from ctsql.catalog.schemas import Schema, changes_between, names
 from ctsql.catalog.spans import Span
@@ -38,8 +38,9 @@ from ctsql.runtime.statements.columns_read import Analysed, analyse, readers_of,
 from ctsql.runtime.statements.dml import target_table
 from ctsql.runtime.statements.name_resolution import OnNames
 from ctsql.runtime.statements.stored_constraints import kept_constraints
-from ctsql.runtime.statements.table_constraints import references_to
+from ctsql.runtime.statements.table_constraints import COMMITTED_BESIDE, references_to
 from ctsql.runtime.warehouse.multi_table_commit import alone
+from ctsql.runtime.warehouse.replaced_views import altered_meanwhile
 from ctsql.runtime.warehouse.watched_topics import check_topic_columns
 
 GOES_ON, CHANGES, BREAKS = "goes on", "changes", "breaks"
@@ -100,7 +101,7 @@ class TableAlteration(OnNames):
             if engine.refresh_catalog() is not known:
                 self._check_readers(item, statement, columns, after)
             if engine.relations.columns_now(item) != columns:
-                raise _altered_meanwhile(item)
+                raise altered_meanwhile(item, COMMITTED_BESIDE)
             self._commit(item, location, change, needed)
         faults.point("source_committed")
         self._note(item, statement, columns)
@@ -117,9 +118,7 @@ class TableAlteration(OnNames):
         text = Span(source, statement.target.span.stop, statement.span.stop).text.strip(" ;\n")
 
         def noted(current: Catalog) -> Catalog:
-            now = current.items.get(item.id)
-            if now is None:
-                raise was_dropped(item.name, "meanwhile", item.kind.value)
+            now = still_there(current, item)
             comments = {fold(c.name): c.comment for c in now.columns}
             if isinstance(statement.change, st.RenameColumn):
                 old, new = statement.change.column.name, statement.change.new.name
@@ -158,9 +157,9 @@ class TableAlteration(OnNames):
                 faults.point("table_prepared")
             self._change(location, change, columns)
         except conflict_errors() as problem:
-            raise _altered_meanwhile(item) from problem
+            raise altered_meanwhile(item, COMMITTED_BESIDE) from problem
         except Conflict as problem:
-            raise _altered_meanwhile(item) from problem
+            raise altered_meanwhile(item, COMMITTED_BESIDE) from problem
 
     def _turn_on(self, location: str, needed: Sequence[Feature]) -> None:
         told = ", ".join(f"'{f.name}' = '{f.value}'" for f in needed)
@@ -184,14 +183,9 @@ class TableAlteration(OnNames):
         for table, name, about in found:
             if changed & about:
                 of = "" if table == item.name else f' of table "{table}"'
-                raise error(
-                    "COLUMNS_IN_USE",
-                    span=statement.span,
-                    kind="table",
-                    name=str(item.name),
-                    dependants=f'Constraint "{name}"{of} is about the column.',
-                    hint=f"Type first: ALTER TABLE {table} DROP CONSTRAINT {name}",
-                )
+                told = f'Constraint "{name}"{of} is about the column.'
+                hint = f"Type first: ALTER TABLE {table} DROP CONSTRAINT {name}"
+                raise columns_in_use(item, told, statement.span, hint)
 
     def _constraints_about(
         self, item: Item, *, only_keys: bool
@@ -215,14 +209,8 @@ class TableAlteration(OnNames):
         effects = self._effects(item, statement.change, columns, after)
         broken = [e for e in effects if e.effect == BREAKS]
         if broken:
-            raise error(
-                "COLUMNS_IN_USE",
-                span=statement.span,
-                kind="table",
-                name=str(item.name),
-                dependants=" ".join(f"{e.kind.capitalize()} {e.name}: {e.detail}" for e in broken),
-                hint=broken[0].action,
-            )
+            told = " ".join(f"{e.kind.capitalize()} {e.name}: {e.detail}" for e in broken)
+            raise columns_in_use(item, told, statement.span, broken[0].action)
 
     def _effects(
         self, item: Item, change: st.ColumnChange, columns: Schema, after: Schema
@@ -305,11 +293,6 @@ def _set_not_null(table: DeltaTable, change: st.SetNotNull) -> None:
     stored = table.metadata_at(txn.version_read).schema_text
     txn.set_columns(not_null_schema(stored, column.name))
     txn.commit(label="ctsql", epoch=0, metadata="{}")
-
-
-def _altered_meanwhile(item: Item) -> CtsqlError:
-    detail = "A writer of its folder committed at the same time."
-    return error("ALTERED_MEANWHILE", kind="table", name=str(item.name), detail=detail)
 
 
 def _retyped(reader: Item, change: st.ColumnChange, then: Analysed) -> Effect:

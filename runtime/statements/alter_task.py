@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from pyspark.sql import types as T
 
-from ctsql.catalog.errors import error, not_supported
+from ctsql.catalog.errors import not_supported
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.catalog.names import did_you_mean, fold, quote
+from ctsql.catalog.names import fold, quote
 from ctsql.catalog.schemas import Column, Schema, same_columns
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.binding import bind_task, qualify
@@ -25,6 +25,7 @@ from ctsql.runtime.statements.redefinition import (
     column_list,
     shape_of,
 )
+from ctsql.runtime.statements.stored_constraints import unknown_constraint
 from ctsql.runtime.warehouse.output_columns import check_takes
 
 DONE = "ALTER CONTINUAL TASK"
@@ -165,10 +166,8 @@ def _check_columns(
     made = bind_task(binder, new, replace(item, columns=()), fresh).task
     found = []
     for output, written in zip(stored, made.written, strict=True):
-        kept, added = (
-            written.columns[: len(output.columns)],
-            written.columns[len(output.columns) :],
-        )
+        count = len(output.columns)
+        kept, added = written.columns[:count], written.columns[count:]
         if not same_columns(_spelled(output.columns), _spelled(kept)):
             what = "other columns for a continual task that is there"
             why = f"It writes {shape_of(output)}. Columns may be added at the end."
@@ -179,8 +178,7 @@ def _check_columns(
             why = f'Rows that "{output.name}" holds have NULL in it.'
             hint = "Leave out NOT NULL, or make a task under another name."
             raise not_supported(new.target.span, what, why=why, hint=hint)
-        columns = (*output.columns, *added)
-        found.append(columns)
+        found.append((*output.columns, *added))
     return tuple(found)
 
 
@@ -240,15 +238,7 @@ def changed_constraints(
         return kept
     if change.if_exists:
         return None
-    raise error(
-        "UNKNOWN_CONSTRAINT",
-        span=change.dropped_span,
-        name=change.dropped,
-        relation=str(item.name),
-        hint=did_you_mean(
-            change.dropped, [c.name for c in there], otherwise="SHOW CONSTRAINTS lists them."
-        ),
-    )
+    raise unknown_constraint(item, change, [c.name for c in there])
 
 
 def _columns_edit(

@@ -24,6 +24,8 @@ from ctsql.catalog.items import (
     Reading,
     Revision,
     check_no_cycle,
+    columns_in_use,
+    in_use,
     was_dropped,
 )
 from ctsql.catalog.names import Name, fold, quarantine_name
@@ -278,14 +280,8 @@ class Creation(OnNames):
             if late is not None:
                 hint = f'"{late.name}" is suspended, and first runs the Ts that it has missed. '
                 hint += f"Type: ALTER CONTINUAL TASK {late.name} RESUME"
-            raise error(
-                "COLUMNS_IN_USE",
-                span=span,
-                kind=old.kind.value,
-                name=str(old.name),
-                dependants=f"{_told(lost, new.columns)} That is read by {named}.",
-                hint=hint,
-            )
+            told = f"{_told(lost, new.columns)} That is read by {named}."
+            raise columns_in_use(old, told, span, hint)
 
     def check_no_input(self, old: Item, span: Span) -> None:
         """A task has written what it has by what the view showed of each change."""
@@ -320,7 +316,8 @@ class Creation(OnNames):
         check_strict(self.engine.warehouse, bound.view)
         item = replace(item, columns=bound.columns)
         item, beside = with_quarantine(self, item, statement)
-        self.create_output(item, bound, beside, has_vectors=keeps_vectors(statement))
+        with self.built(item, bound, beside, has_vectors=keeps_vectors(statement)) as made:
+            self.register(*made)
         return "CREATE MATERIALIZED VIEW"
 
     def quarantine_of(
@@ -531,49 +528,37 @@ class Creation(OnNames):
         if name is None:
             same = TaskAlteration(self.names).says_the_same(statement)
             return f"CREATE CONTINUAL TASK (exists already{'' if same else ', otherwise defined'})"
-        item = self.names.new(name, kind, statement.span, statement.comment)
         for output in statement.outputs:
             self.names.free(output.target, ObjectKind.TASK_OUTPUT, quiet=False)
-        outputs = self.names.new_outputs(statement)
-        item = replace(
-            item,
-            location=self.location_of(statement) or item.location,
-            flow=self.flow,
-            flows=self.flows,
-        )
-        if outputs:
-            item = replace(item, location=None, outputs=tuple(o.id for o in outputs))
-        bound = bind_task(self.names.binder(), statement, item, outputs)
-        beside = list(outputs)
+        item, beside, bound, first = self.new_task(name, statement)
+        vectors = keeps_vectors(statement)
+        with self.built(item, bound, beside, has_vectors=vectors, first=first) as made:
+            self.register(*made)
+        return "CREATE CONTINUAL TASK"
+
+    def new_task(
+        self, name: Name, statement: st.CreateContinualTask
+    ) -> tuple[Item, list[Item], Bound, Revision | None]:
+        """A task as a statement defines it, the outputs and the quarantine beside, and its meaning.
+
+        The last is the definition by which it holds its first rows; None without BACKFILL FROM.
+        """
+        item = self.names.new(name, ObjectKind.CONTINUAL_TASK, statement.span, statement.comment)
+        beside = self.names.new_outputs(statement)
+        location = self.location_of(statement) or item.location
+        item = replace(item, location=location, flow=self.flow, flows=self.flows)
+        if beside:
+            item = replace(item, location=None, outputs=tuple(o.id for o in beside))
+        bound = bind_task(self.names.binder(), statement, item, beside)
         if bound.task.has_quarantine:
             quarantine = new_quarantine(self.names, item, statement.target.span)
             item = replace(item, quarantine=quarantine.id)
-            beside.append(quarantine)
+            beside = [*beside, quarantine]
         item = replace(item, columns=bound.columns)
         first = backfill_of(self.names, statement, item)
         if statement.backfill is not None:
             item = replace(item, backfill=source_of(self.names, statement.backfill).id)
-        vectors = keeps_vectors(statement)
-        self.create_output(item, bound, beside, has_vectors=vectors, first=first)
-        return "CREATE CONTINUAL TASK"
-
-    def create_output(
-        self,
-        item: Item,
-        bound: Bound,
-        beside: Sequence[Item] = (),
-        *,
-        has_vectors: bool,
-        first: Revision | None = None,
-        check: Callable[[Catalog, Item], None] = lambda *_: None,
-    ) -> None:
-        """Create an output as :meth:`built` does, and register it.
-
-        Args:
-            check: raises where the object no longer fits the catalog in which it is registered.
-        """
-        with self.built(item, bound, beside, has_vectors=has_vectors, first=first) as made:
-            self.register(*made, check=check)
+        return item, beside, bound, first
 
     @contextmanager
     def built(
@@ -666,14 +651,7 @@ def check_quarantine_unread(current: Catalog, there: Item, span: Span) -> None:
     readers = [str(i.name) for i in current.readers(there.id)]
     readers += [f"subscription '{s.name}'" for s in current.subscribers(there.id)]
     if readers:
-        raise error(
-            "DEPENDENT_OBJECTS",
-            span=span,
-            kind="quarantine",
-            name=str(there.name),
-            keyword=there.kind.keyword,
-            dependants=f"It is read by {', '.join(readers)}.",
-        )
+        raise in_use(there, f"It is read by {', '.join(readers)}.", span, kind="quarantine")
 
 
 @contextmanager
@@ -724,14 +702,9 @@ def check_refresh_times(statement: st.CreateMaterializedView, now_ms: int) -> No
         return
     for option, part in parts:
         if isinstance(part, At) and part.time is not None and part.time < now_ms:
-            raise error(
-                "INVALID_OPTION",
-                span=option.value_span,
-                option="REFRESH AT",
-                value="a time that has passed",
-                detail=f"It is {times.to_iso(now_ms)} now, so there would be no such refresh.",
-                hint="Add REFRESH AT CREATION, or give a later time.",
-            )
+            detail = f"It is {times.to_iso(now_ms)} now, so there would be no such refresh."
+            hint, value = "Add REFRESH AT CREATION, or give a later time.", "a time that has passed"
+            raise bad_option(option.value_span, "REFRESH AT", detail, value=value, hint=hint)
 
 
 def _shape(column: Column) -> tuple[str, str]:

@@ -12,11 +12,10 @@ from dataclasses import replace
 from ctsql.catalog.errors import CtsqlError, not_supported
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name
-from ctsql.catalog.spans import Source
 from ctsql.planner.binding import qualify
 from ctsql.planner.desugar.auto_cdc import FlowTexts, compile_flow
 from ctsql.planner.syntax import ast as st, parse_as
-from ctsql.planner.syntax.tokens.tokenizer import words_of
+from ctsql.planner.syntax.tokens.tokenizer import say_the_same
 from ctsql.runtime.statements.alter import Alteration
 from ctsql.runtime.statements.create import Creation
 from ctsql.runtime.statements.name_resolution import Namespace
@@ -43,7 +42,7 @@ def create_flow(names: Namespace, statement: st.CreateFlow) -> str:
         view_name = names.free(statement.target, ObjectKind.MATERIALIZED_VIEW, quiet=quiet)
     if task_name is None and view_name is None:
         assert old is not None  # it has the name
-        same = not old.flow or _words(old.flow) == _words(clauses_of(statement))
+        same = not old.flow or say_the_same(old.flow, clauses_of(statement))
         return f"CREATE FLOW (exists already{'' if same else ', otherwise defined'})"
     task, view = read_flow_texts(compile_texts(names, statement))
     creation = Creation(names, clauses_of(statement), fills=declared)
@@ -73,7 +72,7 @@ def _replace(names: Namespace, statement: st.CreateFlow, task: Item) -> str:
     views = catalog.flow_targets(task)
     if views and views[0].name != target:
         raise other_target(statement, views[0].name)
-    if views and _words(views[0].flow) == _words(clauses_of(statement)):
+    if views and say_the_same(views[0].flow, clauses_of(statement)):
         return "CREATE FLOW (unchanged)"
     made, view = read_flow_texts(compile_texts(names, statement))
     creation = Creation(names, clauses_of(statement))
@@ -92,14 +91,11 @@ def other_target(statement: st.CreateFlow, target: Name) -> CtsqlError:
     return not_supported(statement.target.span, what, why=why, hint=hint)
 
 
-def clauses_of(statement: st.CreateFlow) -> str:
-    """Return what a statement says behind the flow's name."""
+def clauses_of(statement: st.CreateFlow | st.CreateAppendFlow | st.CreateStreamingTable) -> str:
+    """Return what a statement says behind the name of the flow, or of the table that has it."""
     span = statement.span
-    return span.source.text[statement.name.span.stop : span.stop].strip()
-
-
-def _words(clauses: str) -> list[str]:
-    return words_of(Source(clauses, "flow").whole())
+    name = statement.target if isinstance(statement, st.CreateStreamingTable) else statement.name
+    return span.source.text[name.span.stop : span.stop].strip()
 
 
 def compile_texts(names: Namespace, statement: st.CreateFlow) -> FlowTexts:

@@ -8,7 +8,7 @@ goes on where its log says that it stopped. MAINTAIN removes the entry, then the
 import uuid
 from collections.abc import Iterable, Sequence
 
-from ctsql.catalog.errors import CtsqlError, capitalised, error
+from ctsql.catalog.errors import CtsqlError, capitalised, error, unknown_relation
 from ctsql.catalog.items import Catalog, Dropped, Item, ObjectKind, replacement_of
 from ctsql.catalog.names import Name, fold
 from ctsql.catalog.times import to_iso
@@ -110,13 +110,8 @@ class Undropping(OnNames):
         name = qualify(statement.target, self.names.search_schema)
         found = catalog.last_drop(name)
         if found is None:
-            raise error(
-                "UNKNOWN_RELATION",
-                span=statement.target.span,
-                kind=f"dropped {statement.keyword.lower()}",
-                name=str(name),
-                hint=hint,
-            )
+            kind = f"dropped {statement.keyword.lower()}"
+            raise unknown_relation(name, hint, statement.target.span, kind=kind)
         drop, item = found
         if not item.is_called(statement.kind) or (statement.flow and not item.flow):
             wanted = statement.keyword.lower()

@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Item, was_dropped
+from ctsql.catalog.items import Item, still_there
 from ctsql.catalog.names import backtick_all
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.runtime.engine import Engine
@@ -23,8 +23,7 @@ def retry_failed(engine: Engine, item: Item) -> None:
     Raises UNKNOWN_RELATION where another process has dropped it.
     """
     until = engine.mint()
-    if item.id not in engine.catalog.items:
-        raise was_dropped(item.name, "while it was to be run again", item.kind.value)
+    still_there(engine.catalog, item, "while it was to be run again")
     item = engine.relations.item(item.id)  # what it reads may be gone since it was looked at
     check_not_suspended(engine.warehouse, item)
     engine.advance([engine.relations.item(r.object_id) for r in item.reads], until)

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from pyspark.sql import DataFrame, types as T
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import error, unknown_relation
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.reserved_columns import BROKEN
@@ -97,7 +97,7 @@ def _bound(warehouse: Warehouse, own: Item, stored: StoredConstraint) -> Constra
     other = warehouse.catalog.items.get(stored.refers)
     if other is None:
         kind = f'relation, to which constraint "{stored.name}" of "{own.name}" refers,'
-        raise error("UNKNOWN_RELATION", kind=kind, name=_named(made), hint=hint)
+        raise unknown_relation(_named(made), hint, kind=kind)
     columns = {fold(c.name): c for c in warehouse.relations.columns_now(other)}
     if all(fold(key) in columns for key in made.keys):  # else whoever looks there tells of it
         referring = [get(own.columns, name, span=made.span) for name in constraint.key]

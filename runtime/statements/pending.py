@@ -74,7 +74,7 @@ def pending(engine: Engine) -> list[Pending]:
     """The pending changes of every output, in order of name.
 
     Args:
-        engine: a read-only one; :meth:`Engine.shadow` gives it.
+        engine: a read-only one; :meth:`Engine.read_only_twin` gives it.
     """
     now = engine.mint()
     problems: dict[str, CtsqlError] = {}

@@ -13,7 +13,8 @@ It may add columns at the end of the outputs: then the tables get them before th
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 from ctsql.catalog.errors import DataError, error, not_supported
 from ctsql.catalog.items import (
@@ -48,6 +49,7 @@ from ctsql.runtime.warehouse.timeline import TaskState
 
 TRIES_MAX = 20
 Changed = TypeVar("Changed")
+Given = ParamSpec("Given")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,13 +73,9 @@ class Overtaken(Exception):
 class Redefinition(OnNames):
     """The base of the statements that give a task another definition."""
 
-    def item(self, ref: st.RelationRef) -> Item:
-        """The task of a name."""
-        return self.names.of_kind(ref, ObjectKind.CONTINUAL_TASK)
-
     def definition(self, ref: st.RelationRef) -> tuple[Item, st.CreateContinualTask]:
         """The task, and its newest definition with current names."""
-        item = self.item(ref)
+        item = self.names.of_kind(ref, ObjectKind.CONTINUAL_TASK)
         self.engine.timeline.refresh()
         self.engine.refresh_catalog()
         item = self.engine.relations.item(item.id)
@@ -349,14 +347,19 @@ def _revision(
     )
 
 
-def unless_overtaken(change: Callable[[], Changed]) -> Changed:
+def unless_overtaken(change: Callable[Given, Changed]) -> Callable[Given, Changed]:
     """Make a change again where another process changed the same task meanwhile."""
-    for _ in range(TRIES_MAX):
-        try:
-            return change()
-        except Overtaken:
-            continue
-    raise disturbance_error(f"{TRIES_MAX} tries to change the definition of a task")
+
+    @wraps(change)
+    def again(*given: Given.args, **named: Given.kwargs) -> Changed:
+        for _ in range(TRIES_MAX):
+            try:
+                return change(*given, **named)
+            except Overtaken:
+                continue
+        raise disturbance_error(f"{TRIES_MAX} tries to change the definition of a task")
+
+    return again
 
 
 def definition_statement(engine: Engine, item: Item) -> st.CreateContinualTask:

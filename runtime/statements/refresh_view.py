@@ -1,7 +1,7 @@
 """Brings a view up to now on request: REFRESH, and CREATE OR REPLACE."""
 
 from ctsql.catalog.errors import error
-from ctsql.catalog.items import Item, was_dropped
+from ctsql.catalog.items import Item, still_there
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.sink import ViewSink
@@ -22,7 +22,7 @@ def refresh_view(engine: Engine, item: Item, *, full: bool, replaced: bool = Fal
             dropped.
     """
     until = engine.mint()
-    item = _current_item(engine, item)
+    item = still_there(engine.catalog, item)
     check_not_suspended(engine.warehouse, item)
     if engine.schedules.schedule(item) is not None:
         if not replaced:
@@ -34,7 +34,7 @@ def refresh_view(engine: Engine, item: Item, *, full: bool, replaced: bool = Fal
     if full and engine.relations.output(item).fetch_recent_upper() > until:
         until = engine.mint_fresh()
     while True:
-        item = _current_item(engine, item)
+        item = still_there(engine.catalog, item)
         check_tables(engine.relations, engine.catalog.closure([item.id]))
         engine.advance([engine.relations.item(r.object_id) for r in item.reads], until)
         ViewSink(engine.warehouse, item).advance(until, full=full)
@@ -48,11 +48,3 @@ def check_not_finished(engine: Engine, item: Item) -> None:
     """Raise VIEW_FINISHED for a view after the last refresh of its schedule."""
     if engine.schedules.is_closed(item):
         raise error("VIEW_FINISHED", name=str(item.name))
-
-
-def _current_item(engine: Engine, item: Item) -> Item:
-    """The object in the current catalog; raises UNKNOWN_RELATION if it was dropped."""
-    found = engine.catalog.items.get(item.id)
-    if found is None:
-        raise was_dropped(item.name, "meanwhile", item.kind.value)
-    return found

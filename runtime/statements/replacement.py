@@ -20,6 +20,7 @@ from ctsql.catalog.items import (
     ObjectKind,
     beside as goes_with,
     check_no_cycle,
+    in_use,
     owner_of_quarantine,
     replacement_of,
     was_dropped,
@@ -81,7 +82,8 @@ class Replacement(OnNames):
         check_strict(self.engine.warehouse, bound.view)
         creation = Creation(self.names)
         item, beside = with_quarantine(creation, item, statement)
-        creation.create_output(item, bound, beside, has_vectors=True, check=self._check_alone)
+        with creation.built(item, bound, beside, has_vectors=True) as made:
+            creation.register(*made, check=self._check_alone)
         return "CREATE REPLACEMENT MATERIALIZED VIEW"
 
     def _check_alone(self, current: Catalog, item: Item) -> None:
@@ -239,14 +241,7 @@ def check_unfollowed(catalog: Catalog, beside: Item, span: Span | None) -> None:
         for s in catalog.subscribers(i.id)
     ]
     if followers:
-        raise error(
-            "DEPENDENT_OBJECTS",
-            span=span,
-            kind="replacement",
-            name=str(beside.name),
-            keyword=beside.kind.keyword,
-            dependants=followers[0],
-        )
+        raise in_use(beside, followers[0], span, kind="replacement")
 
 
 def _it(item: Item, beside: Item) -> str:

@@ -36,6 +36,7 @@ _ONLY = {
 class QuarantineRetry(Redefinition):
     """The statement; returns the status line."""
 
+    @unless_overtaken
     def retry(self, statement: st.RetryQuarantine) -> str:
         """RETRY QUARANTINE task [SET column = value, ...] [WHERE condition].
 
@@ -44,9 +45,6 @@ class QuarantineRetry(Redefinition):
             TASK_FAILED: the task has failed, or does over these rows; then nothing is changed.
             UNKNOWN_COLUMN and what Spark says of the statement.
         """
-        return unless_overtaken(lambda: self._retry(statement))
-
-    def _retry(self, statement: st.RetryQuarantine) -> str:
         engine = self.engine
         named = engine.refresh_catalog().find(qualify(statement.target, self.names.search_schema))
         only = None if named is None else _ONLY.get(named.kind)

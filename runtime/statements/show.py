@@ -153,15 +153,11 @@ def describe(engine: LogReader, statement: st.Describe, search_schema: str) -> R
     columns = ["column", "type", "nullable", "comment"]
     system = _system_table(engine.refresh_catalog(), ref, search_schema)
     if system is not None:
-        return columns, [
-            (c.name, c.type, "" if c.nullable else "NOT NULL", c.comment) for c in system.columns
-        ]
+        return columns, [_described(c) for c in system.columns]
     item = engine.catalog.get(qualify(ref, search_schema), span=ref.span)
     outputs = engine.catalog.outputs_of(item)
-    rows: list[tuple[object, ...]] = [
-        (f"{o.name}.{c.name}", c.type, "" if c.nullable else "NOT NULL", c.comment)
-        if outputs
-        else (c.name, c.type, "" if c.nullable else "NOT NULL", c.comment)
+    rows = [
+        _described(c, f"{o.name}." if outputs else "")
         for o in outputs or [item]
         for c in _columns(engine, o)
     ]
@@ -194,6 +190,11 @@ def describe(engine: LogReader, statement: st.Describe, search_schema: str) -> R
         rows.append(("", "", "", None))
         rows += [(f"# {k}", str(v), "", None) for k, v in details if v not in (None, "")]
     return columns, rows
+
+
+def _described(column: Column, of: str = "") -> tuple[object, ...]:
+    shown = "" if column.nullable else "NOT NULL"
+    return f"{of}{column.name}", column.type, shown, column.comment
 
 
 def _told_time(time: int) -> str:

@@ -1,17 +1,23 @@
 """SHOW CONSTRAINTS: what the rows of objects must keep, and how many did not."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ctsql.catalog import times
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.planner.binding import qualify
+from ctsql.planner.nodes import Constraint
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.ast import OnViolation
 from ctsql.runtime.delta.local_log import NeedsSpark
 from ctsql.runtime.log_reader import LocalLogReader, LogReader
 from ctsql.runtime.statements.show import Rows
-from ctsql.runtime.statements.stored_constraints import keeps_any, names_of, stored_constraints
-from ctsql.runtime.tasks.tallies import tallies_of
+from ctsql.runtime.statements.stored_constraints import (
+    StoredConstraint,
+    keeps_any,
+    names_of,
+    stored_constraints,
+)
+from ctsql.runtime.tasks.tallies import Tally, tallies_of
 from ctsql.runtime.warehouse.table_checks import missing_table
 
 _COLUMNS = [
@@ -59,15 +65,10 @@ def _of_table(engine: LogReader, item: Item) -> Iterator[tuple[object, ...]]:
         there = count_broken(engine.warehouse, item)
     tallies = tallies_of(table.domains()[1])
     for one in stored_constraints(configuration, names_of(engine.catalog)):
-        action = one.action.value.lower()
-        named = (item.name.schema, item.name.name, one.name, one.rule, action)
-        rows, last = there.get(one.name, 0), (0, "")
-        tally = tallies.get(one.name)
-        if tally is not None and tally.rule == one.rule:
-            if one.action in (OnViolation.DROP, OnViolation.QUARANTINE):
-                rows += tally.rows
-            last = (tally.last_rows, times.to_iso(tally.last_t))
-        yield (*named, rows, last[0], last[1] or None)
+        rows, last_rows, last_at = _told(tallies, one)
+        if one.action not in (OnViolation.DROP, OnViolation.QUARANTINE):
+            rows = 0
+        yield (*_named(item, one), there.get(one.name, 0) + rows, last_rows, last_at)
 
 
 def _of_view(engine: LogReader, view: Item) -> Iterator[tuple[object, ...]]:
@@ -81,12 +82,9 @@ def _of_view(engine: LogReader, view: Item) -> Iterator[tuple[object, ...]]:
 
     counted = count_broken(engine.warehouse, view)
     for made in constraints:
-        named = (view.name.schema, view.name.name, made.name, made.rule, made.action.value.lower())
-        if counted is None:
-            yield (*named, 0, 0, None)
-        else:
-            rows = counted[0][made.name]
-            yield (*named, rows, rows, times.to_iso(counted[1]) if rows else None)
+        rows = 0 if counted is None else counted[0][made.name]
+        at = None if counted is None or not rows else times.to_iso(counted[1])
+        yield (*_named(view, made), rows, rows, at)
 
 
 def _of_task(engine: LogReader, task: Item) -> Iterator[tuple[object, ...]]:
@@ -96,17 +94,19 @@ def _of_task(engine: LogReader, task: Item) -> Iterator[tuple[object, ...]]:
         if not constraints:
             continue
         tallies = tallies_of(engine.relations.table(output).domains()[1])
-        for constraint in constraints:
-            tally = tallies.get(constraint.name)
-            is_known = tally is not None and tally.rule == constraint.rule
-            counted: tuple[object, ...] = (0, 0, None)
-            if tally is not None and is_known:
-                counted = (tally.rows, tally.last_rows, times.to_iso(tally.last_t))
-            yield (
-                output.name.schema,
-                output.name.name,
-                constraint.name,
-                constraint.rule,
-                constraint.action.value.lower(),
-                *counted,
-            )
+        for made in constraints:
+            yield (*_named(output, made), *_told(tallies, made))
+
+
+def _named(item: Item, made: Constraint | StoredConstraint) -> tuple[str, ...]:
+    return item.name.schema, item.name.name, made.name, made.rule, made.action.value.lower()
+
+
+def _told(
+    tallies: Mapping[str, Tally], made: Constraint | StoredConstraint
+) -> tuple[int, int, str | None]:
+    """How many rows broke a constraint as it is now, and at the newest T, and which that is."""
+    tally = tallies.get(made.name)
+    if tally is None or tally.rule != made.rule:
+        return 0, 0, None
+    return tally.rows, tally.last_rows, times.to_iso(tally.last_t)

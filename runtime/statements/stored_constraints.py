@@ -12,12 +12,12 @@ Source: the Delta protocol, "CHECK constraints".
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ctsql.catalog.errors import not_readable
-from ctsql.catalog.items import Catalog
-from ctsql.catalog.names import fold, quote
+from ctsql.catalog.errors import CtsqlError, error, not_readable
+from ctsql.catalog.items import Catalog, Item
+from ctsql.catalog.names import did_you_mean, fold, quote
 from ctsql.catalog.spans import Source
 from ctsql.planner.binding.constraints import check_text
 from ctsql.planner.syntax import ast as st
@@ -53,6 +53,23 @@ class StoredConstraint:
         if self.made is None:
             return f"CONSTRAINT {quote(self.name)} {self.rule}"
         return constraint_text(self.made)
+
+
+def unknown_constraint(
+    item: Item, change: st.ChangeConstraints, there: Iterable[str]
+) -> CtsqlError:
+    """UNKNOWN_CONSTRAINT for one that is to be dropped; the caller raises it.
+
+    Args:
+        there: the names of those that are there.
+    """
+    return error(
+        "UNKNOWN_CONSTRAINT",
+        span=change.dropped_span,
+        name=change.dropped,
+        relation=str(item.name),
+        hint=did_you_mean(change.dropped, there, otherwise="SHOW CONSTRAINTS lists them."),
+    )
 
 
 def stored_constraints(

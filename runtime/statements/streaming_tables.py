@@ -9,17 +9,18 @@ killed meanwhile. With ONCE the second definition is the one from before.
 
 from collections.abc import Iterator, Sequence
 
-from ctsql.catalog.errors import DataError, error, not_supported
+from ctsql.catalog.errors import DataError, error, not_supported, unknown_relation
 from ctsql.catalog.items import Catalog, Flow, Item, ObjectKind
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.schemas import quote_text
-from ctsql.catalog.spans import Source, Span
+from ctsql.catalog.spans import Span
 from ctsql.planner.binding import qualify
 from ctsql.planner.binding.streams import check_appends
 from ctsql.planner.desugar.task_forms import comment_above
 from ctsql.planner.syntax import ast as st, parse_as, splice
-from ctsql.planner.syntax.tokens.tokenizer import words_of
+from ctsql.planner.syntax.tokens.tokenizer import say_the_same
 from ctsql.runtime.statements.create import Creation
+from ctsql.runtime.statements.create_flow import clauses_of
 from ctsql.runtime.statements.redefinition import (
     Definition,
     Redefinition,
@@ -58,6 +59,7 @@ def compile_task(typed: _Filling, listed: str, comment: str | None) -> st.Create
 class StreamingTables(Redefinition):
     """The statements about streaming tables and their flows; each returns the status line."""
 
+    @unless_overtaken
     def create_table(self, statement: st.CreateStreamingTable) -> str:
         """CREATE [OR REFRESH] STREAMING TABLE.
 
@@ -65,9 +67,6 @@ class StreamingTables(Redefinition):
             OBJECT_EXISTS, WRONG_OBJECT_KIND: something else has the name.
             NOT_SUPPORTED: the query gives other rows over the parts of a stream than over all.
         """
-        return unless_overtaken(lambda: self._create_table(statement))
-
-    def _create_table(self, statement: st.CreateStreamingTable) -> str:
         name = qualify(statement.target, self.names.search_schema)
         if statement.appending is not None:
             check_appends(statement.appending.query, statement.span)
@@ -101,11 +100,11 @@ class StreamingTables(Redefinition):
         _check_same_columns(statement, item)
         flows = self._flows(item)
         known = next((f for f in flows if fold(f.name) == fold(item.name.name)), None)
-        text = _table_text(statement)
+        text = clauses_of(statement)
         if known is None:
             self._add_flow(item, task, Flow(name=item.name.name, text=text), appending, statement)
             return f"{_TABLE} (with a new flow)"
-        if _words(known.text) == _words(text):
+        if say_the_same(known.text, text):
             return f"{_TABLE} (unchanged)"
         self._replace_flow(item, task, known, text, appending, statement.span)
         return f"{_TABLE} (replaced)"
@@ -113,7 +112,7 @@ class StreamingTables(Redefinition):
     def _create_filled(self, statement: st.CreateStreamingTable, declared: Item | None) -> str:
         assert statement.appending is not None  # the caller looked
         name = qualify(statement.target, self.names.search_schema).name
-        flow = Flow(name=name, text=_table_text(statement))
+        flow = Flow(name=name, text=clauses_of(statement))
         self._check_free(statement.target)
         listed, comment = statement.listed, statement.comment
         if declared is not None:
@@ -131,6 +130,7 @@ class StreamingTables(Redefinition):
 
     # ---- CREATE FLOW ... AS INSERT INTO
 
+    @unless_overtaken
     def create_flow(self, statement: st.CreateAppendFlow) -> str:
         """CREATE [OR REPLACE] FLOW ... AS INSERT INTO [ONCE] table.
 
@@ -141,9 +141,6 @@ class StreamingTables(Redefinition):
                 the flow is there with another table or source.
             TASK_FAILED: what is there cannot be taken in; the table is as it was.
         """
-        return unless_overtaken(lambda: self._create_flow(statement))
-
-    def _create_flow(self, statement: st.CreateAppendFlow) -> str:
         check_appends(statement.appending.query, statement.span)
         table = self._table(statement)
         name = qualify(statement.name, self.names.search_schema)
@@ -154,10 +151,10 @@ class StreamingTables(Redefinition):
         old, holder = self._existing(name)
         if old is not None and holder is not None:
             if statement.if_not_exists:
-                same = holder.id == table.id and _words(old.text) == _words(_clauses(statement))
+                same = holder.id == table.id and say_the_same(old.text, clauses_of(statement))
                 return f"{_FLOW} (exists already{'' if same else ', otherwise defined'})"
             return self._create_flow_again(statement, table, old, holder)
-        flow = Flow(name=name.name, text=_clauses(statement), once=statement.once)
+        flow = Flow(name=name.name, text=clauses_of(statement), once=statement.once)
         if table.kind is ObjectKind.STREAMING_TABLE:
             if statement.once:
                 what = "ONCE in the first flow of a streaming table"
@@ -175,13 +172,8 @@ class StreamingTables(Redefinition):
         self.engine.timeline.refresh()
         found = self.engine.refresh_catalog().find(name)
         if found is None:
-            raise error(
-                "UNKNOWN_RELATION",
-                span=statement.target.span,
-                kind="streaming table",
-                name=str(name),
-                hint=f"Type first: CREATE STREAMING TABLE {statement.target.span.text}",
-            )
+            hint = f"Type first: CREATE STREAMING TABLE {statement.target.span.text}"
+            raise unknown_relation(name, hint, statement.target.span, kind="streaming table")
         if found.kind is not ObjectKind.STREAMING_TABLE and not found.flows:
             hint = "Flows append to what CREATE STREAMING TABLE made."
             raise found.wrong_kind("streaming table", hint, statement.target.span)
@@ -215,8 +207,8 @@ class StreamingTables(Redefinition):
         if holder.id != table.id:
             what = "another target for a flow that is there"
             raise not_supported(statement.target.span, what, why=f'It writes "{holder.name}".')
-        text = _clauses(statement)
-        if _words(old.text) == _words(text):
+        text = clauses_of(statement)
+        if say_the_same(old.text, text):
             return f"{_FLOW} (unchanged)"
         if old.once or statement.once:
             what = "replacing a flow that runs once"
@@ -318,11 +310,9 @@ class StreamingTables(Redefinition):
         text = splice(task.span, edits).text
         self.redefine(item, Definition(text=text, flows=changed), over=self._number(item))
 
+    @unless_overtaken
     def drop_flow(self, statement: st.DropObject) -> str | None:
         """DROP FLOW of one that appends; its rows stay. None where there is no such flow."""
-        return unless_overtaken(lambda: self._drop_flow(statement))
-
-    def _drop_flow(self, statement: st.DropObject) -> str | None:
         self.engine.timeline.refresh()
         name = qualify(statement.target, self.names.search_schema)
         self.engine.refresh_catalog()
@@ -404,22 +394,6 @@ def _whole(task: st.CreateContinualTask, place: int) -> Span:
 def _streams_of(part: st.BodyStatement) -> list[st.RelationRef]:
     """What a flow's statement names alone: its inputs, as all else is read with contents()."""
     return [r for text in st.texts_of(part) for r in text.relations if r.change is None]
-
-
-def _clauses(statement: st.CreateAppendFlow) -> str:
-    """What a statement says behind the flow's name."""
-    span = statement.span
-    return span.source.text[statement.name.span.stop : span.stop].strip()
-
-
-def _table_text(statement: st.CreateStreamingTable) -> str:
-    """What CREATE STREAMING TABLE says of its flow: from the name on."""
-    span = statement.span
-    return span.source.text[statement.target.span.stop : span.stop].strip()
-
-
-def _words(text: str) -> list[str]:
-    return words_of(Source(text, "flow").whole())
 
 
 def _listed(declared: Item) -> str:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from ctsql.catalog import times
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import error, out_of_range
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.planner.binding import check_holds_rows, qualify
@@ -102,11 +102,5 @@ def _start(engine: Engine, item: Item, statement: Subscribe, now: int) -> Positi
     if first <= at <= now:
         return Position(at, snapshot=True)
     detail = f"It is known from T = {first} on." if at < first else f"The newest T is {now}."
-    raise error(
-        "AS_OF_OUT_OF_RANGE",
-        span=as_of.span,
-        time=at,
-        relation=str(item.name),
-        detail=detail,
-        hint="FROM takes any time: the changes at or after it are told.",
-    )
+    hint = "FROM takes any time: the changes at or after it are told."
+    raise out_of_range(item.name, at, detail, hint, as_of.span)

@@ -10,11 +10,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
-from ctsql.catalog.errors import CtsqlError, error, not_supported
-from ctsql.catalog.items import Catalog, Item, ObjectKind, is_quarantine, was_dropped
-from ctsql.catalog.names import backtick, did_you_mean, fold, quarantine_name, quote
+from ctsql.catalog.errors import not_supported
+from ctsql.catalog.items import Catalog, Item, ObjectKind, is_quarantine, still_there
+from ctsql.catalog.names import backtick, fold, quarantine_name, quote
 from ctsql.catalog.schemas import Column, get
-from ctsql.catalog.spans import Span
 from ctsql.planner.binding import qualify
 from ctsql.planner.binding.constraints import (
     bind_constraint,
@@ -48,11 +47,14 @@ from ctsql.runtime.statements.stored_constraints import (
     names_of,
     property_of,
     stored_constraints,
+    unknown_constraint,
 )
 from ctsql.runtime.tasks.tallies import QUARANTINE_COLUMNS
 from ctsql.runtime.warehouse.multi_table_commit import alone
+from ctsql.runtime.warehouse.replaced_views import altered_meanwhile
 
 _DONE = "ALTER TABLE"
+COMMITTED_BESIDE = "A writer of its folder committed at the same time."
 _COUNTS = {"delta.feature.domainMetadata": "supported"}
 """What a table has to know so that its commits can count rows that break constraints."""
 _HINT = "Mend these rows first, or only count such rows: ON VIOLATION WARN"
@@ -209,15 +211,12 @@ class TableConstraints(OnNames):
                     if found is None and statement.if_exists:
                         return f"{_DONE} (unchanged)"
                     if found is None:
-                        raise _unknown(item, statement, [s.name for s in there])
+                        raise unknown_constraint(item, statement, [s.name for s in there])
                     after, text = self._dropped(item, found)
                 faults.point("source_committed")
                 self._note(after, text)
         except Conflict as problem:
-            detail = "A writer of its folder committed at the same time."
-            raise error(
-                "ALTERED_MEANWHILE", kind="table", name=str(item.name), detail=detail
-            ) from problem
+            raise altered_meanwhile(item, COMMITTED_BESIDE) from problem
         engine.mint()
         return _DONE
 
@@ -298,7 +297,7 @@ class TableConstraints(OnNames):
         """Write a new quarantine into the catalog: it is there before a row is set aside."""
 
         def noted(current: Catalog) -> Catalog:
-            now = _there(current, item)
+            now = still_there(current, item)
             for one in beside:
                 check_free(current, one.name, None, quiet=False)
             return current.with_items([replace(now, quarantine=item.quarantine), *beside])
@@ -310,19 +309,11 @@ class TableConstraints(OnNames):
         """Write the change into the catalog, which makes it again in a dump."""
 
         def noted(current: Catalog) -> Catalog:
-            now = _there(current, item)
+            now = still_there(current, item)
             alterations = (*now.alterations, text)
             return current.with_item(replace(now, alterations=alterations, refers=item.refers))
 
         self.engine.change_catalog(noted)
-
-
-def _there(current: Catalog, item: Item) -> Item:
-    """A table as a catalog has it; raises UNKNOWN_RELATION if it was dropped."""
-    now = current.items.get(item.id)
-    if now is None:
-        raise was_dropped(item.name, "meanwhile", item.kind.value)
-    return now
 
 
 def _named(made: st.ConstraintDef, there: Iterable[str]) -> st.ConstraintDef:
@@ -335,11 +326,3 @@ def _named(made: st.ConstraintDef, there: Iterable[str]) -> st.ConstraintDef:
         for name in there
     ]
     return with_names([*known, made])[-1]
-
-
-def _unknown(item: Item, statement: st.ChangeConstraints, there: Iterable[str]) -> CtsqlError:
-    span: Span | None = statement.dropped_span
-    hint = did_you_mean(statement.dropped, [*there], otherwise="SHOW CONSTRAINTS lists them.")
-    return error(
-        "UNKNOWN_CONSTRAINT", span=span, name=statement.dropped, relation=str(item.name), hint=hint
-    )

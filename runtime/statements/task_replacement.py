@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from ctsql.catalog import times
-from ctsql.catalog.errors import DataError, bad_option, error, not_supported
+from ctsql.catalog.errors import DataError, bad_option, error, not_supported, out_of_range
 from ctsql.catalog.items import (
     Item,
     ObjectKind,
@@ -300,15 +300,9 @@ class TaskReplacement(Redefinition):
         self.bring_up(task)
         start, now = times.parse_time(begin.value, span=begin.span), engine.timeline.now
         if start > now:
-            raise error(
-                "AS_OF_OUT_OF_RANGE",
-                span=begin.span,
-                time=start,
-                relation=str(task.name),
-                detail=f"The newest T is {now}.",
-                hint="Begin with a T that there was. For what comes: "
-                f"ALTER CONTINUAL TASK {task.name} AS (...)",
-            )
+            hint = "Begin with a T that there was. For what comes: "
+            hint += f"ALTER CONTINUAL TASK {task.name} AS (...)"
+            raise out_of_range(task.name, start, f"The newest T is {now}.", hint, begin.span)
         since = max(start - 1, task.created)
         failure = failure_of(engine.warehouse, task)
         if failure is not None and failure.time <= since:

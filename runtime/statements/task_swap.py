@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ctsql.catalog.errors import error
 from ctsql.catalog.items import (
     Catalog,
     Item,
@@ -28,6 +27,7 @@ from ctsql.catalog.items import (
     beside as goes_with,
     check_no_cycle,
     replacement_of,
+    still_there,
     was_dropped,
 )
 from ctsql.catalog.proposals import Proposal
@@ -41,6 +41,7 @@ from ctsql.runtime.statements.replacement import (
     check_unfollowed,
     exists_already,
 )
+from ctsql.runtime.warehouse.replaced_views import altered_meanwhile
 from ctsql.runtime.warehouse.timeline import TaskState
 
 _KIND = ObjectKind.CONTINUAL_TASK
@@ -98,12 +99,10 @@ class Swap:
     def _still_there(self, current: Catalog) -> Item:
         """The task in the newest catalog; raises ALTERED_MEANWHILE, UNKNOWN_RELATION."""
         task = self.task
-        there = current.items.get(task.id)
-        if there is None:
-            raise was_dropped(task.name, "while it was being replaced", _KIND.value)
+        there = still_there(current, task, "while it was being replaced")
         if there.revision != task.revision:
             detail = "It has another definition now, which the replacement does not know."
-            raise error("ALTERED_MEANWHILE", kind=_KIND.value, name=str(there.name), detail=detail)
+            raise altered_meanwhile(there, detail)
         gone = [r for r in self.reads if r.object_id not in current.items]
         if gone:
             raise was_dropped(gone[0].name, "while the task was being replaced")
@@ -136,8 +135,8 @@ def bring_beside_up(engine: Engine, made: Sequence[Item], *, is_known: bool) -> 
     beside, there = made[0], engine.refresh_catalog().items
     now = engine.mint_for([there[r.object_id] for r in beside.reads if r.object_id in there])
     there = engine.catalog.items
-    if is_known and beside.id not in there:
-        raise was_dropped(beside.name, "while it was being applied", _KIND.value)
+    if is_known:
+        still_there(engine.catalog, beside, "while it was being applied")
     gone = [r for r in beside.reads if r.object_id not in there and r.object_id != beside.id]
     if gone:
         raise was_dropped(gone[0].name, "while the task was being replaced")

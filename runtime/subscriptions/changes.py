@@ -18,7 +18,7 @@ from functools import reduce
 
 from pyspark.sql import Column, DataFrame, functions as F
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import type_changed
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick, backtick_all, fold
 from ctsql.catalog.reserved_columns import DIFF, NUMBER, TIME
@@ -223,13 +223,8 @@ class Changes:
         for column in self.columns:
             now = given.get(fold(column.name), column.type)  # Spark reports a missing column
             if not is_exact(now, column.type):
-                raise error(
-                    "COLUMN_TYPE_CHANGED",
-                    column=column.name,
-                    relation=str(self.item.name),
-                    before=column.type.upper(),
-                    now=now.upper(),
-                )
+                before, after = column.type.upper(), now.upper()
+                raise type_changed(column.name, self.item.name, before, after)
             value = F.col(backtick(column.name))
             same = now == column.type or column.name not in rows.columns
             found.append(value if same else value.cast(column.type).alias(column.name))

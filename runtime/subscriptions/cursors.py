@@ -13,7 +13,7 @@ import hashlib
 import uuid
 from collections.abc import Iterable
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import error, unknown_relation
 from ctsql.catalog.items import Catalog, Item, ObjectKind, was_dropped
 from ctsql.catalog.names import did_you_mean, fold
 from ctsql.catalog.schemas import Schema, signature
@@ -144,13 +144,8 @@ class Readers:
                 if if_exists:
                     return current
                 known = [s.name for s in current.subscriptions.values()]
-                raise error(
-                    "UNKNOWN_RELATION",
-                    span=span,
-                    kind="subscription",
-                    name=name,
-                    hint=did_you_mean(name, known, otherwise="SHOW SUBSCRIPTIONS lists them."),
-                )
+                hint = did_you_mean(name, known, otherwise="SHOW SUBSCRIPTIONS lists them.")
+                raise unknown_relation(name, hint, span, kind="subscription")
             return current.without_subscription(name)
 
         before = self.engine.catalog_store.load()

@@ -16,7 +16,7 @@ from functools import cached_property
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, bad_option, error
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import Name, backtick_all, fold
 from ctsql.catalog.schemas import plain_type
@@ -189,14 +189,9 @@ def check_strict(warehouse: Warehouse, plan: ViewWrite) -> None:
         reason = made.found.reason
         why = f"{code}: {reason.sentence}"
         span = made.place(reason) or span
-    raise error(
-        "INVALID_OPTION",
-        span=span,
-        option="REFRESH POLICY",
-        value="strict",
-        detail=f"The query has no change plan. {why}.",
-        hint="Leave the option out: the view is then recomputed and compared.",
-    )
+    detail = f"The query has no change plan. {why}."
+    hint = "Leave the option out: the view is then recomputed and compared."
+    raise bad_option(span, "REFRESH POLICY", detail, value="strict", hint=hint)
 
 
 _COMPARED = (

@@ -10,7 +10,7 @@ upper is still behind it makes the append bring the upper there first.
 
 from dataclasses import dataclass, replace
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import broken
 from ctsql.runtime.warehouse.sink_decisions import WAIT, Advance, Decision, Write
 
 
@@ -62,11 +62,8 @@ class Mint:
             if lower <= self.minted.lower:
                 return self, WAIT  # the last one is still valid (M1, M3)
             if desired < self.minted.upper:
-                raise error(
-                    "INTERNAL_ERROR",
-                    invariant="the upper of what a view is to be written at never goes back",
-                    detail=f"{desired} after {self.minted}.",
-                )
+                detail = f"{desired} after {self.minted}."
+                raise broken("the upper of what a view is to be written at never goes back", detail)
         made = Description(lower, desired)
         return replace(self, minted_at=stored, minted=made), Write(desired, made)
 

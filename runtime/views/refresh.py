@@ -271,14 +271,9 @@ class ViewRefresh:
     def _sizes(self, made: Prepared, moves: dict[str, Moved], at: int) -> Sizes:
         if self.policy is not Policy.AUTO:
             return Sizes((), ())
-        rows, changed = [], []
-        for name, table in made.tables.items():
-            rows.append(
-                self.warehouse.versions.rows_count(
-                    self.warehouse.relations.item(table.object_id), at
-                )
-            )
-            changed.append(moves[name].rows if name in moves else 0)
+        items = [self.warehouse.relations.item(table.object_id) for table in made.tables.values()]
+        rows = [self.warehouse.versions.rows_count(item, at) for item in items]
+        changed = [moves[name].rows if name in moves else 0 for name in made.tables]
         return Sizes(tuple(rows), tuple(changed))
 
 

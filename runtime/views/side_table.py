@@ -305,10 +305,8 @@ class SideTable:
         last = output.uppers.last
         if last is None:
             return None
-        said, wanted = (
-            output.table.commit_at(last.version).metadata,
-            self.warehouse.versions.reads_at(self.item, at),
-        )
+        said = output.table.commit_at(last.version).metadata
+        wanted = self.warehouse.versions.reads_at(self.item, at)
         if any(said.get(key) != wanted[key] for key in ("t", "bindings", DEFINITION)):
             return None
         return Named(digest=self.digest, table=output.table.table_id, version=last.version)

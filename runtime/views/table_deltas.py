@@ -99,11 +99,7 @@ def find_move(
     if any(c.change_paths for c in commits):
         counts = [None]
     if movement.is_shared or movement.parts:
-        counts = [
-            rows_inserted(warehouse.relations.table(item), movement)
-            if kind is Change.APPEND
-            else None
-        ]
+        counts = [rows_inserted(table, movement) if kind is Change.APPEND else None]
     known = [n for n in counts if n is not None]
     return Moved(item, before, movement, kind, sum(known) if len(known) == len(counts) else None)
 
@@ -286,12 +282,11 @@ def _change(warehouse: Warehouse, one: Moved, columns: list[str]) -> DataFrame:
     """The net change of a table over some columns, with the diff."""
     diff = F.col(DIFF).cast("bigint").alias(DIFF)
     if one.kind is Change.APPEND:
-        rows = added_rows(warehouse.relations.table(one.item), one.movement).select(
-            *backtick_all(columns), F.lit(1).alias(DIFF)
-        )
-        return rows.select(*backtick_all(columns), diff)
-    rows = warehouse.versions.change_rows(one.item, one.movement, columns)
-    return net_change(rows, columns).select(*backtick_all(columns), diff)
+        table = warehouse.relations.table(one.item)
+        rows = added_rows(table, one.movement).withColumn(DIFF, F.lit(1))
+    else:
+        rows = net_change(warehouse.versions.change_rows(one.item, one.movement, columns), columns)
+    return rows.select(*backtick_all(columns), diff)
 
 
 def _window_change(made: Relations, name: str, span: Span, stack: ExitStack) -> RowSet | None:

@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import broken, error
 from ctsql.catalog.items import Catalog, Dropped, Item
 from ctsql.catalog.names import DEFAULT_SCHEMA
 from ctsql.catalog.proposals import Proposal, proposal_of
@@ -142,11 +142,8 @@ class DeltaCatalog:
             if isinstance(self._output.commit(batch, upper + 1, {}), Committed):
                 faults.point("catalog_committed")
                 return self.load()
-        raise error(
-            "INTERNAL_ERROR",
-            invariant="one process wins each race to change the catalog",
-            detail=f"{CHANGE_TRIES_MAX} tries were lost.",
-        )
+        detail = f"{CHANGE_TRIES_MAX} tries were lost."
+        raise broken("one process wins each race to change the catalog", detail)
 
 
 def _in_force(stored: Catalog, proposal: Proposal, at: int | None) -> Catalog:

@@ -29,7 +29,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import broken, error
 from ctsql.catalog.items import Item
 from ctsql.runtime.delta.locks import commit_lock
 from ctsql.runtime.delta.table import DeltaTable
@@ -196,7 +196,7 @@ def alone(
                 return
         complete()
     detail = f"{item.name}: {INTENT_TRIES_MAX} looks found one."
-    raise error("INTERNAL_ERROR", invariant="a decided transaction comes to an end", detail=detail)
+    raise broken("a decided transaction comes to an end", detail)
 
 
 def mint_resolved(timeline: Timeline, tables: Callable[[], Tables], *, tick_ms: int) -> int:

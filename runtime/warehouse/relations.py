@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, broken
 from ctsql.catalog.items import Catalog, Item, ObjectKind, item_there, items_as_of
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.times import TIME_MAX
@@ -88,11 +88,8 @@ class Relations:
         """The Delta table of an object that has one; of a task with outputs the first one's."""
         item = self.lead(item)
         if item.location is None:
-            raise error(
-                "INTERNAL_ERROR",
-                invariant="only stored objects are read from a table",
-                detail=f"{item.kind.value} {item.name} has none.",
-            )
+            detail = f"{item.kind.value} {item.name} has none."
+            raise broken("only stored objects are read from a table", detail)
         table = self.gateway.table(item.location)
         if table.identity.owner != item.id:
             if table.identity.owner is not None:
@@ -170,11 +167,8 @@ class Relations:
             self.reload()  # the timeline was looked at later than the catalog
             newest = self._newest.items.get(item.id, item)
         if number > newest.revision:
-            raise error(
-                "INTERNAL_ERROR",
-                invariant="a definition is in the catalog before it is in force",
-                detail=f"{item.name}: {number} is in force, {newest.revision} is the newest known.",
-            )
+            detail = f"{item.name}: {number} is in force, {newest.revision} is the newest known."
+            raise broken("a definition is in the catalog before it is in force", detail)
         return newest.at_revision(number)
 
     def plans(

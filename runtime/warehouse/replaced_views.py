@@ -160,7 +160,7 @@ def _check_newest(warehouse: Warehouse, item: Item) -> None:
 def altered_meanwhile(
     item: Item, detail: str = "Another process gave it other columns."
 ) -> CtsqlError:
-    """ALTERED_MEANWHILE, where another process changed a view or its readers; to be raised."""
+    """ALTERED_MEANWHILE, where somebody else changed an object or its readers; to be raised."""
     return error("ALTERED_MEANWHILE", kind=item.kind.value, name=str(item.name), detail=detail)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog import times
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, out_of_range
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import same_columns
@@ -125,15 +125,9 @@ class StoredSources:
     def _not_refreshed(self, item: Item, at: int) -> CtsqlError:
         schedule = self.warehouse.schedules.schedule(item)
         assert schedule is not None  # without one a view shows every T
-        first = times.to_iso(schedule.round_up(at + 1))
-        return error(
-            "AS_OF_OUT_OF_RANGE",
-            span=self.span,
-            time=at,
-            relation=str(item.name),
-            detail=f"Its first refresh is at {first}.",
-            hint=f"Refresh it now: REFRESH MATERIALIZED VIEW {item.name}",
-        )
+        detail = f"Its first refresh is at {times.to_iso(schedule.round_up(at + 1))}."
+        hint = f"Refresh it now: REFRESH MATERIALIZED VIEW {item.name}"
+        return out_of_range(item.name, at, detail, hint, self.span)
 
     def _too_early(self, item: Item, at: int) -> CtsqlError:
         first = item.created
@@ -150,14 +144,7 @@ class StoredSources:
                     " What it held before is for Spark: "
                     f"SELECT * FROM delta.`{item.location}` VERSION AS OF {before}"
                 )
-        return error(
-            "AS_OF_OUT_OF_RANGE",
-            span=self.span,
-            time=at,
-            relation=str(item.name),
-            detail=detail,
-            hint=hint,
-        )
+        return out_of_range(item.name, at, detail, hint, self.span)
 
     def inserts(self, object_id: str, at: int) -> DataFrame:
         """The rows inserted at T."""

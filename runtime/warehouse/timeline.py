@@ -45,7 +45,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, broken, error
 from ctsql.catalog.times import TIME_MAX
 from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.actions import Commit
@@ -480,8 +480,5 @@ def _bindings_of(commit: Commit) -> list[Binding]:
 
 
 def _never_first() -> CtsqlError:
-    return error(
-        "INTERNAL_ERROR",
-        invariant="one process wins each race to bind times",
-        detail=f"{MINT_TRIES_MAX} tries were lost.",
-    )
+    detail = f"{MINT_TRIES_MAX} tries were lost."
+    return broken("one process wins each race to bind times", detail)

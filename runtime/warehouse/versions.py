@@ -10,7 +10,7 @@ look like (docs/decisions/0065-rows-by-their-own-version.md).
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, type_changed
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import Column, names
@@ -213,13 +213,7 @@ class Versions:
         new = table.metadata_at(movement.version).columns[fold(column)]
         was = table.metadata_at(movement.before).counterpart(new)
         assert was is not None  # otherwise there was no type
-        return error(
-            "COLUMN_TYPE_CHANGED",
-            column=column,
-            relation=str(item.name),
-            before=was.type,
-            now=new.type,
-        )
+        return type_changed(column, item.name, was.type, new.type)
 
     def held_error(self, item: Item, version: int) -> Failure | None:
         """The error that a view holds since a commit that moved its upper."""

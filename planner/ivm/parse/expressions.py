@@ -180,7 +180,7 @@ class Expressions:
         if token.kind in (Kind.WORD, Kind.QUOTED) and token.start in self.reading.columns:
             return self._column(tokens, index, scope, parts)
         if token.kind is Kind.WORD and behind == "(" and _is_call(tokens, index):
-            return self._call(tokens, index, scope, calls, parts)
+            return self._call(tokens, index, calls, parts)
         if token.kind is Kind.WORD:
             _check_word(token, tk.upper_at(tokens, index - 1))
         if token.upper == "?" or (token.is_name and self._hides_column(tokens, index, scope)):
@@ -226,9 +226,7 @@ class Expressions:
             parts += ["AS", backtick(chain[-1].text)]
         return stop
 
-    def _call(
-        self, tokens: Tokens, index: int, scope: Scope, calls: Calls, parts: list[Part]
-    ) -> int:
+    def _call(self, tokens: Tokens, index: int, calls: Calls, parts: list[Part]) -> int:
         name = fold(tokens[index].text)
         stop, over = call_end(tokens, index, calls.windows)
         call = tokens[index:stop]

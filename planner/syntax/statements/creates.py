@@ -63,10 +63,8 @@ def read_create(tokens: Tokens) -> st.Statement:
     word = cursor.upper()
     if cursor.accept("STREAMING", "TABLE"):
         if or_replace:
-            what, hint = (
-                "CREATE OR REPLACE STREAMING TABLE",
-                "Type: CREATE OR REFRESH STREAMING ...",
-            )
+            what = "CREATE OR REPLACE STREAMING TABLE"
+            hint = "Type: CREATE OR REFRESH STREAMING ..."
             why = "It keeps its rows, and the new query holds for what comes."
             raise not_supported(span_of(tokens[:3]), what, why=why, hint=hint)
         return read_streaming_table(cursor, or_refresh=False)

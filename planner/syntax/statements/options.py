@@ -9,7 +9,7 @@ from ctsql.catalog.refreshes import Every, parse_every
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import Option
 from ctsql.planner.syntax.statements.refreshes import POLICY, refresh_option
-from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import Cursor, column_names, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, cut_at_commas, span_of
 
 COALESCE, VECTORS, LOCATION = "COALESCE", "DELETION VECTORS", "LOCATION"
@@ -87,12 +87,7 @@ def _not_null(group: Tokens) -> list[Option]:
     cursor = Cursor(group, of="option")
     cursor.expect("ASSERT", "NOT", "NULL")
     cursor.accept("=")
-    listed = cursor.accept("(")
-    names = [cursor.name("a column")]
-    while listed and cursor.accept(","):
-        names.append(cursor.name("a column"))
-    if listed:
-        cursor.expect(")")
+    names = column_names(cursor)
     cursor.end()
     span = span_of(group)
     return [Option(name=NOT_NULL, value=n.text, span=span, value_span=n.span) for n in names]

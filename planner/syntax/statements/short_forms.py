@@ -27,7 +27,7 @@ from ctsql.planner.syntax.ast import (
     SequenceGroup,
 )
 from ctsql.planner.syntax.statements.streams import read_append_flow
-from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import Cursor, column_names, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import (
     Token,
     Tokens,
@@ -180,7 +180,7 @@ class _FlowClauses:
         self._seen.add(name)
         match name:
             case "KEYS":
-                self.keys = tuple(_names(cursor))
+                self.keys = tuple(column_names(cursor))
             case "IGNORE NULL UPDATES":
                 self.ignore_nulls = True
             case "APPLY AS DELETE WHEN":
@@ -213,7 +213,7 @@ class _FlowClauses:
             begun = cursor.position
             if not cursor.at("("):
                 cursor.fail("the columns in parentheses")
-            names = tuple(token.text for token in _names(cursor))
+            names = tuple(token.text for token in column_names(cursor))
             cursor.end()
             columns = ColumnList(span=span_of(part[begun:]), names=names)
             groups.append(SequenceGroup(sequence=span_of(part[:place]), columns=columns))
@@ -250,7 +250,7 @@ class _FlowClauses:
         without = cursor.accept("*", "EXCEPT")
         if not without and cursor.accept("*"):
             return ColumnList(span=Span(cursor.source, begin, begin + 1), names=(), without=True)
-        names = tuple(t.text for t in _names(cursor))
+        names = tuple(t.text for t in column_names(cursor))
         return ColumnList(span=cursor.since(begin), names=names, without=without)
 
     def _expression(self, what: str) -> Span:
@@ -295,14 +295,3 @@ class _FlowClauses:
             ignore_nulls=self.ignore_nulls,
             if_not_exists=if_not_exists,
         )
-
-
-def _names(cursor: Cursor) -> list[Token]:
-    """``(a, b)`` or ``a, b``."""
-    inner = cursor.accept("(")
-    found = [cursor.name("a column")]
-    while cursor.accept(","):
-        found.append(cursor.name("a column"))
-    if inner:
-        cursor.expect(")")
-    return found

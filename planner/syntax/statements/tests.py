@@ -227,13 +227,12 @@ def _expectation(cursor: Cursor, steps: list[st.TestStep]) -> st.Expectation:
             cursor.fail("what is to be looked at", hint=_EXPECT_HINT)
         named = cursor.relation("what is to be looked at", aliased=False)
         query = st.rows_of(named, ", ".join(c.span.text for c in _columns(cursor)) or "*")
-    after, after_span = _after(cursor, steps)
+    after = _after(cursor, steps)
     begins_rows = cursor.position
     rows = _rows(cursor, [])
     return st.ExpectRows(
         span=Span(cursor.source, begin, rows.span.stop),
         after=after,
-        after_span=after_span,
         query=query,
         named=named,
         rows=rows,
@@ -270,19 +269,13 @@ def _nothing(cursor: Cursor, begin: int, steps: list[st.TestStep]) -> st.Expecta
     is_rows = cursor.take().upper.startswith("ROW")
     cursor.expect("IN", hint=f"Type: EXPECT NO {'ROWS' if is_rows else 'CHANGE'} IN x")
     subject = cursor.relation("what is to be looked at", aliased=False)
-    after, after_span = _after(cursor, steps, least=0 if is_rows else 1)
+    after = _after(cursor, steps, least=0 if is_rows else 1)
     span = cursor.since(begin)
     if is_rows:
-        return st.ExpectRows(
-            span=span,
-            after=after,
-            after_span=after_span,
-            query=st.rows_of(subject),
-            named=subject,
-        )
+        return st.ExpectRows(span=span, after=after, query=st.rows_of(subject), named=subject)
     if not steps:
         raise syntax_error(span, "there is no step that could change anything")
-    return st.ExpectNoChange(span=span, after=after, after_span=after_span, subject=subject)
+    return st.ExpectNoChange(span=span, after=after, subject=subject)
 
 
 def _error(cursor: Cursor, begin: int, steps: list[st.TestStep]) -> st.ExpectError:
@@ -292,13 +285,12 @@ def _error(cursor: Cursor, begin: int, steps: list[st.TestStep]) -> st.ExpectErr
     subject = None
     if cursor.accept("IN"):
         subject = cursor.relation("what is to be looked at", aliased=False)
-    after, after_span = _after(cursor, steps, least=0 if subject else 1)
+    after = _after(cursor, steps, least=0 if subject else 1)
     if subject is None and not steps:
         raise syntax_error(condition.span, "there is no step that could be refused")
     return st.ExpectError(
         span=cursor.since(begin),
         after=after,
-        after_span=after_span,
         condition=condition.text.upper(),
         condition_span=condition.span,
         like=like,
@@ -311,16 +303,14 @@ def _is_word(cursor: Cursor, ahead: int) -> bool:
     return bool(behind) and behind[0].kind is Kind.WORD and behind[0].upper not in _NOT_NAMES
 
 
-def _after(
-    cursor: Cursor, steps: list[st.TestStep], *, least: int = 0
-) -> tuple[int | None, Span | None]:
+def _after(cursor: Cursor, steps: list[st.TestStep], *, least: int = 0) -> int | None:
     """Read AFTER n, if it is there; 0 is in front of the first step."""
     if not cursor.accept("AFTER"):
-        return None, None
+        return None
     hint = "GIVEN and THEN are counted from 1."
     token = cursor.whole_number("the number of a step", hint=hint)
     number = int(token.text)
     if not least <= number <= len(steps):
         detail = f"The test has {len(steps)} step(s): each GIVEN and each THEN is one."
         raise bad_option(token.span, "AFTER", detail)
-    return number, token.span
+    return number

@@ -199,6 +199,17 @@ def found_text(token: Token | None) -> str:
     return f'"{typed}"' if len(typed) <= 40 else f'"{typed[:37]}..."'
 
 
+def column_names(cursor: Cursor) -> list[Token]:
+    """Read ``(a, b)`` or ``a, b``."""
+    inner = cursor.accept("(")
+    found = [cursor.name("a column")]
+    while cursor.accept(","):
+        found.append(cursor.name("a column"))
+    if inner:
+        cursor.expect(")")
+    return found
+
+
 def relation_ref(parts: Tokens, *, aliased: bool) -> RelationRef:
     """The relation whose identifiers these are; INVALID_NAME if there are more than two."""
     span = span_of(parts)

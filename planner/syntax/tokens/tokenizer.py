@@ -386,3 +386,8 @@ def words_of(text: Span) -> list[str]:
         counts = token.kind is Kind.STRING or before in (".", ":") or is_alias
         words.append(word if counts else word.casefold())
     return words
+
+
+def say_the_same(one: str, other: str) -> bool:
+    """Whether two texts have the same words, as :func:`words_of` reads them."""
+    return words_of(Source(one, "one").whole()) == words_of(Source(other, "other").whole())
