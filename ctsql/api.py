@@ -350,24 +350,25 @@ class Connection(AbstractContextManager["Connection"]):
 
             if self._cancelled.is_set():
                 raise error("STATEMENT_CANCELLED")  # while Spark was starting
-            context = engine.session.sparkContext
-            # A new group for each statement: its later jobs are cancelled, too.
-            self._group = f"{group_of(os.getpid())}{uuid.uuid4().hex}"
-            context.setJobGroup(self._group, label[:200], interruptOnCancel=True)
-            try:
-                with active(engine.session), translate_spark_errors():
-                    yield engine
-                    if self._settings.maintains and not engine.read_only:
-                        assert self._maintenance is not None  # with the engine
-                        self._maintenance.start_if_due(engine)
-            except CtsqlError as problem:
-                if problem.condition == "TASK_FAILED":
-                    show_rows(engine, problem)
-                raise
-            finally:
-                self._group = ""
-                for key in ("spark.jobGroup.id", "spark.job.description"):
-                    context.setLocalProperty(key, None)  # type: ignore[arg-type]
+            with translate_spark_errors():  # Spark may be gone by the end, too
+                context = engine.session.sparkContext
+                # A new group for each statement: its later jobs are cancelled, too.
+                self._group = f"{group_of(os.getpid())}{uuid.uuid4().hex}"
+                context.setJobGroup(self._group, label[:200], interruptOnCancel=True)
+                try:
+                    with active(engine.session), translate_spark_errors():
+                        yield engine
+                        if self._settings.maintains and not engine.read_only:
+                            assert self._maintenance is not None  # with the engine
+                            self._maintenance.start_if_due(engine)
+                except CtsqlError as problem:
+                    if problem.condition == "TASK_FAILED":
+                        show_rows(engine, problem)
+                    raise
+                finally:
+                    self._group = ""
+                    for key in ("spark.jobGroup.id", "spark.job.description"):
+                        context.setLocalProperty(key, None)  # type: ignore[arg-type]
 
     def cancel(self) -> None:
         """Cancel the statement running in another thread; it raises STATEMENT_CANCELLED."""

@@ -93,7 +93,8 @@ class Gateway(JvmObjects):
         """Drop what is cached about a table, after it was deleted."""
         table = self._tables.pop(location, None)
         if table is not None:
-            self.delta.DeltaLog.invalidateCache(self.jsession, table.jpath)
+            with translate_spark_errors():
+                self.delta.DeltaLog.invalidateCache(self.jsession, table.jpath)
 
     def qualify(self, location: str) -> str:
         """A location as a full URI; a relative one is relative to this process's working folder."""
@@ -130,7 +131,8 @@ class Gateway(JvmObjects):
 
     def cancel(self, group: str) -> None:
         """Cancel the present and future jobs of a group."""
-        self.session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)
+        with translate_spark_errors():
+            self.session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)
 
     def create_table(self, location: str, columns: str, properties: Mapping[str, str]) -> None:
         """Create a table of the engine's own, unless it exists or is being created concurrently."""
