@@ -114,6 +114,7 @@ class Connection(AbstractContextManager["Connection"]):
             import_pyspark()
             from ctsql.runtime.engine import Engine
             from ctsql.runtime.service.connection_maintenance import ConnectionMaintenance
+            from ctsql.runtime.spark.errors import translate_spark_errors
             from ctsql.runtime.spark.jvm_options import Life
             from ctsql.runtime.spark.session import active, engine_session, process_session
             from ctsql.settings import Settings
@@ -121,7 +122,7 @@ class Connection(AbstractContextManager["Connection"]):
             life = Life.SHORT if self.is_short else Life.LONG
             base = self._spark or self.find_spark() or process_session(self._master, life)
             session = self._own = self._own or engine_session(base)
-            with active(session):
+            with translate_spark_errors(), active(session):
                 self._engine = Engine(
                     session,
                     self.warehouse,
