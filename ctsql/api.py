@@ -114,6 +114,7 @@ class Connection(AbstractContextManager["Connection"]):
             import_pyspark()
             from ctsql.runtime.engine import Engine
             from ctsql.runtime.service.connection_maintenance import ConnectionMaintenance
+            from ctsql.runtime.spark.errors import translate_spark_errors
             from ctsql.runtime.spark.jvm_options import Life
             from ctsql.runtime.spark.session import active, engine_session, process_session
             from ctsql.settings import Settings
@@ -121,7 +122,7 @@ class Connection(AbstractContextManager["Connection"]):
             life = Life.SHORT if self.is_short else Life.LONG
             base = self._spark or self.find_spark() or process_session(self._master, life)
             session = self._own = self._own or engine_session(base)
-            with active(session):
+            with translate_spark_errors(), active(session):
                 self._engine = Engine(
                     session,
                     self.warehouse,
@@ -348,24 +349,25 @@ class Connection(AbstractContextManager["Connection"]):
 
             if self._cancelled.is_set():
                 raise error("STATEMENT_CANCELLED")  # while Spark was starting
-            context = engine.session.sparkContext
-            # A new group for each statement: its later jobs are cancelled, too.
-            self._group = f"{group_of(os.getpid())}{uuid.uuid4().hex}"
-            context.setJobGroup(self._group, label[:200], interruptOnCancel=True)
-            try:
-                with active(engine.session), translate_spark_errors():
-                    yield engine
-                    if self._settings.maintains and not engine.read_only:
-                        assert self._maintenance is not None  # with the engine
-                        self._maintenance.start_if_due(engine)
-            except CtsqlError as problem:
-                if problem.condition == "TASK_FAILED":
-                    show_rows(engine, problem)
-                raise
-            finally:
-                self._group = ""
-                for key in ("spark.jobGroup.id", "spark.job.description"):
-                    context.setLocalProperty(key, None)  # type: ignore[arg-type]
+            with translate_spark_errors():  # Spark may be gone by the end, too
+                context = engine.session.sparkContext
+                # A new group for each statement: its later jobs are cancelled, too.
+                self._group = f"{group_of(os.getpid())}{uuid.uuid4().hex}"
+                context.setJobGroup(self._group, label[:200], interruptOnCancel=True)
+                try:
+                    with active(engine.session), translate_spark_errors():
+                        yield engine
+                        if self._settings.maintains and not engine.read_only:
+                            assert self._maintenance is not None  # with the engine
+                            self._maintenance.start_if_due(engine)
+                except CtsqlError as problem:
+                    if problem.condition == "TASK_FAILED":
+                        show_rows(engine, problem)
+                    raise
+                finally:
+                    self._group = ""
+                    for key in ("spark.jobGroup.id", "spark.job.description"):
+                        context.setLocalProperty(key, None)  # type: ignore[arg-type]
 
     def cancel(self) -> None:
         """Cancel the statement running in another thread; it raises STATEMENT_CANCELLED."""

@@ -65,7 +65,8 @@ def run_tests(
     """Run tests in warehouses that go with them; the outcomes in the order of the tests.
 
     Args:
-        tell: called with each outcome, in the order of the tests, one at a time.
+        tell: called with each outcome, in the order of the tests, one at a time; after an error
+            also with those of tests behind one that has none.
         workers: the number of tests that are run at once, at least one; None: as many as help.
 
     Raises:
@@ -102,7 +103,7 @@ class _Run:
     """Tests, of which each is run by one worker.
 
     Args:
-        tell: called with each outcome, in order.
+        tell: called with each outcome, in order; behind a test that has none after an error.
     """
 
     def __init__(self, cases: Sequence[Case], tell: Callable[[Outcome], None]) -> None:
@@ -110,6 +111,7 @@ class _Run:
         self._waiting = deque(enumerate(cases))
         self._done: dict[int, Outcome] = {}
         self._tell = tell
+        self._has_raised = False
         self._lock = threading.Lock()
 
     def work(self, warehouses: Warehouses) -> None:
@@ -123,13 +125,19 @@ class _Run:
                 outcome = run_case(case, warehouses.folder, warehouses)
                 with self._lock:
                     self._done[number] = outcome
-                    while len(self.outcomes) in self._done:
-                        self.outcomes.append(self._done.pop(len(self.outcomes)))
-                        self._tell(self.outcomes[-1])
+                    self._tell_done()
         except BaseException:
             with self._lock:
                 self._waiting.clear()
+                self._has_raised = True
+                self._tell_done()
             raise
+
+    def _tell_done(self) -> None:
+        for number in sorted(self._done):
+            if number == len(self.outcomes) or self._has_raised:
+                self.outcomes.append(self._done.pop(number))
+                self._tell(self.outcomes[-1])
 
 
 def command(

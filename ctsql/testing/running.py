@@ -25,6 +25,7 @@ from ctsql.runtime.engine import Engine, read_objects
 from ctsql.runtime.log import clock
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
+from ctsql.runtime.spark.errors import is_lost
 from ctsql.runtime.statements.dml import write_source
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.statements.transaction import OpenTransaction
@@ -63,7 +64,7 @@ class Outcome:
 
 
 def run_case(case: Case, folder: Folder, warehouses: Warehouses) -> Outcome:
-    """Run a test. What stops it is a failure of it, too; only a cancelled run raises."""
+    """Run a test; raises if the run was cancelled or Spark is gone. Other errors are failures."""
     begun = time.monotonic()
     failures: list[Failure] = []
     try:
@@ -73,7 +74,7 @@ def run_case(case: Case, folder: Folder, warehouses: Warehouses) -> Outcome:
         plan = plan_test(case.test, case.schema, folder)
         failures = list(_run(plan, warehouses))
     except CtsqlError as problem:
-        if problem.condition == "STATEMENT_CANCELLED":
+        if problem.condition == "STATEMENT_CANCELLED" or is_lost(problem):
             raise
         span = problem.span or _name_span(case)
         failures.append(Failure(span=span, message="the test cannot be run", problem=problem))

@@ -33,6 +33,8 @@ from ctsql.runtime.spark.storage_errors import translate_os_errors
 
 LOG_FOLDER = "_delta_log"
 CHANGE_FOLDER = "_change_data"
+ICEBERG_FOLDER = "metadata"
+"""Where a table with ``delta.universalFormat.enabledFormats`` has what readers of Iceberg need."""
 FEATURES_OF_OTHERS = ("clustering", "rowTracking")
 FEATURES_OF_LOGS = ("catalogManaged", "checkpointProtection", "v2Checkpoint")
 
@@ -156,10 +158,16 @@ def _list(
         return  # a table of its own
     for name, path, file in listed:
         if file is None:
-            if not name.startswith(("_", ".")) or name == CHANGE_FOLDER:
+            if not _is_of_others(name):
                 yield from _list(entries, path, f"{prefix}{name}/")
         elif not name.startswith(("_", ".")):
             yield file
+
+
+def _is_of_others(folder: str) -> bool:
+    """Whether a folder has no files of the table's own, as Delta's VACUUM sees it."""
+    is_hidden = folder.startswith(("_", ".")) and folder != CHANGE_FOLDER
+    return is_hidden or folder == ICEBERG_FOLDER
 
 
 def _entries(fs: Any, folder: Any, prefix: str) -> _Entries:

@@ -2,7 +2,7 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ctsql.catalog.errors import CtsqlError, error
@@ -108,13 +108,16 @@ class LogFiles(ABC):
 
     def last_version(self) -> int | None:
         """The version of the last commit in the folder; None without any."""
-        versions = (int(n.removesuffix(".json")) for n in self.names() if _COMMIT_NAME.fullmatch(n))
-        return max(versions, default=None)
+        return max(_versions(self.names()), default=None)
+
+    def first_version(self, *, after: int) -> int | None:
+        """The version of the first commit in the folder after a version; None without any."""
+        return min((v for v in _versions(self.names()) if v > after), default=None)
 
     def check_whole(self) -> None:
         """Raise STORED_DATA_INVALID if the last commit is damaged, or one in front is missing."""
         names = self.names()
-        there = {int(n.removesuffix(".json")) for n in names if _COMMIT_NAME.fullmatch(n)}
+        there = _versions(names)
         if not there:
             return
         last = max(there)
@@ -124,6 +127,11 @@ class LogFiles(ABC):
         for version in (v for v in range(first, last) if v not in there):
             path = f"{self._store.uri}/{commit_name(version)}"
             raise damaged_file(path, "it is missing, and later commits are there")
+
+
+def _versions(names: Iterable[str]) -> set[int]:
+    """The versions of the commits among the names of a log's files."""
+    return {int(name.removesuffix(".json")) for name in names if _COMMIT_NAME.fullmatch(name)}
 
 
 def commit_name(version: int) -> str:

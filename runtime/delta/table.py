@@ -30,10 +30,11 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import CtsqlError, error
 from ctsql.runtime.delta.deletion_vectors import Vectors
 from ctsql.runtime.delta.file_stores import LOCAL, FileStore, bucket_of, open_bucket, path_in_store
 from ctsql.runtime.delta.jvm import JvmObjects
+from ctsql.runtime.delta.local_log import LocalLogFiles
 from ctsql.runtime.delta.locks import local_path
 from ctsql.runtime.delta.log_files import COMMITS_CACHED_MAX
 from ctsql.runtime.delta.spark_log import SparkLogFiles, java_of
@@ -92,7 +93,8 @@ class Gateway(JvmObjects):
         """Drop what is cached about a table, after it was deleted."""
         table = self._tables.pop(location, None)
         if table is not None:
-            self.delta.DeltaLog.invalidateCache(self.jsession, table.jpath)
+            with translate_spark_errors():
+                self.delta.DeltaLog.invalidateCache(self.jsession, table.jpath)
 
     def qualify(self, location: str) -> str:
         """A location as a full URI; a relative one is relative to this process's working folder."""
@@ -129,7 +131,8 @@ class Gateway(JvmObjects):
 
     def cancel(self, group: str) -> None:
         """Cancel the present and future jobs of a group."""
-        self.session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)
+        with translate_spark_errors():
+            self.session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)
 
     def create_table(self, location: str, columns: str, properties: Mapping[str, str]) -> None:
         """Create a table of the engine's own, unless it exists or is being created concurrently."""
@@ -239,8 +242,8 @@ class DeltaTable(DeltaRows):
         super().__init__(location)
 
     def _open_log(self) -> SparkLogFiles:
+        self.log = self._delta_log()
         with translate_spark_errors():
-            self.log = self.gateway.delta.DeltaLog.forTable(self.gateway.jsession, self.location)
             self._hadoop = self.log.newDeltaHadoopConf()
             self._fs = self.log.logPath().getFileSystem(self._hadoop)
         self._files: dict[int, dict[str, DataFile]] = {}
@@ -249,6 +252,17 @@ class DeltaTable(DeltaRows):
         self.insert_target: tuple[TableMetadata, Any] | None = None  # as Spark resolved it last
         self.oldest_seen: int | None = None  # the oldest version at the last listing of the log
         return SparkLogFiles(self.gateway, self.log, self.location)
+
+    def _delta_log(self) -> Any:
+        """Delta's own handle; raises STORED_DATA_INVALID as :meth:`LogFiles.check_whole`."""
+        try:
+            with translate_spark_errors():
+                return self.gateway.delta.DeltaLog.forTable(self.gateway.jsession, self.location)
+        except CtsqlError:
+            folder = local_path(self.location)
+            if folder is not None:
+                LocalLogFiles(self.location, folder / "_delta_log").check_whole()
+            raise
 
     def _read_log_anew(self) -> None:
         """Open the log of which something was known."""
@@ -324,7 +338,7 @@ class DeltaTable(DeltaRows):
             return dict(known)
         snapshot = self.update()
         if snapshot.version != version:
-            snapshot = self.log_files.snapshot_at(version)
+            snapshot = self.versions.snapshot_at(version)
         with translate_spark_errors():
             files = [DataFile(add.json()) for add in java_of(snapshot).allFiles().collectAsList()]
         return {file.path: file for file in files}

@@ -66,6 +66,17 @@ class TableLog(ABC):
         """The same; the store is not asked for a commit that was read, as our own are."""
         return self.log_files.remembers(version) or self.has(version)
 
+    def oldest_kept_after(self, version: int) -> int | None:
+        """The oldest commit after a version, where the one that follows it is not in the log.
+
+        None if none does, as nearly always; that takes no listing. Otherwise those in between were
+        cleaned up, and the version's own with them.
+        """
+        known = self._snapshot
+        if self.has(version) if known is None else known.version <= version:
+            return None
+        return self.log_files.first_version(after=version) if self.version() > version else None
+
     def update(self) -> Snapshot:
         """The newest snapshot; lists the log if there is another, raises as :meth:`check_same`."""
         if self._snapshot is not None:

@@ -84,10 +84,11 @@ class Versions:
             known = self.log.checksum(version).get("table")
             if isinstance(known, TableMetadata):
                 return known
-            newest = self._snapshot_at(version)
+            newest = self.snapshot_at(version)
         return newest.metadata
 
-    def _snapshot_at(self, version: int) -> Snapshot:
+    def snapshot_at(self, version: int) -> Snapshot:
+        """The state of a version; raises HISTORY_LOST if the log no longer has it."""
         try:
             return self.log.snapshot_at(version)
         except CtsqlError:
@@ -102,7 +103,7 @@ class Versions:
             return newest
         found = self._snapshots.get(layout)
         if found is None:
-            found = self._snapshot_at(version)
+            found = self.snapshot_at(version)
             if len(self._snapshots) >= SNAPSHOTS_MAX:
                 del self._snapshots[next(iter(self._snapshots))]
             self._snapshots[layout] = found

@@ -2,9 +2,9 @@
 
 Pure: reads the text of a commit file, no store and no Spark.
 
-Source: the Delta protocol, "Actions"; a deletion vector of a file can only grow within one
-version of the file, so an add that replaces a remove of the same path with a larger vector
-deletes rows and inserts none.
+Source: the Delta protocol, "Actions". An add that replaces a remove of the same path with a larger
+deletion vector deletes rows and inserts none: the vectors of a file only grow, but where a table
+goes back to an earlier version. That may bring rows back and delete others.
 """
 
 import json
@@ -32,6 +32,10 @@ ROWS_CHANGED = (
 """Metrics, of Delta's Spark and Rust writers, that say that a commit changed rows."""
 
 
+_GOING_BACK = ("RESTORE", "CLONE")
+"""Operations after which a file may have any of its earlier deletion vectors."""
+
+
 class Unreadable(ValueError):
     """A commit file is damaged; the message continues a sentence that begins with its name."""
 
@@ -53,6 +57,7 @@ class Commit:
     user_metadata: str | None
     table: TableMetadata | None = None
     protocol: dict[str, Any] | None = None
+    operation: str | None = None
 
     @property
     def changes_schema(self) -> bool:
@@ -103,17 +108,25 @@ def classify(commit: Commit) -> Change:
         if any(a.deleted_count for a in live):
             return Change.MIXED
         return Change.APPEND if live else Change.NONE
-    grown = all(a.path in removes and a.deleted_count > removes[a.path].deleted_count for a in adds)
+    grown = all(_has_grown(commit, removes.get(a.path), a) for a in adds)
     return Change.DELETE if grown else Change.MIXED
 
 
+def _has_grown(commit: Commit, old: DataFile | None, new: DataFile) -> bool:
+    """Whether a commit only deletes rows of a file."""
+    is_larger = old is not None and new.deleted_count > old.deleted_count
+    return is_larger and commit.operation not in _GOING_BACK
+
+
 def rows_changed(commit: Commit) -> tuple[int | None, int | None]:
-    """The numbers of rows a commit inserts and deletes; None where statistics are missing.
+    """The numbers of rows a commit inserts and deletes; None where the log does not say.
 
     A file added again with a larger deletion vector deletes the rows by which the vector grew.
     """
     removes = {r.path: r for r in commit.removes if r.data_change}
     adds = {a.path: a for a in commit.adds if a.data_change}
+    if not all(_has_grown(commit, removes[path], adds[path]) for path in adds.keys() & removes):
+        return None, None
     inserted = [a.rows_count for path, a in adds.items() if path not in removes]
     deleted: list[int | None] = [
         r.rows_count if path not in adds else adds[path].deleted_count - r.deleted_count
@@ -206,6 +219,7 @@ def _commit(
         user_metadata=info.get("userMetadata"),
         table=TableMetadata(found["metaData"][-1][1]) if found["metaData"] else None,
         protocol=found["protocol"][-1][1] if found["protocol"] else None,
+        operation=info.get("operation"),
     )
 
 

@@ -26,6 +26,7 @@ from ctsql.catalog.items import (
     check_no_cycle,
     columns_in_use,
     in_use,
+    item_there,
     was_dropped,
 )
 from ctsql.catalog.names import Name, fold, quarantine_name
@@ -631,6 +632,8 @@ class Creation(OnNames):
                 gone = [r for r in item.reads if r.object_id not in made.items]
                 if gone:
                     raise was_dropped(gone[0].name, "while this object was being created")
+                for _, object_id in item.refers:
+                    item_there(made, object_id)
             return made
 
         self.engine.change_catalog(add_items)

@@ -153,6 +153,8 @@ class Undropping(OnNames):
             raise _blocked(statement, detail, f"Type: CREATE SCHEMA {item.name.schema}")
         for reading in item.reads:
             self._check_reading(restored, item, reading.object_id, statement)
+        for _, object_id in item.refers:
+            _check_not_dropped(restored, item, "refers to", object_id, statement)
         if item.replaces is not None:
             self._check_replaced(current, restored, item, statement)
         if item.location is None:
@@ -187,12 +189,7 @@ class Undropping(OnNames):
         read = restored.items.get(object_id)
         readings = [r for r in item.reads if r.object_id == object_id]
         if read is None:
-            for earlier, other in restored.all_dropped():
-                if other.id == object_id:
-                    detail = f"{item.kind.value} {item.name} reads {other.kind.value} "
-                    detail += f"{other.name}, which was dropped at {to_iso(earlier.at_ms)}."
-                    hint = f"First: {earlier.undrop_text(other)}"
-                    raise _blocked(statement, capitalised(detail), hint)
+            _check_not_dropped(restored, item, "reads", object_id, statement)
             detail = f"{item.kind.value} {item.name} reads {readings[0].name}, which is gone."
             raise _blocked(statement, capitalised(detail), "Create both again.")
         if read.kind is ObjectKind.TABLE or read.problem:
@@ -203,6 +200,18 @@ class Undropping(OnNames):
             detail = f"{item.kind.value} {item.name} reads {read.name}, which was replaced and has "
             detail += f"no column {lost[0]} now."
             hint = "Give that one its column back, or create this one again."
+            raise _blocked(statement, capitalised(detail), hint)
+
+
+def _check_not_dropped(
+    restored: Catalog, item: Item, does: str, object_id: str, statement: st.UndropObject
+) -> None:
+    """Raise UNDROP_BLOCKED where an object needs another one that can be had back first."""
+    for earlier, other in restored.all_dropped():
+        if other.id == object_id:
+            detail = f"{item.kind.value} {item.name} {does} {other.kind.value} {other.name}, "
+            detail += f"which was dropped at {to_iso(earlier.at_ms)}."
+            hint = f"First: {earlier.undrop_text(other)}"
             raise _blocked(statement, capitalised(detail), hint)
 
 

@@ -11,7 +11,7 @@ from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.refreshes import refresh_text
 from ctsql.catalog.schemas import Column, changes_between
-from ctsql.catalog.spans import Span
+from ctsql.catalog.spans import Source, Span
 from ctsql.catalog.system_tables import (
     SYSTEM_SCHEMA,
     SYSTEM_TABLES,
@@ -28,7 +28,11 @@ from ctsql.runtime.log import clock
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.savings import savings
 from ctsql.runtime.monitoring.status import Status, status_of
-from ctsql.runtime.statements.stored_constraints import names_of, stored_constraints
+from ctsql.runtime.statements.stored_constraints import (
+    names_of,
+    stored_constraints,
+    unsaid_constraints,
+)
 from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.runtime.tasks.progress import complete_through
 
@@ -308,7 +312,24 @@ def column_changes(engine: LogReader, item: Item) -> list[str]:
     if item.kind is not ObjectKind.TABLE:
         return []
     there = engine.relations.columns_now(item)
-    return [*item.alterations, *changes_between(item.columns, there)]
+    changes = [*item.alterations, *changes_between(item.columns, there)]
+    return changes + _constraint_changes(engine, item)
+
+
+def _constraint_changes(engine: LogReader, item: Item) -> list[str]:
+    """What is not said of a table's constraints: by other writers, or a process that was killed."""
+    if not item.definition:
+        return []
+    called = f"ALTER TABLE {item.name.qualified()}"
+    try:
+        made = parse(definition_span(item))
+        said = [parse(Source(f"{called} {text}", "").whole()) for text in item.alterations]
+    except (StatementError, NotSupported):
+        return []  # written by a newer version of ctsql
+    if not isinstance(made, st.CreateTable) or made.location is not None:
+        return []
+    configuration = engine.relations.table(item).configuration()
+    return unsaid_constraints([made, *said], configuration, names_of(engine.catalog))
 
 
 def current_definition(engine: LogReader, item: Item) -> str:

@@ -218,6 +218,32 @@ def constraint_changes(
     ]
 
 
+def unsaid_constraints(
+    said: Iterable[st.Statement],
+    configuration: Mapping[str, str],
+    name_of: Callable[[str], str | None] = lambda _: None,
+) -> list[str]:
+    """What ALTER TABLE is to say after some statements, so that a table has its constraints. Pure.
+
+    Args:
+        said: its CREATE TABLE, and what ALTER TABLE has changed since.
+    """
+    known: dict[str, str] = {}
+    for statement in said:
+        match statement:
+            case st.CreateTable():
+                known |= {fold(c.name): c.name for c in statement.constraints}
+            case st.ChangeConstraints(added=st.ConstraintDef() as made):
+                known[fold(made.name)] = made.name
+            case st.ChangeConstraints():
+                known.pop(fold(statement.dropped), None)
+    there = {fold(s.name): s for s in stored_constraints(configuration, name_of)}
+    return [
+        *(f"DROP CONSTRAINT {quote(name)}" for key, name in known.items() if key not in there),
+        *(f"ADD {one.text}" for key, one in there.items() if key not in known),
+    ]
+
+
 def _meaning(made: st.ConstraintDef, refers: str | None) -> tuple[object, ...]:
     """What two constraints have in common that mean the same, as texts."""
     check = "" if made.predicate is None else " ".join(_words(check_text(made)))

@@ -11,7 +11,14 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from ctsql.catalog.errors import not_supported
-from ctsql.catalog.items import Catalog, Item, ObjectKind, is_quarantine, still_there
+from ctsql.catalog.items import (
+    Catalog,
+    Item,
+    ObjectKind,
+    is_quarantine,
+    item_there,
+    still_there,
+)
 from ctsql.catalog.names import backtick, fold, quarantine_name, quote
 from ctsql.catalog.schemas import Column, get
 from ctsql.planner.binding import qualify
@@ -204,17 +211,22 @@ class TableConstraints(OnNames):
         try:
             with undo_on_failure(engine, beside):
                 if statement.added is not None:
-                    after, text = self._added(item, statement.added, there, beside)
+                    text = self._added(item, statement.added, there, beside)
                 else:
                     dropped = fold(statement.dropped)
                     found = next((s for s in there if fold(s.name) == dropped), None)
-                    if found is None and statement.if_exists:
-                        return f"{_DONE} (unchanged)"
-                    if found is None:
+                    # The catalog may have one that a killed process did not add, or did drop.
+                    is_noted = any(name == dropped for name, _ in item.refers)
+                    if found is None and not is_noted:
+                        if statement.if_exists:
+                            return f"{_DONE} (unchanged)"
                         raise unknown_constraint(item, statement, [s.name for s in there])
-                    after, text = self._dropped(item, found)
+                    name = statement.dropped if found is None else found.name
+                    text = f"DROP CONSTRAINT IF EXISTS {quote(name)}"
+                    if found is not None:
+                        self._dropped(item, found)
                 faults.point("source_committed")
-                self._note(after, text)
+                self._note(item, text, gone=statement.dropped)
         except Conflict as problem:
             raise altered_meanwhile(item, COMMITTED_BESIDE) from problem
         engine.mint()
@@ -226,8 +238,8 @@ class TableConstraints(OnNames):
         typed: st.ConstraintDef,
         there: Sequence[StoredConstraint],
         beside: list[Item],
-    ) -> tuple[Item, str]:
-        """Add a constraint; gives the table with what it refers to, and the text of the change.
+    ) -> str:
+        """Add a constraint; gives the text of the change.
 
         Args:
             beside: gets the quarantine that the table needs.
@@ -245,15 +257,13 @@ class TableConstraints(OnNames):
         at = 0 if made.is_of_delta else self._time_of(after)
         with alone(engine.timeline, item, engine.mint), engine.leaving_intents():
             self._add(after, made, at, beside)
-        return after, f"ADD {constraint_text(made)}"
+        return f"ADD {constraint_text(made)}"
 
-    def _dropped(self, item: Item, found: StoredConstraint) -> tuple[Item, str]:
-        """Drop a constraint; gives what :meth:`_added` gives."""
+    def _dropped(self, item: Item, found: StoredConstraint) -> None:
+        """Drop a constraint."""
         engine = self.engine
         with alone(engine.timeline, item, engine.mint) as location, engine.leaving_intents():
             self._drop(engine.relations.table(item), location, found)
-        left = tuple(pair for pair in item.refers if pair[0] != fold(found.name))
-        return replace(item, refers=left), f"DROP CONSTRAINT IF EXISTS {quote(found.name)}"
 
     def _time_of(self, item: Item) -> int:
         """The T at which what a table refers to is read."""
@@ -280,7 +290,7 @@ class TableConstraints(OnNames):
                 check_proposed(
                     engine.warehouse, item, only, proposed, small=False, stack=stack, hint=_HINT
                 )
-        self._note_quarantine(item, beside)
+        self._note_before(item, made, beside)
         set_properties(txn, added)
         txn.commit(label="ctsql", epoch=0, metadata="{}")
 
@@ -293,27 +303,45 @@ class TableConstraints(OnNames):
                 f"ALTER TABLE delta.`{location}` DROP CONSTRAINT {backtick(found.name)}"
             )
 
-    def _note_quarantine(self, item: Item, beside: Sequence[Item]) -> None:
-        """Write a new quarantine into the catalog: it is there before a row is set aside."""
+    def _note_before(self, item: Item, made: st.ConstraintDef, beside: Sequence[Item]) -> None:
+        """Write into the catalog what has to be there before the constraint is.
+
+        That is a new quarantine, and what is referred to, which nobody drops from then on.
+        """
+        object_id = dict(item.refers).get(fold(made.name))
 
         def noted(current: Catalog) -> Catalog:
             now = still_there(current, item)
+            if object_id is not None:
+                now = _referring(now, made.name, item_there(current, object_id))
             for one in beside:
                 check_free(current, one.name, None, quiet=False)
-            return current.with_items([replace(now, quarantine=item.quarantine), *beside])
+                now = replace(now, quarantine=one.id)
+            return current.with_items([now, *beside])
 
-        if beside:
+        if beside or object_id is not None:
             self.engine.change_catalog(noted)
 
-    def _note(self, item: Item, text: str) -> None:
-        """Write the change into the catalog, which makes it again in a dump."""
+    def _note(self, item: Item, text: str, *, gone: str) -> None:
+        """Write the change into the catalog, which makes it again in a dump.
+
+        Args:
+            gone: the constraint that is dropped, if one is.
+        """
 
         def noted(current: Catalog) -> Catalog:
-            now = still_there(current, item)
-            alterations = (*now.alterations, text)
-            return current.with_item(replace(now, alterations=alterations, refers=item.refers))
+            now = _referring(still_there(current, item), gone, None)
+            return current.with_item(replace(now, alterations=(*now.alterations, text)))
 
         self.engine.change_catalog(noted)
+
+
+def _referring(table: Item, constraint: str, other: Item | None) -> Item:
+    """A table of which a constraint refers to another object; None for to nothing."""
+    refers = {name: object_id for name, object_id in table.refers if name != fold(constraint)}
+    if other is not None:
+        refers[fold(constraint)] = other.id
+    return replace(table, refers=tuple(sorted(refers.items())))
 
 
 def _named(made: st.ConstraintDef, there: Iterable[str]) -> st.ConstraintDef:

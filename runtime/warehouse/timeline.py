@@ -396,7 +396,10 @@ class Timeline:
         raise _never_first()
 
     def unbound(self, source: str, name: str, table: "DeltaTable") -> list[Candidate]:
-        """The commits of a source that change data and have no T."""
+        """The commits of a source that change data and have no T.
+
+        What commits changed that a log cleanup took away is part of the oldest one that is left.
+        """
         bound = self._frontier.get(source)
         if bound is None:
             version = table.version()
@@ -405,15 +408,20 @@ class Timeline:
         start = max(bound, self._no_data_above.get(source, -1))
         try:
             table.check_same()
+            first: int | None = start + 1
             if not table.has(start + 1):
+                first = table.oldest_kept_after(start)
+            if first is None:
                 return []
             newest = table.version()
         except CtsqlError as problem:
             if problem.condition not in NOT_THERE:
                 raise
             return []  # who reads it is told; what others read goes on
-        commits = [table.commit_at(v) for v in range(start + 1, newest + 1)]
+        commits = [table.commit_at(v) for v in range(first, newest + 1)]
         reshaping = [c.version for c in commits if table.reshapes(c.version)]
+        if first > start + 1:
+            reshaping.append(first)
         found = candidates_of(source, name, commits, reshaping)
         if not found:
             self._no_data_above[source] = newest

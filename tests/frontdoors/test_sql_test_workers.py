@@ -54,6 +54,37 @@ def test_no_test_begins_after_a_worker_has_raised(monkeypatch: pytest.MonkeyPatc
     assert run.outcomes == ["passed"]
 
 
+def test_what_is_done_is_told_when_a_worker_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first test hangs until it is cancelled; the second worker is in the last one then."""
+    last_has_begun, is_cancelled = threading.Event(), threading.Event()
+
+    def run_case(case: int, *_: object) -> str:
+        if case == 0:
+            assert last_has_begun.wait(10)
+            raise OSError("the disk is full")
+        if case == 4:
+            last_has_begun.set()
+            assert is_cancelled.wait(10)
+        return f"outcome {case}"
+
+    told: list[Any] = []
+    run = command._Run(range(5), told.append)  # type: ignore[arg-type]
+    other = threading.Thread(target=run.work, args=(_warehouses(),))
+
+    def begin_other(case: int, *rest: object) -> str:
+        if case == 0:
+            other.start()
+        return run_case(case, *rest)
+
+    monkeypatch.setattr(command, "run_case", begin_other)
+    with pytest.raises(OSError, match="the disk is full"):
+        run.work(_warehouses())
+    assert told == ["outcome 1", "outcome 2", "outcome 3"]
+    is_cancelled.set()
+    other.join(20)
+    assert told == run.outcomes == [f"outcome {n}" for n in range(1, 5)]
+
+
 @pytest.mark.parametrize(
     ("cases", "cores", "workers"),
     [(1, 8, 1), (19, 8, 1), (20, 8, 2), (100, 2, 2), (100, 8, 4), (100, 1, 1), (100, None, 1)],

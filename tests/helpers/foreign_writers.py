@@ -90,6 +90,11 @@ def _mapped(*texts: str) -> list[Step]:
     return [Place.maps_columns, *_sql(*texts)]
 
 
+def _go_back(versions: int) -> Step:
+    """Restore the table as it was so many versions ago."""
+    return lambda p: p.sql(f"RESTORE TABLE {{t}} TO VERSION AS OF {p.version - versions}")
+
+
 def _insert(text: str) -> Step:
     return lambda p: p.sql(f"INSERT INTO {{t}} VALUES {text}")
 
@@ -192,6 +197,17 @@ ACTS: dict[str, list[Step]] = {
         _insert("(5, 'e', 50, 5, 55)"),
         *_sql("RESTORE TABLE {t} TO VERSION AS OF 1"),
         _insert("(6, 'f', 60, 6)"),
+    ],
+    "restored with other rows deleted": [
+        *_sql(
+            "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
+            "OPTIMIZE {t}",
+            "DELETE FROM {t} WHERE k = 1",
+        ),
+        _go_back(1),
+        *_sql("DELETE FROM {t} WHERE k = 2"),
+        _go_back(2),
+        _go_back(1),
     ],
 }
 

@@ -171,6 +171,10 @@ class MemoryTable:
         self._link.step("has", self.location)
         return version in self.folder.log
 
+    def oldest_kept_after(self, version: int) -> int | None:
+        """None: a source's commit is not cleaned up here before it has a T."""
+        return None
+
     def update(self) -> int:
         """The newest version, as a snapshot."""
         if self._seen < 0 or self.has(self._seen + 1):

@@ -66,7 +66,8 @@ def test_a_folder_is_the_same_folder(con: Connection) -> None:
     table = table_of(con, "x")
     folder = local_path(table.location)
     assert folder is not None
-    for name in ("_change_data/a.parquet", "_other/b", ".hidden", "t/_delta_log/0.json", "t/c"):
+    hidden = ("_other/b", ".hidden", "t/_delta_log/0.json", "t/c", "metadata/v1.metadata.json")
+    for name in ("_change_data/a.parquet", *hidden):
         place = folder / name
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text("some text")

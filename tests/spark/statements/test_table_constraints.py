@@ -5,7 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from ctsql.api import Connection
-from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.runtime.statements import table_constraints
+from ctsql.runtime.statements.table_constraints import TableConstraints
 from tests.helpers.opened import check_rows
 from tests.helpers.table_folder import folder, named_files, versions
 
@@ -80,3 +82,31 @@ def test_a_writer_of_jobs_is_refused(con: Connection) -> None:
     with pytest.raises(CtsqlError, match="NOT_SUPPORTED"):
         writer.append([(1,)], lower=0, upper=1)
     assert con.execute("SELECT * FROM t").fetchall() == []
+
+
+def test_what_is_referred_to_stays_when_adding_a_constraint_is_cut_off(
+    con: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In front of the table's commit, and behind it; DROP CONSTRAINT ends either."""
+    con.execute("CREATE TABLE t (k INT); CREATE TABLE one (k INT); CREATE TABLE two (k INT)")
+
+    def ends_with(owner: object, step: str, text: str) -> None:
+        def cut_off(*_: object, **__: object) -> None:
+            raise error("STATEMENT_CANCELLED")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, step, cut_off)
+            with pytest.raises(CtsqlError, match="STATEMENT_CANCELLED"):
+                con.execute(text)
+
+    add = "ALTER TABLE t ADD CONSTRAINT {0} FOREIGN KEY (k) REFERENCES {0} (k)"
+    ends_with(table_constraints, "set_properties", add.format("one"))
+    ends_with(TableConstraints, "_note", add.format("two"))
+    assert [r[2] for r in con.execute("SHOW CONSTRAINTS FOR t").fetchall()] == ["two"]
+    ((_, text),) = con.execute("SHOW CREATE TABLE t").fetchall()
+    assert text.endswith("ADD CONSTRAINT two FOREIGN KEY (k) REFERENCES default.two (k)")
+    for name in ("one", "two"):
+        with pytest.raises(CtsqlError, match=f'Constraint "{name}" of table "t" refers to it'):
+            con.execute(f"DROP TABLE {name}")
+        con.execute(f"ALTER TABLE t DROP CONSTRAINT {name}; DROP TABLE {name}")
+    con.execute("INSERT INTO t VALUES (1)")

@@ -213,10 +213,14 @@ def test_a_view_follows_after_a_column_it_does_not_name_is_gone(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("unseen", "reopened"), [(False, True), (True, True), (True, False)])
 def test_columns_that_changed_after_a_cleaned_log(
-    connect: Callable[[], Connection], tmp_path: Path
+    unseen: bool, reopened: bool, connect: Callable[[], Connection], tmp_path: Path
 ) -> None:
-    """Whether the columns changed cannot be told then, which concerns that table alone."""
+    """Whether the columns changed cannot be told then, which concerns that table alone.
+
+    So it is where commits that have no T yet were cleaned up.
+    """
     con = connect()
     place = Place(con.spark, str(tmp_path / "b"))
     place.make()
@@ -227,19 +231,24 @@ def test_columns_that_changed_after_a_cleaned_log(
         "CREATE CONTINUAL TASK copied (k INT) ON INPUT b AS (INSERT INTO copied SELECT k FROM b)"
     )
     assert bag(con.execute("SELECT * FROM seen").fetchall()) == bag([(r[0], r[2]) for r in BASE])
-    con.close()
-    known = place.version
+    if reopened:
+        con.close()
+    early = [(6, "f", 60, 6), (7, "g", 70, 7)] if unseen else []
+    for row in early:
+        place.insert(row)
     place.sql("ALTER TABLE {t} ADD COLUMN more INT")
+    kept = place.version
     DeltaTable(place.path).create_checkpoint()
     place.insert((5, "e", 50, 5, 5))
     for file in Path(place.path, "_delta_log").glob("*"):
         number = file.name.removeprefix(".")[:20]
-        if number.isdigit() and int(number) <= known:
+        if number.isdigit() and int(number) < kept:
             file.unlink()
     place.spark.sparkContext._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
-    con = connect()
+    if reopened:
+        con = connect()
     assert con.execute("SELECT * FROM other").fetchall() == [(7,)]
-    rows = [(r[0], r[2]) for r in [*BASE, (5, "e", 50, 5)]]
+    rows = [(r[0], r[2]) for r in [*BASE, *early, (5, "e", 50, 5)]]
     assert bag(con.execute("SELECT k, v FROM b").fetchall()) == bag(rows)
     assert bag(con.execute("SELECT * FROM seen").fetchall()) == bag(rows)
     problem = by_ctsql(con, "SELECT * FROM copied")

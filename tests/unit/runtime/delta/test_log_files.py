@@ -1,11 +1,12 @@
-"""What is said of a log that lacks a commit."""
+"""What is said of a log that lacks commits."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.runtime.delta.local_log import LocalLogFiles
+from ctsql.runtime.delta.local_log import LocalLogFiles, LocalTable
 
 COMMIT = '{"commitInfo":{"timestamp":1}}'
 
@@ -47,3 +48,39 @@ def test_a_commit_that_is_missing(
         log.check_whole()
     assert raised.value.condition == "STORED_DATA_INVALID"
     assert f"{missing:020d}.json: it is missing" in str(raised.value.detail)
+
+
+CHECKSUM = json.dumps(
+    {
+        "setTransactions": [],
+        "domainMetadata": [],
+        "metadata": {"id": "x", "schemaString": "{}"},
+        "protocol": {"minReaderVersion": 1},
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("versions", "seen", "read", "oldest"),
+    [
+        ([0, 1, 2], 2, False, None),
+        ([0, 1, 2], 2, True, None),
+        ([5, 6], 2, False, 5),
+        ([5, 6], 2, True, 5),
+        ([5, 6], 5, False, None),
+        ([5, 6], 6, True, None),
+    ],
+)
+def test_the_oldest_commit_behind_those_that_were_cleaned_up(
+    tmp_path: Path, versions: list[int], seen: int, read: bool, oldest: int | None
+) -> None:
+    """Whether or not the log was read before."""
+    folder = tmp_path / "_delta_log"
+    folder.mkdir()
+    _log(folder, *_commits(*versions))
+    for version in versions:
+        (folder / f"{version:020d}.crc").write_text(CHECKSUM)
+    table = LocalTable(str(tmp_path))
+    if read:
+        table.update()
+    assert table.oldest_kept_after(seen) == oldest

@@ -114,6 +114,11 @@ CASES: dict[str, tuple[Change, list[dict[str, Any]]]] = {
         Change.MIXED,
         [_info("RESTORE"), _add("a", deleted=1), _remove("a", deleted=2)],
     ),
+    "restore with a larger deletion vector, which may be of other rows": (
+        Change.MIXED,
+        [_info("RESTORE"), _add("a", deleted=2), _remove("a", deleted=1)],
+    ),
+    "restore that removes a file": (Change.DELETE, [_info("RESTORE"), _remove("a")]),
     "restore that takes a deletion vector away": (
         Change.MIXED,
         [_info("RESTORE"), _add("a"), _remove("a", deleted=2)],
@@ -143,6 +148,14 @@ def test_rows_added() -> None:
     assert rows_changed(_commit(_add("a", 3), _add("b", 4))) == (7, 0)
     assert rows_changed(_commit(_add("a", 3), _add("b", None))) == (None, 0)
     assert rows_changed(_commit(_add("a", 3, data_change=False))) == (0, 0)
+
+
+def test_rows_that_come_back_are_not_counted() -> None:
+    """Of a file whose deletion vector is not larger, or is one of an earlier version."""
+    assert rows_changed(_commit(_add("a", deleted=2), _remove("a", deleted=1))) == (0, 1)
+    assert rows_changed(_commit(_add("a", deleted=1), _remove("a", deleted=2))) == (None, None)
+    restored = (_info("RESTORE"), _add("a", deleted=2), _remove("a", deleted=1))
+    assert rows_changed(_commit(*restored)) == (None, None)
 
 
 def test_time_is_the_in_commit_timestamp() -> None:

@@ -4,7 +4,9 @@ import pytest
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.names import Name
+from ctsql.catalog.spans import Source
 from ctsql.planner.nodes import Constraint, NormalReference
+from ctsql.planner.syntax import parse
 from ctsql.planner.syntax.ast import ConstraintDef, OnViolation
 from ctsql.planner.syntax.statements.constraints import constraint_of
 from ctsql.runtime.statements.stored_constraints import (
@@ -13,6 +15,7 @@ from ctsql.runtime.statements.stored_constraints import (
     kept_constraints,
     property_of,
     stored_constraints,
+    unsaid_constraints,
 )
 from ctsql.runtime.statements.transaction import in_order
 
@@ -104,6 +107,34 @@ def test_constraints_of_delta_are_compared_too() -> None:
         for rule in ("b > 0", "b > 1")
     ]
     assert changes == [[], ["DROP CONSTRAINT d", "ADD CONSTRAINT D CHECK (b > 1)"]]
+
+
+@pytest.mark.parametrize(
+    ("said", "unsaid"),
+    [
+        (["CREATE TABLE t (b INT)"], ["ADD d"]),
+        (["CREATE TABLE t (b INT, CONSTRAINT D CHECK (b > 0))"], []),
+        (["CREATE TABLE t (b INT)", "ALTER TABLE t ADD CONSTRAINT D CHECK (b > 0)"], []),
+        (
+            [
+                "CREATE TABLE t (b INT, CONSTRAINT d CHECK (b > 0))",
+                "ALTER TABLE t ADD COLUMN c INT",
+                "ALTER TABLE t DROP CONSTRAINT D",
+            ],
+            ["ADD d"],
+        ),
+        (["CREATE TABLE t (b INT UNIQUE)"], ["DROP b_unique", "ADD d"]),
+    ],
+)
+def test_what_other_writers_changed(said: list[str], unsaid: list[str]) -> None:
+    """What is there and no statement made, and what is there no more."""
+    statements = [parse(Source(text, "<test>").whole()) for text in said]
+    found = unsaid_constraints(statements, {"delta.constraints.d": "( b > 0 ) IS NOT FALSE"})
+    wanted = {
+        "ADD d": "ADD CONSTRAINT d CHECK (b > 0)",
+        "DROP b_unique": "DROP CONSTRAINT b_unique",
+    }
+    assert found == [wanted[one] for one in unsaid]
 
 
 @pytest.mark.parametrize(

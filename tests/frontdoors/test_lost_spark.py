@@ -1,0 +1,33 @@
+"""The end of Spark in the middle of a statement is told as what it is."""
+
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import ctsql
+from ctsql.catalog.errors import CtsqlError
+from ctsql.runtime.spark import session
+from ctsql.runtime.spark.errors import is_lost
+
+
+@pytest.mark.parametrize("step", ["setJobGroup", "setLocalProperty"])
+def test_spark_is_gone_when_a_statement_begins_or_ends(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its context is the first and the last thing that a statement asks."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise ConnectionRefusedError("Connection refused")
+
+    calls = dict.fromkeys(("setJobGroup", "setLocalProperty"), lambda *_, **__: None)
+    context = SimpleNamespace(**{**calls, step: refused})
+    engine = SimpleNamespace(session=SimpleNamespace(sparkContext=context), read_only=True)
+    con = ctsql.connect(str(tmp_path / "warehouse"))
+    monkeypatch.setattr(con, "_opened", lambda: engine)
+    monkeypatch.setattr(session, "active", lambda _: nullcontext())
+    told = pytest.raises(CtsqlError, match="the connection to Spark was lost")
+    with told as caught, con._running("a statement"):
+        pass
+    assert is_lost(caught.value)
