@@ -50,6 +50,10 @@ _FEW_ROWS = {
     "spark.sql.adaptive.enabled": "false",
     # A broadcast is a job of its own; both sides are one partition.
     _NO_BROADCAST: "-1",
+    # Else rows are exchanged for a join, although both sides are one partition: the size of a leaf
+    # counts as the largest there is, and that of a join as a product.
+    "spark.sql.defaultSizeInBytes": "1",
+    "spark.sql.maxSinglePartitionBytes": str(2**63 - 1),
     # A plan that is kept has no part that stands for another (P3).
     "spark.sql.exchange.reuse": "false",
 }
@@ -242,8 +246,14 @@ class PreparedPlans:
         self._patterns = [
             getattr(spark.sql.catalyst.trees.TreePattern, name)() for name in _CHANGEABLE
         ]
-        # Nothing is planned on how many partitions a leaf has: that depends on its rows.
-        self._partitioning = spark.sql.catalyst.plans.physical.UnknownPartitioning(0)
+        self._one_task, self._as_input = (
+            spark.sql.execution.CoalesceExec,
+            spark.sql.execution.InputAdapter,
+        )
+        # So no rows are exchanged for a join or for groups. coalesce() above a leaf does not do:
+        # Spark moves semi joins below it, and then exchanges the rows of the leaf.
+        physical = spark.sql.catalyst.plans.physical
+        self._partitioning = getattr(getattr(physical, "SinglePartition$"), "MODULE$")
         self._no_order = getattr(getattr(jvm.scala.collection.immutable, "Nil$"), "MODULE$")
 
     def find(self, recipe: Recipe) -> Plan | None:
@@ -347,14 +357,14 @@ class PreparedPlans:
             classes.nothing,
         )
         made = classes.frame_of(session._jsparkSession, relation.newInstance())
-        # In one task, as LocalRows.frame is.
-        return DataFrame(made, session).coalesce(1), rdd.id()
+        return DataFrame(made, session), rdd.id()
 
     def _run(self, plan: Plan, leaves: Sequence[LocalRows]) -> LocalRows | Declined:
         classes, to_put = row_classes(self._session), self._empty_map
         for node, output, place in plan.leaves:
             scan = self._local_scan(output, leaves[place].in_jvm.rows, classes.nothing)
-            to_put = to_put.updated(node, scan)
+            # One partition, as was planned, also of no rows.
+            to_put = to_put.updated(node, self._as_input(self._one_task(1, scan)))
         root = plan.root.transform(to_put)
         with without_files(self._session):
             found = held_of(self._session, root, plan.output, plan.schema, is_marked=plan.is_marked)

@@ -221,6 +221,27 @@ def test_its_jobs_are_counted(con: Connection) -> None:
     assert (work.jobs, work.rows_read, work.bytes_read, work.rows_written) == (1, 0, 0, 0)
 
 
+JOINED = """
+    SELECT x.g, y.n FROM (SELECT g, sum(k) AS s FROM {a} GROUP BY g) AS x
+    LEFT JOIN (SELECT b.g, count(*) AS n FROM {b} AS b LEFT SEMI JOIN {a} AS a ON b.k <=> a.k
+        GROUP BY b.g) AS y ON x.g <=> y.g
+"""
+
+
+def test_a_kept_plan_exchanges_no_rows(con: Connection) -> None:
+    """Each exchange would be a stage with files of its own, for rows that are one partition."""
+    for end in (3, 7):
+        inputs: dict[str, RowSet] = {
+            name: local(con, ROWS.format(first=0, end=end)) for name in ("a", "b")
+        }
+        made = query(con, JOINED, inputs)
+        made.collect()
+    assert isinstance(made, _PreparedRows)
+    kept = prepared_plans(con.spark).find(made.recipe)
+    assert kept is not None
+    assert "Exchange" not in kept.root.toString()
+
+
 TOGETHER = ("wide types", "columns", "no rows left", "one group", "union")
 
 
