@@ -218,7 +218,9 @@ def _first_left(parts: Sequence[RowSet]) -> int | None:
     held = [rows.local for rows in parts]
     near = [rows for rows in held if not isinstance(rows, Declined) and is_flat(rows.schema)]
     if len(near) == len(parts):
-        added = add_up(pa.concat_tables([rows.arrow for rows in near]), DIFF)
+        added = add_up(
+            pa.concat_tables([rows.arrow for rows in near], promote_options="default"), DIFF
+        )
         found: int | None = pc.min(added.column(_TURN)).as_py()
         return found
     both = reduce(DataFrame.unionByName, (rows.plain_frame for rows in parts))

@@ -101,7 +101,7 @@ def test_one_that_is_not_the_views_is_not_used(
 ) -> None:
     """Rows of others in it; then no table; then another definition, DROP and MAINTAIN."""
     monkeypatch.setattr(turn_table, "ROWS_MIN", 0)
-    con.execute("CREATE TABLE t (k INT, at TIMESTAMP)")
+    con.execute("CREATE TABLE t (k INT NOT NULL, at TIMESTAMP)")
     con.execute("INSERT INTO t SELECT id, now() + make_dt_interval(0, id) FROM range(9)")
     query = "SELECT k FROM t WHERE at <= now()"
     con.execute(f"CREATE MATERIALIZED VIEW m {GIVEN} AS {query}")
