@@ -83,6 +83,17 @@ class NumberRange:
     after: int
     until: int | None
 
+    def meets(self, low: int | None, high: int | None) -> bool:
+        """Whether numbers within bounds may be of the range; None for a bound that is not known.
+
+        >>> wanted = NumberRange("turn", 4, 5)
+        >>> [wanted.meets(*bounds) for bounds in ((5, 7), (6, 7), (3, 4), (None, 5), (5, None))]
+        [True, False, False, True, True]
+        """
+        is_past = high is not None and high <= self.after
+        is_later = low is not None and self.until is not None and low > self.until
+        return not is_past and not is_later
+
 
 class OnlySpark(Exception):
     """The files are damaged, or have values that Arrow reads otherwise than Spark."""
@@ -249,27 +260,27 @@ class _Range:
     """A range of whole numbers, to be looked for as keys are."""
 
     def __init__(self, wanted: NumberRange) -> None:
-        self._column, self._after, self._until = wanted.column, wanted.after, wanted.until
+        self._wanted = wanted
         self.names = [wanted.column]
 
     def are_in(self, layout: pa.Schema) -> bool:
         """Whether a file has the column."""
-        return self._column in layout.names
+        return self._wanted.column in layout.names
 
     def may_be_in(self, group: pq.RowGroupMetaData, layout: _Layout) -> bool:
         """Whether a row group may hold one of them, by its statistics."""
-        place = layout.places.get(self._column)
+        place = layout.places.get(self._wanted.column)
         bounds = None if place is None else group.column(place).statistics
         if bounds is None or not bounds.has_min_max:
             return True
-        return bounds.max > self._after and (self._until is None or bounds.min <= self._until)
+        return self._wanted.meets(bounds.min, bounds.max)
 
     def numbers(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> _Numbers:
         """The numbers of the rows that have one, given their values."""
         (values,) = columns
-        met = pc.greater(values, self._after)
-        if self._until is not None:
-            met = pc.and_(met, pc.less_equal(values, self._until))
+        met = pc.greater(values, self._wanted.after)
+        if self._wanted.until is not None:
+            met = pc.and_(met, pc.less_equal(values, self._wanted.until))
         return np.flatnonzero(pc.fill_null(met, False).to_numpy(zero_copy_only=False))
 
 

@@ -7,6 +7,10 @@ stored rows of which k must go, the first k by file and row number go.
 :mod:`ctsql.runtime.rows.multiset_local` does the same on the driver for few rows.
 """
 
+from collections.abc import Sequence
+from functools import reduce
+
+import pyarrow as pa
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
 
 from ctsql.catalog.names import backtick, backtick_all
@@ -20,7 +24,10 @@ from ctsql.catalog.reserved_columns import (
     ROW_COLUMN,
     TEXT_,
 )
-from ctsql.runtime.rows.types import contains
+from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.rows.multiset_local import add_up
+from ctsql.runtime.rows.row_set import RowSet, SparkRows
+from ctsql.runtime.rows.types import contains, is_flat
 
 _PLACE_TYPE = "struct<file:string,row:bigint>"
 
@@ -73,6 +80,21 @@ def net(signed: DataFrame, columns: list[str]) -> DataFrame:
     """One row for all equal rows with their ``DIFF`` added up, where that is not zero."""
     changed = _grouped(signed, columns).where(F.col(DIFF) != 0)
     return changed.select(*backtick_all(columns), F.col(DIFF).cast("bigint").alias(DIFF))
+
+
+def net_of(parts: Sequence[RowSet], columns: list[str]) -> RowSet:
+    """The net of signed rows of the same columns; on the driver where it holds all of them."""
+    held = [rows.local for rows in parts]
+    near = [rows for rows in held if not isinstance(rows, Declined) and is_flat(rows.schema)]
+    if len(near) < len(parts):
+        return SparkRows(net(reduce(DataFrame.unionAll, (p.plain_frame for p in parts)), columns))
+    # One of them may have NULL where others may not.
+    both = pa.concat_tables([rows.arrow for rows in near], promote_options="default")
+    fields = [
+        T.StructField(f.name, f.dataType, any(r.schema[f.name].nullable for r in near), f.metadata)
+        for f in near[0].schema
+    ]
+    return near[0].with_rows(T.StructType(fields), add_up(both, DIFF))
 
 
 def copied(rows: DataFrame, columns: list[str]) -> DataFrame:

@@ -97,7 +97,7 @@ def derive(
 
 
 def together(rows: Sequence[RowSet]) -> list[LocalRows] | Declined:
-    """Several sets of few rows, computed now in one job; each as often as it says.
+    """Several sets of few rows, computed now in one job.
 
     Declined where the driver does not hold all that they are computed from, or Arrow not all
     values. What one set reads is computed again for another one that reads it, too.

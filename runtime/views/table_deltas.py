@@ -27,10 +27,8 @@ from ctsql.runtime.log.actions import Change, rows_changed
 from ctsql.runtime.log.table_changes import Movement, Stored, merge, rows_inserted
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.key_predicates import may_equal
-from ctsql.runtime.rows.multiset import net, net_change
-from ctsql.runtime.rows.multiset_local import add_up
+from ctsql.runtime.rows.multiset import net_change, net_of
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
-from ctsql.runtime.rows.types import is_flat
 from ctsql.runtime.views.outcomes import Fallback
 from ctsql.runtime.warehouse.query_engine import Table
 from ctsql.runtime.warehouse.sources import StoredSources
@@ -310,11 +308,7 @@ def _window_change(made: Relations, name: str, span: Span, stack: ExitStack) -> 
         parts += [] if turned is None else [turned]
     if not parts:
         return None
-    parts = [part.select([*columns, DIFF]) for part in parts]
-    only = parts[0].local
-    if len(parts) == 1 and not isinstance(only, Declined) and is_flat(only.schema):
-        return only.with_rows(only.schema, add_up(only.arrow, DIFF))
-    return SparkRows(net(reduce(DataFrame.unionAll, (p.plain_frame for p in parts)), columns))
+    return net_of([part.select([*columns, DIFF]) for part in parts], columns)
 
 
 def _turned_by_table(made: Relations, name: str, span: Span) -> DataFrame:

@@ -23,10 +23,8 @@ statistics of files say which of them have a turn in a span, and those of pages 
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from functools import reduce
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, functions as F
 
@@ -38,10 +36,8 @@ from ctsql.runtime.delta.keyed_scan import rows_between
 from ctsql.runtime.delta.parquet_reader import NumberRange
 from ctsql.runtime.log.staging import Batch, discard_on_error
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.rows.multiset import net
-from ctsql.runtime.rows.multiset_local import add_up
+from ctsql.runtime.rows.multiset import net, net_of
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
-from ctsql.runtime.rows.types import is_flat
 from ctsql.runtime.views.change_plans import Prepared
 from ctsql.runtime.views.outcomes import Due
 from ctsql.runtime.views.refresh_policy import TURNS_BY, looked_ahead
@@ -74,9 +70,7 @@ def turns_within(statistics: str | None, after: int, until: int | None) -> bool:
     """
     said = json.loads(statistics) if statistics else {}
     low, high = (said.get(bound, {}).get(_TURN) for bound in ("minValues", "maxValues"))
-    if high is not None and high <= after:
-        return False
-    return low is None or until is None or low <= until
+    return NumberRange(_TURN, after, until).meets(low, high)
 
 
 class TurnTable(SideTable):
@@ -215,17 +209,13 @@ def _first_left(parts: Sequence[RowSet]) -> int | None:
     """The first turn of which anything is left when the signed turns of all parts are added up."""
     if not parts:
         return None
-    held = [rows.local for rows in parts]
-    near = [rows for rows in held if not isinstance(rows, Declined) and is_flat(rows.schema)]
-    if len(near) == len(parts):
-        added = add_up(
-            pa.concat_tables([rows.arrow for rows in near], promote_options="default"), DIFF
-        )
-        found: int | None = pc.min(added.column(_TURN)).as_py()
+    columns = [name for name in parts[0].schema.names if name != DIFF]
+    left = net_of(parts, columns)
+    held = left.local
+    if not isinstance(held, Declined):
+        found: int | None = pc.min(held.arrow.column(_TURN)).as_py()
         return found
-    both = reduce(DataFrame.unionByName, (rows.plain_frame for rows in parts))
-    left = net(both, [name for name in both.columns if name != DIFF])
-    (row,) = left.agg(F.min(_TURN).alias(_TURN)).collect()
+    (row,) = left.frame.agg(F.min(_TURN).alias(_TURN)).collect()
     return None if row[_TURN] is None else int(row[_TURN])
 
 

@@ -82,10 +82,11 @@ def _add_to_groups(
         context.state.rows_went = rows_went
     if rows_went:
         runner.run(later, [texts.rows])
-        desired = stored_form(context.view, runner.rows(texts.rows))
+        wanted = runner.rows(texts.rows)  # which finds out whether a table is scanned
         is_large = changes.kept is not None and runner.relations.is_scanning
         if is_large and context.policy is Policy.AUTO:
             return _from_filled(context, changes, stored)
+        desired = stored_form(context.view, wanted)
     stage_rows(context, desired, before or _affected(context, runner, texts))
     return Staged(NAME)
 
