@@ -10,6 +10,7 @@ word in it that could combine rows, and no function but those known to look at o
 told from its tokens, so it may say no where a proof would say yes; never the other way.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
@@ -62,23 +63,27 @@ def why_not_apart(plan: TaskWrite, ignoring: str = "") -> str | None:
     If they do, what a body makes of some of them is what it makes of each, together; so where it
     fails there are rows with which alone it fails.
     """
+    return next((why for why in _obstacles(plan) if why != ignoring), None)
+
+
+def _obstacles(plan: TaskWrite) -> Iterator[str]:
+    """What keeps rows together, what is seen without reading a text first."""
     transaction = plan.transaction
-    inputs = {getattr(node, "object_id", None) for node in plan.inputs}
-    inserts = all(isinstance(s, Insert) for s in transaction.statements)
-    found = {
-        "the body is repeated": transaction.iterations > 1,
-        "the body also runs when only time passes": plan.trim is not None,
-        "there are several inputs": len(inputs) > 1,
-        "the body reads deletes or changes": not all(
-            isinstance(node, InsertsInput) for node in plan.inputs
-        ),
-        "a statement is no INSERT": not inserts,
-        "a query is more than SELECT ... FROM input [WHERE ...] with functions of one row": not all(
-            _is_by_row(s) for s in transaction.statements if isinstance(s, Insert)
-        ),
-        _SEEN: bool(plan.seen),
-    }
-    return next((why for why, holds in found.items() if holds and why != ignoring), None)
+    if transaction.iterations > 1:
+        yield "the body is repeated"
+    if plan.trim is not None:
+        yield "the body also runs when only time passes"
+    if len({getattr(node, "object_id", None) for node in plan.inputs}) > 1:
+        yield "there are several inputs"
+    if not all(isinstance(node, InsertsInput) for node in plan.inputs):
+        yield "the body reads deletes or changes"
+    inserts = [s for s in transaction.statements if isinstance(s, Insert)]
+    if len(inserts) < len(transaction.statements):
+        yield "a statement is no INSERT"
+    if not all(map(_is_by_row, inserts)):
+        yield "a query is more than SELECT ... FROM input [WHERE ...] with functions of one row"
+    if plan.seen:
+        yield _SEEN
 
 
 def _seen_queries(plan: TaskWrite) -> list[Query]:

@@ -10,6 +10,7 @@ Source: the Delta protocol, "Data Files", "Add File and Remove File", "Per-file 
 import json
 import uuid
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -52,7 +53,7 @@ def is_plain(metadata: Mapping[str, Any], schema: T.StructType) -> bool:
     options = [k for k in metadata.get("configuration", {}) if k.startswith("delta.")]
     if not all(k.startswith(_PLAIN_OPTIONS) for k in options):
         return False
-    stored = T.StructType.fromJson(json.loads(metadata["schemaString"]))
+    stored = _columns(metadata["schemaString"])
     if [(f.name, f.dataType) for f in stored] != [(f.name, f.dataType) for f in schema]:
         return False
     return not any(set(f.metadata) - {"comment"} for f in stored)
@@ -60,8 +61,14 @@ def is_plain(metadata: Mapping[str, Any], schema: T.StructType) -> bool:
 
 def has_forbidden_null(metadata: Mapping[str, Any], rows: pa.Table) -> bool:
     """Whether a column that is NOT NULL, by the ``metaData`` action, has a NULL in these rows."""
-    fields = json.loads(metadata["schemaString"])["fields"]
-    return any(not f["nullable"] and rows.column(f["name"]).null_count for f in fields)
+    stored = _columns(metadata["schemaString"])
+    return any(not f.nullable and rows.column(f.name).null_count for f in stored)
+
+
+@lru_cache(maxsize=256)
+def _columns(schema: str) -> T.StructType:
+    """The columns of a ``metaData`` action; a table's are asked for at each commit."""
+    return T.StructType.fromJson(json.loads(schema))
 
 
 def why_not_by_rows(metadata: Mapping[str, Any]) -> str:

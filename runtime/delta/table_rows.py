@@ -37,6 +37,8 @@ class DeltaRows(TableLog):
     gateway: JvmObjects
     log: Any
     vectors: Vectors
+    metadata_read: tuple[Any, dict[str, Any]] | None = None
+    """The ``metaData`` action that a transaction read last: as Delta has it, and as JSON."""
 
     @abstractmethod
     def files(self, version: int) -> dict[str, DataFile]:

@@ -106,8 +106,15 @@ class Transaction:
 
     @cached_property
     def metadata(self) -> dict[str, Any]:
-        """The table's ``metaData`` action."""
-        return dict(json.loads(self.txn.metadata().json())["metaData"])
+        """The table's ``metaData`` action, not to be changed.
+
+        It is read again only when it is another one: of a wide table it is long.
+        """
+        found, known = self.txn.metadata(), self.table.metadata_read
+        if known is None or not found.equals(known[0]):
+            known = found, dict(json.loads(found.json())["metaData"])
+            self.table.metadata_read = known
+        return known[1]
 
     def stage_here(self, rows: LocalRows, like: StructType | None = None) -> StagedFile | None:
         """Write few rows into a file without Spark; None if Delta has to write them.

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession, types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.session import settings_of, without_code
 
 _UNBOUNDED = 2**62
 """Rows, and bytes, of one batch: all go in one."""
@@ -58,10 +59,10 @@ def execute(session: SparkSession, plan: Any) -> Any:
     Tasks have the session's settings as local properties, where Spark puts them for the queries
     that it runs itself (``SQLExecution.withSQLConfPropagated``); else they would have the defaults.
     """
-    context, settings = _context(session)
+    context = _context(session)
     before = context.getLocalProperties()
     given = before.clone()
-    given.putAll(settings)
+    given.putAll(settings_of(session))
     context.setLocalProperties(given)
     try:
         return row_classes(session).wrap(plan.executeCollect())
@@ -70,10 +71,8 @@ def execute(session: SparkSession, plan: Any) -> Any:
 
 
 @lru_cache(maxsize=16)
-def _context(session: SparkSession) -> tuple[Any, Any]:
-    """A session's context, and its settings as they are at any time."""
-    settings = session._jsparkSession.sessionState().conf().settings()
-    return session.sparkContext._jsc.sc(), settings
+def _context(session: SparkSession) -> Any:
+    return session.sparkContext._jsc.sc()
 
 
 def frame_over(session: SparkSession, rows: Any, output: Any) -> DataFrame:
@@ -144,7 +143,7 @@ def at_hand(session: SparkSession, rows: pa.Table, schema: T.StructType) -> Data
             for batch in known.to_batches():
                 stream.write_batch(batch)
         file.flush()
-        with translate_spark_errors():
+        with translate_spark_errors(), without_code(session):
             batches = classes.read(file.name)
             made = classes.to_frame(batches, schema.json(), session._jsparkSession)
     return DataFrame(made, session)

@@ -40,7 +40,7 @@ from ctsql.runtime.rows.types import fits_arrow
 from ctsql.runtime.spark.definite import is_definite
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.job_metrics import without_files
-from ctsql.runtime.spark.session import active, setting
+from ctsql.runtime.spark.session import active, setting, settings_of, without_code
 
 PLANS_MAX = 1_000
 """Plans, and recipes that were seen once, of one session; the oldest ones go."""
@@ -56,7 +56,10 @@ _FEW_ROWS = {
     "spark.sql.maxSinglePartitionBytes": str(2**63 - 1),
     # A plan that is kept has no part that stands for another (P3).
     "spark.sql.exchange.reuse": "false",
+    # To make code for few rows takes longer than to evaluate expressions as they are.
+    "spark.sql.codegen.wholeStage": "false",
 }
+
 _CHANGEABLE = (
     "PYTHON_UDF",
     "SCALA_UDF",
@@ -233,8 +236,7 @@ class PreparedPlans:
         self._session = session
         self._plans: OrderedDict[Hashable, Plan | Declined] = OrderedDict()
         self._lock = threading.Lock()
-        state = session._jsparkSession.sessionState()
-        self._settings = state.conf().settings()
+        self._settings = settings_of(session)
         jvm: Any = session._jvm
         spark = jvm.org.apache.spark
         self._copy_of = jvm.java.util.HashMap
@@ -310,6 +312,7 @@ class PreparedPlans:
                 if has_range and name == _NO_BROADCAST:
                     continue
                 stack.enter_context(setting(self._session, name, value))
+            stack.enter_context(without_code(self._session))
             yield
 
     def _prepare(self, recipe: Recipe) -> Plan | Declined:
@@ -366,7 +369,7 @@ class PreparedPlans:
             # One partition, as was planned, also of no rows.
             to_put = to_put.updated(node, self._as_input(self._one_task(1, scan)))
         root = plan.root.transform(to_put)
-        with without_files(self._session):
+        with without_files(self._session), without_code(self._session):
             found = held_of(self._session, root, plan.output, plan.schema, is_marked=plan.is_marked)
         if isinstance(found, Declined):
             return found

@@ -25,6 +25,7 @@ from ctsql.runtime.rows.arrow_exchange import (
 )
 from ctsql.runtime.rows.collect import Held, hold
 from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.spark.session import without_code
 
 
 class RowSet(ABC):
@@ -204,7 +205,8 @@ class LocalRows(RowSet):
     def in_jvm(self) -> Held:
         """The rows as the JVM has them."""
         query = self.plain_frame._jdf.queryExecution()
-        rows = row_classes(self.session).wrap(query.executedPlan().executeCollect())
+        with without_code(self.session):
+            rows = row_classes(self.session).wrap(query.executedPlan().executeCollect())
         return Held(rows, query.analyzed().output())
 
     @cached_property

@@ -199,6 +199,32 @@ def setting(session: SparkSession, name: str, value: str) -> Iterator[None]:
             session.conf.set(name, before)
 
 
+_FACTORY = "spark.sql.codegen.factoryMode"
+
+
+@contextmanager
+def without_code(session: SparkSession) -> Iterator[None]:
+    """A session that evaluates expressions as they are, and makes no code for them, for few rows.
+
+    As Spark does itself with constants, and where code does not compile.
+    """
+    settings = settings_of(session)
+    before = settings.put(_FACTORY, "NO_CODEGEN")
+    try:
+        yield
+    finally:
+        if before is None:
+            settings.remove(_FACTORY)
+        else:
+            settings.put(_FACTORY, before)
+
+
+@lru_cache(maxsize=16)
+def settings_of(session: SparkSession) -> Any:
+    """A session's settings as they are at any time, by name; looked up once."""
+    return session._jsparkSession.sessionState().conf().settings()
+
+
 @contextmanager
 def active(session: SparkSession) -> Iterator[None]:
     """Make a session this thread's active one in the JVM; Delta asks for the active session."""
