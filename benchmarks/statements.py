@@ -1,0 +1,155 @@
+"""Statements of a small, warm warehouse, by ctsql and by plain Spark and Delta, in turns.
+
+    python -m benchmarks.statements --rounds 9
+
+The rival is what a statement contains: CREATE TABLE for that of a table, SELECT from an equal
+table, CREATE TABLE AS SELECT for a materialized view and for a task, which begins with its input's
+rows. Tables that are read have 100 rows. All run in one session; objects are dropped again, which
+is not timed. Seconds are medians: read them as ratios of one run. Jobs and commits are counted.
+"""
+
+import argparse
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+import ctsql
+from benchmarks.measures import Series, table
+from ctsql.runtime.spark.session import active
+
+WARM_UP_ROUNDS = 3
+ROWS = 100
+QUERY = "SELECT k % 10 AS d, sum(v) AS v, count(*) AS n FROM {t} GROUP BY k % 10"
+UPSERT = "DELETE FROM {t} WHERE k IN (SELECT k FROM given); INSERT INTO {t} SELECT k, v FROM given;"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A statement of ours and one of Spark's; ``{n}`` is the number of the round."""
+
+    name: str
+    ours: str
+    sparks: str
+    after: str = ""
+    """Undoes ours."""
+
+
+def pairs(folder: str, properties: str) -> Iterator[Pair]:
+    """What is compared.
+
+    Args:
+        properties: the table properties that CREATE TABLE gives, for Spark's tables.
+    """
+    columns = "(k BIGINT, v BIGINT)"
+    new = f"delta.`{folder}/{{kind}}{{{{n}}}}`"
+    made = f"CREATE TABLE {new} {columns} USING delta TBLPROPERTIES ({properties})"
+    filled = f"CREATE TABLE {new} USING delta TBLPROPERTIES ({properties})"
+    yield Pair(
+        "CREATE TABLE",
+        f"CREATE TABLE made{{n}} {columns}",
+        made.format(kind="table"),
+        "DROP TABLE made{n}",
+    )
+    plain = f"delta.`{folder}/plain`"
+    yield Pair(
+        "INSERT of one row",
+        "INSERT INTO written VALUES ({n}, 1)",
+        f"INSERT INTO delta.`{folder}/written` VALUES ({{n}}, 1)",
+    )
+    for name in ("given", "upserted"):
+        kind = "table" if name == "given" else "task"
+        yield Pair(f"SELECT of a {kind}", f"SELECT * FROM {name}", f"SELECT * FROM {plain}")
+    yield Pair("SELECT of a view", "SELECT * FROM viewed", f"SELECT * FROM delta.`{folder}/groups`")
+    yield Pair(
+        "CREATE CONTINUAL TASK",
+        f"CREATE CONTINUAL TASK task{{n}} {columns} ON INPUT given AS ("
+        + UPSERT.format(t="task{n}")
+        + ")",
+        f"{filled.format(kind='task')} AS SELECT * FROM {plain}",
+        "DROP CONTINUAL TASK task{n}",
+    )
+    yield Pair(
+        "CREATE MATERIALIZED VIEW",
+        "CREATE MATERIALIZED VIEW view{n} AS " + QUERY.format(t="given"),
+        f"{filled.format(kind='view')} AS " + QUERY.format(t=plain),
+        "DROP MATERIALIZED VIEW view{n}",
+    )
+
+
+def _fetch(result: ctsql.Result) -> None:
+    """Read the rows, if there are any: Spark's side collects them, too."""
+    if result.description is not None:
+        result.fetchall()
+
+
+class House:
+    """A warehouse of ours with a table, a task and a view, and equal tables of Spark's."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder, self.rival = folder, f"{folder}/rival"
+        self.con = ctsql.connect(f"{folder}/warehouse")
+        for name in ("given", "written"):
+            self.con.execute(f"CREATE TABLE {name} (k BIGINT, v BIGINT)")
+        self.con.execute(
+            "CREATE CONTINUAL TASK upserted (k BIGINT, v BIGINT) ON INPUT given AS ("
+            + UPSERT.format(t="upserted")
+            + ")"
+        )
+        self.con.execute(f"INSERT INTO given SELECT id, id FROM range(0, {ROWS}, 1, 1)")
+        self.con.execute("CREATE MATERIALIZED VIEW viewed AS " + QUERY.format(t="given"))
+        self.con.run(once=True)
+        engine = self.con._engine
+        assert engine is not None  # it has run statements
+        self.session: SparkSession = engine.session
+        given = next(i for i in engine.catalog if i.name.name == "given")
+        there = engine.gateway.table(str(given.location)).metadata.configuration
+        self.properties = ", ".join(f"'{k}' = '{v}'" for k, v in there.items() if "delta." in k)
+        with active(self.session):
+            for name in ("plain", "written"):
+                self.session.sql(
+                    f"CREATE TABLE delta.`{self.rival}/{name}` (k BIGINT, v BIGINT) USING delta "
+                    f"TBLPROPERTIES ({self.properties})"
+                )
+            self.session.sql(
+                f"INSERT INTO delta.`{self.rival}/plain` SELECT id, id FROM range(0, {ROWS}, 1, 1)"
+            )
+            self.session.sql(
+                f"CREATE TABLE delta.`{self.rival}/groups` USING delta AS "
+                + QUERY.format(t=f"delta.`{self.rival}/plain`")
+            )
+
+    def measure(self, pair: Pair, rounds: int) -> None:
+        """Run both statements in turns, and print what they cost."""
+        ours = Series(self.session, "ctsql", [f"{self.folder}/warehouse"])
+        sparks = Series(self.session, "plain Spark and Delta", [self.rival])
+        for n in range(WARM_UP_ROUNDS + rounds):
+            with active(self.session):
+                there = pair.sparks.format(n=n)
+                sparks.measure(lambda there=there: self.session.sql(there).collect())  # type: ignore[misc]
+            here = pair.ours.format(n=n)
+            ours.measure(lambda here=here: _fetch(self.con.execute(here)))  # type: ignore[misc]
+            if pair.after:
+                self.con.execute(pair.after.format(n=n))
+        for series in (sparks, ours):
+            del series.costs[:WARM_UP_ROUNDS]
+        table(pair.name, [sparks, ours])
+
+
+def main() -> None:
+    """Read the options and run."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=9)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="ctsql-bench-", ignore_cleanup_errors=True) as folder:
+        house = House(folder)
+        for pair in pairs(house.rival, house.properties):
+            house.measure(pair, given.rounds)
+        house.con.close()
+
+
+if __name__ == "__main__":
+    main()
