@@ -13,7 +13,7 @@ and are then compared exactly.
 """
 
 from collections.abc import Collection, Hashable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from enum import Enum
 from functools import reduce
 from operator import and_, or_
@@ -23,6 +23,7 @@ from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, function
 
 from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, GONE_, LOCATIONS, ROW_COLUMN
+from ctsql.runtime.delta.jvm import scala_items
 from ctsql.runtime.delta.key_lookup import group_by_file
 from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.delta.parquet_reader import PLACES_SCHEMA
@@ -36,6 +37,8 @@ from ctsql.runtime.rows.prepared_rows import derive
 from ctsql.runtime.rows.row_set import AnyRows, LocalRows, RowSet, SparkRows, persisted, row_set
 from ctsql.runtime.rows.types import fits_arrow, is_comparable
 from ctsql.runtime.spark.ended_queries import forget_ended_queries
+
+_ROW_BY_ROW = ("Project", "Filter", "Union", "Generate", "LogicalRelation")
 
 
 def stage(
@@ -142,13 +145,26 @@ def _stage_large(
     # Without stored rows nothing cancels, so no grouping is needed.
     if stored is None or (desired is not None and stored.isEmpty()):
         assert desired is not None  # one of them is not None
-        with persisted(desired.select(*backtick_all(columns))) as kept:
+        wanted = desired.select(*backtick_all(columns))
+        with nullcontext(wanted) if _is_row_by_row(wanted) else persisted(wanted) as kept:
             if kept.isEmpty():
                 return False
             staging.stage(kept)
             return True
     with persisted(difference(desired, stored, columns)) as kept:
         return _stage_counted(staging, kept, copied(kept.where(F.col(DIFF) > 0), columns))
+
+
+def _is_row_by_row(rows: DataFrame) -> bool:
+    """Whether the first row costs little, so that to keep all of them costs more than to ask."""
+    # Of another DataFrame: one whose plan is known does not notice that it is persisted later.
+    waiting = [rows.select("*")._jdf.queryExecution().optimizedPlan()]
+    while waiting:
+        node = waiting.pop()
+        if str(node.getClass().getSimpleName()) not in _ROW_BY_ROW:
+            return False
+        waiting += scala_items(node.children())
+    return True
 
 
 def _stage_counted(staging: Staging, change: DataFrame, inserts: DataFrame) -> bool:
