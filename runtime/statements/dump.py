@@ -9,7 +9,7 @@ from ctsql.literals import literal
 from ctsql.planner.binding.checks import has_forbidden
 from ctsql.planner.syntax import ast as st, parse_as, splice
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.log.table_metadata import CURRENT_DEFAULT
+from ctsql.runtime.statements.column_defaults import stored_default
 from ctsql.runtime.statements.show import column_changes, current_definition
 from ctsql.runtime.statements.stored_constraints import names_of, stored_constraints
 
@@ -82,10 +82,9 @@ def _text(engine: Engine, item: Item) -> str:
 def _column_list(engine: Engine, item: Item) -> str:
     """The columns and constraints that a table has now, as CREATE TABLE takes them."""
     table = engine.relations.table(item)
-    fields = table.metadata.columns
     made = []
     for column in engine.relations.columns_now(item):
-        value = fields[fold(column.name)].field["metadata"].get(CURRENT_DEFAULT)
+        value = stored_default(table.metadata, column.name)
         made.append(column.ddl() + (f" DEFAULT {value}" if value else ""))
     made += (s.text for s in stored_constraints(table.configuration(), names_of(engine.catalog)))
     return f"({', '.join(made)})"

@@ -1,7 +1,7 @@
 """SHOW, DESCRIBE and SHOW CREATE: the catalog as rows."""
 
 import fnmatch
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
 from itertools import pairwise
 
@@ -28,6 +28,7 @@ from ctsql.runtime.log import clock
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.savings import savings
 from ctsql.runtime.monitoring.status import Status, status_of
+from ctsql.runtime.statements.column_defaults import unsaid_defaults
 from ctsql.runtime.statements.stored_constraints import (
     names_of,
     stored_constraints,
@@ -313,23 +314,30 @@ def column_changes(engine: LogReader, item: Item) -> list[str]:
         return []
     there = engine.relations.columns_now(item)
     changes = [*item.alterations, *changes_between(item.columns, there)]
-    return changes + _constraint_changes(engine, item)
+    return changes + _unsaid_changes(engine, item, changes)
 
 
-def _constraint_changes(engine: LogReader, item: Item) -> list[str]:
-    """What is not said of a table's constraints: by other writers, or a process that was killed."""
+def _unsaid_changes(engine: LogReader, item: Item, changes: Sequence[str]) -> list[str]:
+    """What is not said of a table's defaults and constraints.
+
+    It was changed by other writers, or by a process that was killed.
+    """
     if not item.definition:
         return []
     called = f"ALTER TABLE {item.name.qualified()}"
     try:
         made = parse(definition_span(item))
-        said = [parse(Source(f"{called} {text}", "").whole()) for text in item.alterations]
+        said = [parse(Source(f"{called} {text}", "").whole()) for text in changes]
     except (StatementError, NotSupported):
         return []  # written by a newer version of ctsql
     if not isinstance(made, st.CreateTable) or made.location is not None:
         return []
-    configuration = engine.relations.table(item).configuration()
-    return unsaid_constraints([made, *said], configuration, names_of(engine.catalog))
+    metadata = engine.relations.table(item).metadata
+    named = names_of(engine.catalog)
+    return [
+        *unsaid_defaults([made, *said], metadata),
+        *unsaid_constraints([made, *said], metadata.configuration, named),
+    ]
 
 
 def current_definition(engine: LogReader, item: Item) -> str:
