@@ -189,7 +189,7 @@ def _names_set(session: SparkSession) -> list[str]:
 
 
 def reset_setting(session: SparkSession, name: str) -> None:
-    """Give a setting of an engine's session the value that it began with."""
+    """Give a setting of an engine's session ctsql's own value again, or Spark's default."""
     if name in _RUNTIME:
         session.conf.set(name, _RUNTIME[name])
     else:

@@ -2,7 +2,7 @@
 
 import fnmatch
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, replace
+from dataclasses import astuple
 from itertools import pairwise
 
 from ctsql.catalog import times
@@ -10,7 +10,7 @@ from ctsql.catalog.errors import NotSupported, StatementError, error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.refreshes import refresh_text
-from ctsql.catalog.schemas import Column, changes_between
+from ctsql.catalog.schemas import Column, changes_between, commented
 from ctsql.catalog.spans import Source, Span
 from ctsql.catalog.system_tables import (
     SYSTEM_SCHEMA,
@@ -219,9 +219,7 @@ def _show_dropped(catalog: Catalog, statement: st.ShowObjects, schema: str | Non
 
 def _columns(engine: LogReader, item: Item) -> tuple[Column, ...]:
     """An object's columns now; what COMMENT ON says of one is in the catalog alone."""
-    comments = {fold(c.name): c.comment for c in item.columns}
-    found = engine.relations.columns_now(item)
-    return tuple(replace(c, comment=comments.get(fold(c.name), c.comment)) for c in found)
+    return commented(item.columns, engine.relations.columns_now(item))
 
 
 def _constraints(engine: LogReader, item: Item) -> list[tuple[str, object]]:

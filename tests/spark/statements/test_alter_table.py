@@ -184,6 +184,39 @@ def test_a_dump_has_the_columns_that_other_writers_made(con: Connection) -> None
     assert text == "USE default;\nCREATE TABLE t (k int, v string, z int);\n"
 
 
+def test_comments_stay_with_their_columns(con: Connection) -> None:
+    """Other writers rename, drop and add columns with comments: a dump has them, and runs."""
+    con.execute(
+        "CREATE TABLE t (k INT COMMENT 'key', v STRING, w DATE);"
+        "COMMENT ON COLUMN t.k IS NULL; COMMENT ON COLUMN t.v IS 'the v';"
+        "COMMENT ON COLUMN t.w IS 'the w'"
+    )
+    item = next(i for i in con._opened().catalog if i.name.name == "t")
+    place = f"delta.`{item.location}`"
+    con.spark.sql(f"ALTER TABLE {place} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    con.spark.sql(f"ALTER TABLE {place} RENAME COLUMN v TO x")
+    con.spark.sql(f"ALTER TABLE {place} DROP COLUMN w")
+    con.spark.sql(f"ALTER TABLE {place} ADD COLUMN z DOUBLE")
+    for sql in ("SELECT 1", "COMMENT ON COLUMN t.z IS 'the z'", "ALTER TABLE t ADD COLUMN y INT"):
+        con.execute(sql)
+        shown = {name: comment for name, _, _, comment in con.execute("DESCRIBE t").fetchall()}
+        assert (shown["k"], shown["x"]) == (None, "the v")
+        text = dict(dump(con._opened()))["default.t"].replace("default.t", "again.t")
+        con.execute("CREATE SCHEMA again")
+        con.execute(text.replace("TABLE t", "TABLE again.t"))
+        described = con.execute("DESCRIBE again.t").fetchall()
+        assert_rows(described, con.execute("DESCRIBE t").fetchall(), sql)
+        con.execute("USE default; DROP SCHEMA again CASCADE")
+    assert shown["z"] == "the z"
+    ((_, said),) = con.execute("SHOW CREATE t").fetchall()
+    assert said.split(";\n")[1:] == [
+        "ALTER TABLE t RENAME COLUMN v TO x",
+        "ALTER TABLE t ADD COLUMN z double",
+        "ALTER TABLE t DROP COLUMN w",
+        "ALTER TABLE t ADD COLUMN y INT",
+    ]
+
+
 def test_a_dump_has_the_defaults_that_no_statement_says(
     connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch
 ) -> None:
