@@ -22,7 +22,7 @@ from ctsql.catalog.errors import (
 )
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, did_you_mean, fold
 from ctsql.catalog.proposals import Proposal
-from ctsql.catalog.schemas import Column, Schema, quote_text
+from ctsql.catalog.schemas import Column, Schema, changes_between, commented, quote_text
 from ctsql.catalog.spans import Span
 from ctsql.catalog.subscriptions import Subscription
 from ctsql.catalog.system_tables import SYSTEM_TABLES, find_system_table, is_system, only_queried
@@ -446,6 +446,16 @@ def still_there(catalog: "Catalog", item: Item, when: str = "meanwhile") -> Item
     if found is None:
         raise was_dropped(item.name, when, item.kind.value)
     return found
+
+
+def with_columns_there(table: Item, there: Schema) -> Item:
+    """A table with the columns that it has, whoever changed them, with the comments known of them.
+
+    What ALTER TABLE says for that is noted with it, so that a dump makes them again.
+    """
+    changes = changes_between(table.columns, there)
+    columns = commented(table.columns, there)
+    return replace(table, columns=columns, alterations=(*table.alterations, *changes))
 
 
 def item_there(catalog: "Catalog", object_id: str) -> Item:

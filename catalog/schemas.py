@@ -206,23 +206,48 @@ def changes_between(there: Sequence[Column], wanted: Sequence[Column]) -> list[s
     >>> changes_between([Column("a", "int")], [Column("b", "int"), Column("c", "date")])
     ['RENAME COLUMN a TO b', 'ADD COLUMN c date']
     """
-    old = {fold(c.name): c for c in there}
-    new = {fold(c.name): c for c in wanted}
-    going = [c for key, c in old.items() if key not in new]
+    before_of, going = _counterparts(there, wanted)
     texts = []
-    for key, column in new.items():
-        before, shown = old.get(key), quote(column.name)
+    for column, before in before_of:
+        shown = quote(column.name)
         if before is None:
-            before = next((c for c in going if c.type == column.type), None)
-            if before is None:
-                before = replace(column, comment=None, nullable=True)
-                texts.append(f"ADD COLUMN {before.ddl()}")
-            else:
-                going.remove(before)
-                texts.append(f"RENAME COLUMN {quote(before.name)} TO {shown}")
+            before = replace(column, comment=None, nullable=True)
+            texts.append(f"ADD COLUMN {before.ddl()}")
+        elif fold(before.name) != fold(column.name):
+            texts.append(f"RENAME COLUMN {quote(before.name)} TO {shown}")
         elif before.type != column.type:
             texts.append(f"ALTER COLUMN {shown} TYPE {column.type}")
         if before.nullable != column.nullable:
             verb = "DROP" if column.nullable else "SET"
             texts.append(f"ALTER COLUMN {shown} {verb} NOT NULL")
     return [*texts, *(f"DROP COLUMN {quote(c.name)}" for c in going)]
+
+
+def commented(known: Sequence[Column], there: Sequence[Column]) -> Schema:
+    """The columns of a table with the comments that the catalog knows for them.
+
+    A column that was renamed, as :func:`changes_between` has it, keeps its own.
+
+    >>> [c.comment for c in commented([Column("a", "int", comment="x")], [Column("b", "int")])]
+    ['x']
+    """
+    pairs, _ = _counterparts(known, there)
+    return tuple(c if k is None else replace(c, comment=k.comment) for c, k in pairs)
+
+
+def _counterparts(
+    there: Sequence[Column], wanted: Sequence[Column]
+) -> tuple[list[tuple[Column, Column | None]], list[Column]]:
+    """Each of some columns with the one that it was, None for a new one; and those that go."""
+    old = {fold(c.name): c for c in there}
+    new = {fold(c.name) for c in wanted}
+    going = [c for key, c in old.items() if key not in new]
+    found: list[tuple[Column, Column | None]] = []
+    for column in wanted:
+        before = old.get(fold(column.name))
+        if before is None:
+            before = next((c for c in going if c.type == column.type), None)
+            if before is not None:
+                going.remove(before)
+        found.append((column, before))
+    return found, going

@@ -9,6 +9,8 @@ from ctsql.catalog.names import did_you_mean, fold
 from ctsql.catalog.refreshes import parse_interval
 from ctsql.planner.syntax.ast import ResetSetting, SetSetting, ShowSetting
 from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.result_settings import changes_results
+from ctsql.runtime.spark.session import reset_setting
 
 STRICT, STORED = "strict serializable", "serializable"
 ISOLATION = "isolation"
@@ -30,12 +32,16 @@ DESCRIPTIONS = {
     "false makes the connection write, and there is no way back",
 }
 _BOOLEANS = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
+_ZONE = "time zone"
 FIXED = {
-    "time zone": "Times are UTC everywhere, so that what a task computes does not depend on "
-    "where it runs.",
+    _ZONE: "Times are UTC everywhere, so that what a task computes does not depend on where it "
+    "runs.",
     "spark.sql.session.timezone": "Times are UTC everywhere.",
     "spark.sql.ansi.enabled": "Errors on data must be errors, or results would not be definite.",
 }
+_CHANGES_RESULTS = (
+    "Queries give other rows by it, and a definition gives the same rows in every process."
+)
 
 
 @dataclass(slots=True)
@@ -77,11 +83,8 @@ class Settings:
     def set(self, statement: SetSetting, session: SparkSession) -> None:
         """SET name = value."""
         name = fold(statement.name)
-        if name in FIXED:
-            what = f'setting "{statement.name}"'
-            hint = "Convert in the query, with from_utc_timestamp() for example."
-            told = hint if "zone" in name else ""
-            raise not_supported(statement.name_span, what, why=FIXED[name], hint=told)
+        if _is_fixed(name):
+            raise _fixed(statement, name)
         if name.startswith("spark."):
             with translate_spark_errors(None, statement.span):
                 session.conf.set(statement.name, statement.value)
@@ -127,7 +130,7 @@ class Settings:
             return [(k, v, DESCRIPTIONS[k]) for k, v in sorted(values.items())]
         name = fold(statement.name)
         if name.startswith("spark.") or name in FIXED:
-            key = "spark.sql.session.timeZone" if name == "time zone" else statement.name
+            key = "spark.sql.session.timeZone" if name == _ZONE else statement.name
             return [(statement.name, session.conf.get(key, None), "a setting of Spark")]
         if name not in values:
             raise self._unknown(statement.name, statement)
@@ -139,14 +142,32 @@ class Settings:
             self.values = dict(self.defaults)
             return
         name = fold(statement.name)
-        if name in FIXED:
-            return  # without a value it would be the machine's
+        if _is_fixed(name):
+            return  # it has the value that it began with
         if name.startswith("spark."):
-            session.conf.unset(statement.name)
+            reset_setting(session, statement.name)
         elif name in DEFAULTS:
             self.values[name] = self.defaults[name]
         elif name != READ_ONLY:
             raise self._unknown(statement.name, statement)
+
+
+def _is_fixed(name: str) -> bool:
+    return name in FIXED or changes_results(name)
+
+
+def _fixed(statement: SetSetting, name: str) -> CtsqlError:
+    """The error of a setting that has one value everywhere."""
+    hint = ""
+    if "zone" in name:
+        hint = "Convert in the query, with from_utc_timestamp() for example."
+    elif name not in FIXED:
+        hint = (
+            "Say it in the query, by another function for example. What is read once may be read "
+            "by con.spark, a session of Spark's with settings of its own, and given to con.append."
+        )
+    why = FIXED.get(name, _CHANGES_RESULTS)
+    return not_supported(statement.name_span, f'setting "{statement.name}"', why=why, hint=hint)
 
 
 def _tick(statement: SetSetting) -> str:

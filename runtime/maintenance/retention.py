@@ -140,15 +140,18 @@ def removable_log(names: Iterable[str], floor: int) -> list[str]:
 
 
 def _checkpoints(names: Sequence[str]) -> set[int]:
-    """The versions with a complete checkpoint: one file, or all parts by their names."""
-    parts: dict[int, int] = {}
+    """The versions with a complete checkpoint: one file, or all parts of one by their names.
+
+    Writers that cut a checkpoint into other numbers of parts may have left some of each.
+    """
+    parts: dict[tuple[int, int], int] = {}
     whole: set[int] = set()
     for name in names:
         match = _CHECKPOINT.fullmatch(name)
         if match is None:
             continue
-        version = int(match[1])
-        parts[version] = parts.get(version, 0) + 1
-        if match[3] is None or parts[version] == int(match[3]):
+        version, number = int(match[1]), int(match[3] or 1)
+        parts[version, number] = parts.get((version, number), 0) + 1
+        if parts[version, number] == number:
             whole.add(version)
     return whole

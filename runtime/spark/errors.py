@@ -16,8 +16,9 @@ from delta import exceptions as delta_errors
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, error, not_supported
 from ctsql.catalog.names import did_you_mean, unquote
+from ctsql.catalog.reserved_columns import PREFIX
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding.checks import forbidden_in
 from ctsql.planner.lowering.context import Sent
@@ -59,6 +60,7 @@ _PARTS = re.compile(r"`(?:[^`]|``)*`")
 _ROUTINE_CONDITIONS = ("UNRESOLVED_ROUTINE", "ROUTINE_NOT_FOUND")
 _PARSE_PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
 _NOT_AS_MANY = ("INSERT_COLUMN_ARITY_MISMATCH", "DELTA_INSERT_COLUMN_ARITY_MISMATCH")
+_ONLY_APPENDS = "delta.appendOnly"
 _COLUMN_OF_SCHEMA = re.compile(r"^ \|-- (.+?): ", re.MULTILINE)
 
 
@@ -220,7 +222,8 @@ def _about_the_statement(
     condition, given = thrown.condition, thrown.given
     if condition.startswith("UNRESOLVED_COLUMN"):
         column = _last_part(given.get("objectName", ""))
-        known = [_last_part(name) for name in _NAMES.findall(given.get("proposal", ""))]
+        listed = map(_last_part, _NAMES.findall(given.get("proposal", "")))
+        known = [name for name in listed if not name.startswith(PREFIX)]
         return error(
             "UNKNOWN_COLUMN",
             span=span,
@@ -249,6 +252,13 @@ def _about_the_statement(
         names = given.get("invalidColumnNames", "")
         detail = f"{forbidden_in(names)} {_MAPPED}"
         return error("INVALID_NAME", span=span, name=names, detail=detail)
+    if condition == "DELTA_CANNOT_MODIFY_APPEND_ONLY":
+        what, why = (
+            "changing or deleting rows of this table",
+            f"Its property {_ONLY_APPENDS} is true.",
+        )
+        hint = f"Type in Spark: ALTER TABLE ... SET TBLPROPERTIES ('{_ONLY_APPENDS}' = 'false')"
+        return not_supported(span, what, why=why, hint=hint)
     if condition.startswith("PARSE_") or condition == "INVALID_SQL_SYNTAX":
         known_mistake = None
         if within is not None and span is not None:

@@ -24,6 +24,7 @@ from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.jvm_options import Life, jvm_settings
 from ctsql.runtime.spark.local_disk import set_modes_in_java
 from ctsql.runtime.spark.plain_start import LOCAL
+from ctsql.runtime.spark.result_settings import changes_results
 
 DRIVER_MEMORY = "2g"
 _STATIC = {
@@ -174,9 +175,25 @@ def engine_session(base: SparkSession) -> SparkSession:
         session = base.newSession()
         partitions = base.conf.get("spark.sql.shuffle.partitions", "200") or "200"
         session.conf.set("spark.sql.shuffle.partitions", partitions)
+        for key in filter(changes_results, _names_set(session)):
+            session.conf.unset(key)
         for key, value in _RUNTIME.items():
             session.conf.set(key, value)
     return session
+
+
+def _names_set(session: SparkSession) -> list[str]:
+    """The names of the settings that a session was given values of; few calls of the JVM."""
+    given: Any = session._jsparkSession
+    return str(given.conf().getAll().keys().mkString("\n")).split("\n")
+
+
+def reset_setting(session: SparkSession, name: str) -> None:
+    """Give a setting of an engine's session ctsql's own value again, or Spark's default."""
+    if name in _RUNTIME:
+        session.conf.set(name, _RUNTIME[name])
+    else:
+        session.conf.unset(name)
 
 
 def clone_session(session: SparkSession) -> SparkSession:

@@ -17,6 +17,7 @@ from ctsql.catalog.items import (
     in_use,
     replacement_of,
     still_there,
+    with_columns_there,
 )
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, fold, quarantine_name
 from ctsql.catalog.spans import Span
@@ -172,8 +173,9 @@ class Alteration(OnNames):
         else:
             item = self.names.of_kind(statement.target, statement.kind)
         wanted = None if statement.column is None else fold(statement.column)
-        if wanted is not None and all(fold(c.name) != wanted for c in item.columns):
-            detail = f"Columns here: {', '.join(c.name for c in item.columns)}."
+        there = () if wanted is None else self.engine.relations.columns_now(item)
+        if wanted is not None and all(fold(c.name) != wanted for c in there):
+            detail = f"Columns here: {', '.join(c.name for c in there)}."
             raise error(
                 "UNKNOWN_COLUMN", span=statement.target.span, column=statement.column, detail=detail
             )
@@ -182,6 +184,8 @@ class Alteration(OnNames):
             now = still_there(current, item)
             if wanted is None:
                 return current.with_item(replace(now, comment=statement.comment))
+            if now.kind is ObjectKind.TABLE:
+                now = with_columns_there(now, there)
             columns = tuple(
                 replace(c, comment=statement.comment) if fold(c.name) == wanted else c
                 for c in now.columns

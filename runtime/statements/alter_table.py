@@ -11,9 +11,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.catalog.errors import capitalised, not_supported, sentence_of
-from ctsql.catalog.items import Catalog, Item, KafkaSource, ObjectKind, columns_in_use, still_there
+from ctsql.catalog.items import (
+    Catalog,
+    Item,
+    KafkaSource,
+    ObjectKind,
+    columns_in_use,
+    still_there,
+    with_columns_there,
+)
 from ctsql.catalog.names import Name, backtick, fold
-from ctsql.catalog.schemas import Schema, changes_between, names
+from ctsql.catalog.schemas import Schema, names
 from ctsql.catalog.spans import Span
 from ctsql.planner.lowering.store_assignment import is_exact
 from ctsql.planner.syntax import ast as st
@@ -118,7 +126,7 @@ class TableAlteration(OnNames):
         text = Span(source, statement.target.span.stop, statement.span.stop).text.strip(" ;\n")
 
         def noted(current: Catalog) -> Catalog:
-            now = still_there(current, item)
+            now = with_columns_there(still_there(current, item), before)
             comments = {fold(c.name): c.comment for c in now.columns}
             if isinstance(statement.change, st.RenameColumn):
                 old, new = statement.change.column.name, statement.change.new.name
@@ -126,7 +134,7 @@ class TableAlteration(OnNames):
             columns = tuple(
                 replace(c, comment=comments.get(fold(c.name), c.comment)) for c in stored
             )
-            alterations = (*now.alterations, *changes_between(now.columns, before), text)
+            alterations = (*now.alterations, text)
             return current.with_item(replace(now, columns=columns, alterations=alterations))
 
         self.engine.change_catalog(noted)

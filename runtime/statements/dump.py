@@ -5,11 +5,12 @@ from collections.abc import Iterable, Iterator
 from ctsql.catalog.items import Catalog, Item, ObjectKind, beside, is_quarantine
 from ctsql.catalog.names import DEFAULT_SCHEMA, fold, quote
 from ctsql.catalog.refreshes import Every
+from ctsql.catalog.schemas import commented
 from ctsql.literals import literal
 from ctsql.planner.binding.checks import has_forbidden
 from ctsql.planner.syntax import ast as st, parse_as, splice
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.log.table_metadata import CURRENT_DEFAULT
+from ctsql.runtime.statements.column_defaults import stored_default
 from ctsql.runtime.statements.show import column_changes, current_definition
 from ctsql.runtime.statements.stored_constraints import names_of, stored_constraints
 
@@ -73,7 +74,7 @@ def _text(engine: Engine, item: Item) -> str:
         definition = streaming_text(definition, item)
     lines = [f"USE {quote(item.search_schema)};", f"{definition};", *changes]
     for named in (item, *beside(engine.catalog, item)):
-        lines += _comments(named, definition)
+        lines += _comments(engine, named, definition)
     if engine.relations.is_suspended(item):
         lines.append(f"ALTER CONTINUAL TASK {item.name.qualified()} SUSPEND;")
     return "\n".join(lines) + "\n"
@@ -82,10 +83,9 @@ def _text(engine: Engine, item: Item) -> str:
 def _column_list(engine: Engine, item: Item) -> str:
     """The columns and constraints that a table has now, as CREATE TABLE takes them."""
     table = engine.relations.table(item)
-    fields = table.metadata.columns
     made = []
     for column in engine.relations.columns_now(item):
-        value = fields[fold(column.name)].field["metadata"].get(CURRENT_DEFAULT)
+        value = stored_default(table.metadata, column.name)
         made.append(column.ddl() + (f" DEFAULT {value}" if value else ""))
     made += (s.text for s in stored_constraints(table.configuration(), names_of(engine.catalog)))
     return f"({', '.join(made)})"
@@ -129,12 +129,15 @@ def _streams(part: st.BodyStatement) -> Iterator[st.Edit]:
             yield st.Edit(span=ref.span, text=named)
 
 
-def _comments(item: Item, definition: str) -> Iterator[str]:
+def _comments(engine: Engine, item: Item, definition: str) -> Iterator[str]:
     """COMMENT ON, where the definition does not have the comment."""
     name = item.name.qualified()
     if item.comment is not None and literal(item.comment) not in definition:
         yield f"COMMENT ON {item.kind.keyword} {name} IS {literal(item.comment)};"
-    for column in item.columns:
-        if column.comment is not None and literal(column.comment) not in definition:
-            text = literal(column.comment)
-            yield f"COMMENT ON COLUMN {name}.{quote(column.name)} IS {text};"
+    there = engine.relations.columns_now(item)
+    for column, stored in zip(commented(item.columns, there), there, strict=True):
+        said, place = column.comment, f"{name}.{quote(column.name)}"
+        if said is not None and literal(said) not in definition:
+            yield f"COMMENT ON COLUMN {place} IS {literal(said)};"
+        elif said is None and stored.comment is not None:
+            yield f"COMMENT ON COLUMN {place} IS NULL;"

@@ -1,8 +1,8 @@
 """SHOW, DESCRIBE and SHOW CREATE: the catalog as rows."""
 
 import fnmatch
-from collections.abc import Iterator, Mapping
-from dataclasses import astuple, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple
 from itertools import pairwise
 
 from ctsql.catalog import times
@@ -10,7 +10,7 @@ from ctsql.catalog.errors import NotSupported, StatementError, error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.refreshes import refresh_text
-from ctsql.catalog.schemas import Column, changes_between
+from ctsql.catalog.schemas import Column, changes_between, commented
 from ctsql.catalog.spans import Source, Span
 from ctsql.catalog.system_tables import (
     SYSTEM_SCHEMA,
@@ -28,6 +28,7 @@ from ctsql.runtime.log import clock
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.savings import savings
 from ctsql.runtime.monitoring.status import Status, status_of
+from ctsql.runtime.statements.column_defaults import unsaid_defaults
 from ctsql.runtime.statements.stored_constraints import (
     names_of,
     stored_constraints,
@@ -218,9 +219,7 @@ def _show_dropped(catalog: Catalog, statement: st.ShowObjects, schema: str | Non
 
 def _columns(engine: LogReader, item: Item) -> tuple[Column, ...]:
     """An object's columns now; what COMMENT ON says of one is in the catalog alone."""
-    comments = {fold(c.name): c.comment for c in item.columns}
-    found = engine.relations.columns_now(item)
-    return tuple(replace(c, comment=comments.get(fold(c.name), c.comment)) for c in found)
+    return commented(item.columns, engine.relations.columns_now(item))
 
 
 def _constraints(engine: LogReader, item: Item) -> list[tuple[str, object]]:
@@ -313,23 +312,30 @@ def column_changes(engine: LogReader, item: Item) -> list[str]:
         return []
     there = engine.relations.columns_now(item)
     changes = [*item.alterations, *changes_between(item.columns, there)]
-    return changes + _constraint_changes(engine, item)
+    return changes + _unsaid_changes(engine, item, changes)
 
 
-def _constraint_changes(engine: LogReader, item: Item) -> list[str]:
-    """What is not said of a table's constraints: by other writers, or a process that was killed."""
+def _unsaid_changes(engine: LogReader, item: Item, changes: Sequence[str]) -> list[str]:
+    """What is not said of a table's defaults and constraints.
+
+    It was changed by other writers, or by a process that was killed.
+    """
     if not item.definition:
         return []
     called = f"ALTER TABLE {item.name.qualified()}"
     try:
         made = parse(definition_span(item))
-        said = [parse(Source(f"{called} {text}", "").whole()) for text in item.alterations]
+        said = [parse(Source(f"{called} {text}", "").whole()) for text in changes]
     except (StatementError, NotSupported):
         return []  # written by a newer version of ctsql
     if not isinstance(made, st.CreateTable) or made.location is not None:
         return []
-    configuration = engine.relations.table(item).configuration()
-    return unsaid_constraints([made, *said], configuration, names_of(engine.catalog))
+    metadata = engine.relations.table(item).metadata
+    named = names_of(engine.catalog)
+    return [
+        *unsaid_defaults([made, *said], metadata),
+        *unsaid_constraints([made, *said], metadata.configuration, named),
+    ]
 
 
 def current_definition(engine: LogReader, item: Item) -> str:

@@ -35,7 +35,7 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, error, not_supported
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import Column, Schema, keeps_columns, same_columns
@@ -46,6 +46,9 @@ from ctsql.runtime.log.write_handle import NO_UPPER, Entry
 from ctsql.runtime.warehouse.output_columns import ensure_columns
 from ctsql.runtime.warehouse.versions import DEFINITION, REVISION
 from ctsql.runtime.warehouse.warehouse import Warehouse
+
+_FEED = "delta.enableChangeDataFeed"
+"""The table property that asks for a change data feed."""
 
 
 def is_redefined(warehouse: Warehouse, item: Item) -> bool:
@@ -114,6 +117,7 @@ def give_columns(warehouse: Warehouse, old: Item, columns: Schema, *, is_read: b
             check = partial(_check_newest, warehouse, old)
             ensure_columns(warehouse, old, nullable, exactly=True, check=check)
         return History.KEPT
+    _check_takes_others(warehouse, old)
     made = table_schema(replace(old, columns=columns))
     warehouse.relations.table(old).begin().set_columns(made)
     return History.CONTINUED if is_read else History.CUT
@@ -150,6 +154,19 @@ def check_as_bound(known: Catalog, current: Catalog, item: Item) -> None:
         is_view = now is not None and now.kind in (ObjectKind.VIEW, ObjectKind.MATERIALIZED_VIEW)
         if before and now and is_view and not keeps_columns(before.columns, now.columns):
             raise altered_meanwhile(now)
+
+
+def _check_takes_others(warehouse: Warehouse, view: Item) -> None:
+    """Raise NOT_SUPPORTED where Delta would take no commit of rows under other columns."""
+    metadata = warehouse.relations.table(view).metadata
+    if metadata.maps_columns and metadata.configuration.get(_FEED) == "true":
+        what = f'other columns for materialized view "{view.name}"'
+        why = (
+            "Another writer has turned on column mapping for its table. Delta takes no rows "
+            "together with columns that go while a table has a change data feed."
+        )
+        hint = "Add columns at the end, or make a view under another name and read that."
+        raise not_supported(None, what, why=why, hint=hint)
 
 
 def _check_newest(warehouse: Warehouse, item: Item) -> None:

@@ -5,6 +5,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from ctsql.catalog.errors import NotSupported
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import parse
 from ctsql.settings import Settings
@@ -17,7 +18,16 @@ def _reset(text: str) -> Mock:
     return session
 
 
-@pytest.mark.parametrize("name", ["spark.sql.session.timeZone", "spark.sql.ansi.enabled"])
+FIXED = [
+    "spark.sql.session.timeZone",
+    "spark.sql.ansi.enabled",
+    "spark.sql.jsonGenerator.ignoreNullFields",
+    "SPARK.SQL.LEGACY.sizeOfNull",
+    "spark.sql.files.ignoreMissingFiles",
+]
+
+
+@pytest.mark.parametrize("name", FIXED)
 def test_reset_leaves_what_is_fixed(name: str) -> None:
     """Without a value Spark would take the machine's time zone."""
     assert not _reset(f"RESET {name}").conf.unset.called
@@ -27,3 +37,20 @@ def test_reset_of_another() -> None:
     """It is Spark's own again."""
     session = _reset("RESET spark.sql.shuffle.partitions")
     session.conf.unset.assert_called_once_with("spark.sql.shuffle.partitions")
+
+
+def test_reset_of_one_that_the_engine_has_set() -> None:
+    """It has the engine's value again, not Spark's: tables made later are as those before."""
+    name = "spark.databricks.delta.properties.defaults.enableInCommitTimestamps"
+    _reset(f"RESET {name}").conf.set.assert_called_once_with(name, "true")
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_what_changes_results_is_not_set(name: str) -> None:
+    """Rows that a task writes would depend on who ran it."""
+    session = Mock()
+    statement: Any = parse(Source(f"SET {name} = 'false'").whole())
+    with pytest.raises(NotSupported) as raised:
+        Settings().set(statement, session)
+    assert raised.value.hint or "Errors on data" in str(raised.value.detail)
+    assert not session.conf.set.called

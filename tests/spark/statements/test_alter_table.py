@@ -8,6 +8,7 @@ import pytest
 
 from ctsql.api import Connection, connect as open_connection
 from ctsql.catalog.errors import CtsqlError
+from ctsql.runtime.statements import alter_table
 from ctsql.runtime.statements.dump import dump
 from tests.helpers.opened import check_rows
 from tests.helpers.processes import run_killed
@@ -181,6 +182,75 @@ def test_a_dump_has_the_columns_that_other_writers_made(con: Connection) -> None
     ]
     text = dict(dump(con._opened()))["default.t"]
     assert text == "USE default;\nCREATE TABLE t (k int, v string, z int);\n"
+
+
+def test_comments_stay_with_their_columns(con: Connection) -> None:
+    """Other writers rename, drop and add columns with comments: a dump has them, and runs."""
+    con.execute(
+        "CREATE TABLE t (k INT COMMENT 'key', v STRING, w DATE);"
+        "COMMENT ON COLUMN t.k IS NULL; COMMENT ON COLUMN t.v IS 'the v';"
+        "COMMENT ON COLUMN t.w IS 'the w'"
+    )
+    item = next(i for i in con._opened().catalog if i.name.name == "t")
+    place = f"delta.`{item.location}`"
+    con.spark.sql(f"ALTER TABLE {place} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    con.spark.sql(f"ALTER TABLE {place} RENAME COLUMN v TO x")
+    con.spark.sql(f"ALTER TABLE {place} DROP COLUMN w")
+    con.spark.sql(f"ALTER TABLE {place} ADD COLUMN z DOUBLE")
+    for sql in ("SELECT 1", "COMMENT ON COLUMN t.z IS 'the z'", "ALTER TABLE t ADD COLUMN y INT"):
+        con.execute(sql)
+        shown = {name: comment for name, _, _, comment in con.execute("DESCRIBE t").fetchall()}
+        assert (shown["k"], shown["x"]) == (None, "the v")
+        text = dict(dump(con._opened()))["default.t"].replace("default.t", "again.t")
+        con.execute("CREATE SCHEMA again")
+        con.execute(text.replace("TABLE t", "TABLE again.t"))
+        described = con.execute("DESCRIBE again.t").fetchall()
+        assert_rows(described, con.execute("DESCRIBE t").fetchall(), sql)
+        con.execute("USE default; DROP SCHEMA again CASCADE")
+    assert shown["z"] == "the z"
+    ((_, said),) = con.execute("SHOW CREATE t").fetchall()
+    assert said.split(";\n")[1:] == [
+        "ALTER TABLE t RENAME COLUMN v TO x",
+        "ALTER TABLE t ADD COLUMN z double",
+        "ALTER TABLE t DROP COLUMN w",
+        "ALTER TABLE t ADD COLUMN y INT",
+    ]
+
+
+def test_a_dump_has_the_defaults_that_no_statement_says(
+    connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another writer gave a column one or took it, or ALTER TABLE ended before the catalog."""
+
+    class Ended(Exception):
+        pass
+
+    def end(point: str) -> None:
+        if point == "source_committed":
+            raise Ended
+
+    con = connect()
+    con.execute("CREATE TABLE t (k INT, v INT DEFAULT 1, w STRING)")
+    with monkeypatch.context() as patch:
+        patch.setattr(alter_table.faults, "point", end)
+        with pytest.raises(Ended):
+            con.execute("ALTER TABLE t ALTER w SET DEFAULT 'a'")
+    con = connect()
+    made = "ALTER TABLE t ALTER COLUMN w SET DEFAULT 'a'"
+    assert con.execute("SHOW CREATE t").fetchall()[0][1].endswith(f";\n{made}")
+    text = dict(dump(con._opened()))["default.t"]
+    assert text == "USE default;\nCREATE TABLE t (k int, v int DEFAULT 1, w string DEFAULT 'a');\n"
+    item = next(i for i in con._opened().catalog if i.name.name == "t")
+    con.spark.sql(f"ALTER TABLE delta.`{item.location}` ALTER COLUMN v DROP DEFAULT")
+    con.execute("ALTER TABLE t RENAME COLUMN w TO x")
+    ((_, shown),) = con.execute("SHOW CREATE t").fetchall()
+    assert shown.split(";\n")[1:] == [
+        "ALTER TABLE t RENAME COLUMN w TO x",
+        "ALTER TABLE t ALTER COLUMN v DROP DEFAULT",
+        "ALTER TABLE t ALTER COLUMN x SET DEFAULT 'a'",
+    ]
+    text = dict(dump(con._opened()))["default.t"]
+    assert text == "USE default;\nCREATE TABLE t (k int, v int, x string DEFAULT 'a');\n"
 
 
 def _properties(con: Connection, name: str) -> object:

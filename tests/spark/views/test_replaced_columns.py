@@ -61,6 +61,21 @@ def _item(con: Connection, name: str = "m") -> Item:
     return item_of(con, name)
 
 
+def test_a_table_that_maps_columns(shop: Connection) -> None:
+    """Delta takes no rows under other columns there: only columns at the end are taken."""
+    table = folder(shop, "m")
+    mode = "('delta.columnMapping.mode' = 'name')"
+    shop.spark.sql(f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES {mode}")
+    with pytest.raises(CtsqlError) as raised:
+        _replace(shop)
+    assert raised.value.condition == "NOT_SUPPORTED"
+    assert "column mapping" in str(raised.value.detail)
+    shop.execute("INSERT INTO t VALUES (2, 1)")
+    assert_rows(shop.execute("SELECT * FROM m").fetchall(), [(1, 15), (2, 21)], "as it was")
+    _replace(shop, "SELECT k, sum(v) AS s, count(*) AS n FROM t GROUP BY k")
+    assert_rows(shop.execute("SELECT * FROM m").fetchall(), [(1, 15, 2), (2, 21, 2)], "one more")
+
+
 def _refused(con: Connection, sql: str) -> CtsqlError:
     with pytest.raises(CtsqlError) as refused:
         con.execute(sql).fetchall()

@@ -6,7 +6,7 @@ import pytest
 
 from ctsql.api import Connection
 from tests.helpers.table_folder import folder
-from tests.scenarios.runner import assert_rows
+from tests.scenarios.runner import assert_rows, expect_error
 
 pytestmark = pytest.mark.spark
 
@@ -112,6 +112,31 @@ def test_a_table_without_a_change_feed(con: Connection, tmp_path: Path) -> None:
     _expect(con, "copy", [(1, "a"), (2, "b"), (2, "B"), (5, "e")])
     con.execute("DROP TABLE t CASCADE")
     assert spark.read.format("delta").load(place).count() == 2, "an attached table is only let go"
+
+
+def test_tables_that_only_take_rows(con: Connection, tmp_path: Path) -> None:
+    """One of others, and one of a view to which another writer said so: an error tells why."""
+    place = str(tmp_path / "plain")
+    only = "('delta.appendOnly' = 'true')"
+    con.spark.sql(
+        f"CREATE TABLE delta.`{place}` (k INT, v STRING) USING delta TBLPROPERTIES {only}"
+    )
+    con.execute(f"CREATE TABLE t LOCATION '{place}'; INSERT INTO t VALUES (1, 'a')")
+    con.execute(VIEW)
+    _expect(con, "same", [(1, "a")])
+    for sql in ("UPDATE t SET v = 'b' WHERE k = 1", "DELETE FROM t WHERE v > ''"):
+        told = expect_error(con, sql, "NOT_SUPPORTED")
+        assert "delta.appendOnly is true" in str(told.detail)
+    view = folder(con, "same")
+    con.spark.sql(f"ALTER TABLE delta.`{view}` SET TBLPROPERTIES {only}")
+    con.spark.sql(f"ALTER TABLE delta.`{place}` UNSET TBLPROPERTIES ('delta.appendOnly')")
+    con.execute("INSERT INTO t VALUES (2, 'b')")
+    _expect(con, "same", [(1, "a"), (2, "b")])
+    con.execute("DELETE FROM t WHERE k = 1")
+    told = expect_error(con, "SELECT * FROM same", "NOT_SUPPORTED")
+    assert "delta.appendOnly is true" in str(told.detail)
+    con.spark.sql(f"ALTER TABLE delta.`{view}` UNSET TBLPROPERTIES ('delta.appendOnly')")
+    _expect(con, "same", [(2, "b")])
 
 
 def test_delta_rs_writes_a_source(con: Connection, tmp_path: Path) -> None:

@@ -129,6 +129,8 @@ PARTS = tuple(f"{2:020}.checkpoint.{n:010}.{2:010}.parquet" for n in (1, 2))
         ((ONE,), 4, {0, 1}),
         (PARTS, 3, {0, 1}),
         (PARTS[:1], 3, set()),
+        # What two writers left of a checkpoint of three parts, and of one of two.
+        ((f"{2:020}.checkpoint.{1:010}.{3:010}.parquet", PARTS[1]), 3, set()),
         ((ONE, f"{4:020}.checkpoint.parquet"), 4, {0, 1, 2, 3}),
     ],
 )

@@ -1,0 +1,53 @@
+"""Rows do not depend on what a process has set of Spark."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ctsql.api import Connection, connect as open_connection
+from ctsql.catalog.errors import NotSupported
+from tests.helpers.opened import check_rows
+
+pytestmark = pytest.mark.spark
+
+OTHER = {
+    "spark.sql.jsonGenerator.ignoreNullFields": "false",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.session.timeZone": "America/New_York",
+    "spark.sql.legacy.sizeOfNull": "true",
+    "spark.sql.ansi.enabled": "false",
+}
+
+
+@pytest.fixture
+def given(con: Connection) -> Iterator[SparkSession]:
+    """A session of a process in which spark-defaults.conf has other settings."""
+    defaults: Any = con.spark._jsparkSession.sharedState().conf()  # new sessions begin with it
+    for name, value in OTHER.items():
+        defaults.set(name, value)
+    yield con.spark.newSession()
+    for name in OTHER:
+        defaults.remove(name)
+
+
+def test_the_session_of_a_caller_changes_no_row(con: Connection, given: SparkSession) -> None:
+    """A task and a view hold the same rows, whichever process computed them."""
+    con.execute(
+        "CREATE TABLE t (k INT, n INT); INSERT INTO t VALUES (1, NULL);"
+        "CREATE MATERIALIZED VIEW v WITH (REFRESH POLICY = incremental) AS"
+        " SELECT k, to_json(struct(k, N)) AS j FROM t;"
+        "CREATE CONTINUAL TASK c ON INPUT t AS"
+        " (INSERT INTO c SELECT k, to_json(struct(k, N)) AS j FROM t);"
+        "SELECT * FROM v; SELECT * FROM c"
+    )
+    assert {name: given.conf.get(name) for name in OTHER} == OTHER
+    with open_connection(con.warehouse, spark=given) as other:
+        other.execute("INSERT INTO t VALUES (2, NULL)")
+        wanted = [(1, '{"k":1}'), (2, '{"k":2}')]
+        check_rows(other, "SELECT * FROM v", *wanted)
+        check_rows(other, "SELECT * FROM c", *wanted)
+        with pytest.raises(NotSupported, match="ignoreNullFields"):
+            other.execute("SET spark.sql.jsonGenerator.ignoreNullFields = false")
+    check_rows(con, "VERIFY MATERIALIZED VIEW v")
