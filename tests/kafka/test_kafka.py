@@ -349,7 +349,7 @@ def test_killed_while_messages_are_looked_at(
     point: str, connect: Callable[[], Connection], warehouse: Path, address: str
 ) -> None:
     """What is kept and what is set aside is in once."""
-    con, name = connect(), f"killed_{point}"
+    con, name = connect(), f"kept_killed_{point}"
     topics = Topics(con, address)
     topics.make(name)
     topics.send(name, '{"id": 1, "v": 1}')
