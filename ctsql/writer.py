@@ -9,7 +9,7 @@ from ctsql.catalog.errors import error
 if TYPE_CHECKING:
     from ctsql.api import Connection
     from ctsql.runtime.engine import Engine
-    from ctsql.runtime.log.write_handle import Batch, Output
+    from ctsql.runtime.log.write_handle import Batch
     from ctsql.runtime.statements.job_writer import JobWriter
 
 POLL_SECONDS = 0.05
@@ -71,7 +71,11 @@ class Writer:
 
         Raises:
             UpperMismatch: the upper is another one; nothing was changed.
+            CtsqlError: CONSTRAINT_VIOLATED where a row breaks one of the table's constraints that
+                refuses; nothing was changed, and batches can still be appended.
         """
+        from ctsql.runtime.statements.job_writer import Write
+
         self._check("compare_and_append")
         handle = self._handle
         with self._connection._running(self._label) as engine:
@@ -81,12 +85,8 @@ class Writer:
             if current != expected_upper and not given:
                 raise handle.mismatch(current, expected_upper)
             own = self._staged(engine, rows, expected_upper, new_upper)
-
-            def write(output: "Output") -> Any:
-                both = [*given, *own]
-                return output.compare_and_append(both, expected=expected_upper, new=new_upper)
-
-            return handle.write(engine, write, expected_upper, own)
+            wanted = Write([*given, *own], expected_upper, new_upper, cuts=False)
+            return handle.write(engine, wanted, own)
 
     def append(
         self, rows: Any = None, *, lower: int, upper: int, batches: Sequence[str] = ()
@@ -105,6 +105,8 @@ class Writer:
         Raises:
             UpperMismatch: there would be a gap; nothing was changed.
         """
+        from ctsql.runtime.statements.job_writer import Write
+
         self._check("append")
         handle = self._handle
         with self._connection._running(self._label) as engine:
@@ -112,11 +114,8 @@ class Writer:
             given = [output.batch_of(text) for text in batches]
             is_in = output.fetch_recent_upper() >= upper
             own = [] if is_in else self._staged(engine, rows, lower, upper)
-
-            def write(output: "Output") -> Any:
-                return output.append([*given, *own], lower=lower, upper=upper)
-
-            return handle.write(engine, write, lower, own)
+            wanted = Write([*given, *own], lower, upper, cuts=True)
+            return handle.write(engine, wanted, own)
 
     def stage(self, rows: Any, *, lower: int, upper: int) -> str:
         """Write rows into files that nobody sees yet; returns a text for whoever appends them.

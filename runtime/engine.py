@@ -13,6 +13,7 @@ from ctsql.catalog.errors import (
     CommitUnknown,
     DataError,
     EnvironmentProblem,
+    broken,
     not_supported,
     out_of_range,
 )
@@ -41,7 +42,7 @@ from ctsql.runtime.views.sink import ViewSink
 from ctsql.runtime.warehouse.advance_context import UNATTENDED, AdvanceContext
 from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
 from ctsql.runtime.warehouse.external import ExternalRelations
-from ctsql.runtime.warehouse.multi_table_commit import mint_resolved
+from ctsql.runtime.warehouse.multi_table_commit import Progress, mint_resolved
 from ctsql.runtime.warehouse.query_engine import QueryEngine
 from ctsql.runtime.warehouse.replaced_views import check_columns, check_written, is_redefined
 from ctsql.runtime.warehouse.sources import StoredSources
@@ -51,6 +52,8 @@ from ctsql.runtime.warehouse.warehouse import Warehouse
 from ctsql.runtime.warehouse.watched_sources import WatchedSources
 
 KNOWN_TRIES_MAX = 5
+AppendKeptOf = Callable[["Engine", Item, DataFrame, Progress, Span], None]
+"""What :data:`ctsql.runtime.warehouse.multi_table_commit.AppendKept` is, of an engine."""
 
 
 class Engine(LogReader):
@@ -77,7 +80,9 @@ class Engine(LogReader):
         create: bool = True,
         queries: QueryEngine | None = None,
         caller: SparkSession | None = None,
+        append_kept: "AppendKeptOf | None" = None,
     ) -> None:
+        self._append_kept = append_kept
         self.session = session
         self.caller = caller or session
         self.queries = queries or SparkEngine(session)
@@ -98,8 +103,14 @@ class Engine(LogReader):
 
     def _use(self, warehouse: Warehouse) -> None:
         super()._use(warehouse)
-        self.watched = WatchedSources(warehouse, self._mint)
+        self.watched = WatchedSources(warehouse, self._mint, self._keep_what_comes)
         self._system_queries = SystemQueries(self.session, self)
+
+    def _keep_what_comes(self, item: Item, rows: DataFrame, progress: Progress, span: Span) -> None:
+        if self._append_kept is None:
+            detail = f"{item.name} has constraints, and this engine was opened to leave them."
+            raise broken("an engine keeps constraints of what comes into tables", detail)
+        self._append_kept(self, item, rows, progress, span)
 
     def _make(self, system: str, catalog_at: str, timeline_at: str) -> None:
         # Creation is a commit too. The catalog comes last: where it is, all is.
@@ -155,7 +166,12 @@ class Engine(LogReader):
 
     def for_thread(self) -> "Engine":
         """An engine for another thread: same warehouse, a session of its own."""
-        made = Engine(clone_session(self.session), self._given, read_only=self.read_only)
+        made = Engine(
+            clone_session(self.session),
+            self._given,
+            read_only=self.read_only,
+            append_kept=self._append_kept,
+        )
         made.tick_ms = self.tick_ms
         return made
 

@@ -4,6 +4,7 @@ A transaction that only appends needs no copy of the table (:mod:`ctsql.runtime.
 what it reads is the version that it saw and these files.
 """
 
+from collections.abc import Sequence
 from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, functions as F
@@ -27,6 +28,7 @@ class Appends:
         self.origin = table
         self.version = version
         self.files: list[StagedFile] = []
+        self._of_others: frozenset[StagedFile] = frozenset()
 
     def frame(self) -> DataFrame:
         """The table's rows as of the version and the appended ones, lazily."""
@@ -46,8 +48,14 @@ class Appends:
         self.files += staged
         return sum(DataFile(file.action).rows_count or 0 for file in staged)
 
-    def put_instead(self, rows: RowSet | DataFrame) -> None:
+    def take(self, files: Sequence[StagedFile]) -> None:
+        """Add files that somebody else has staged, who deletes them if they do not come in."""
+        self.files += files
+        self._of_others = frozenset(files)
+
+    def put_instead(self, rows: RowSet | DataFrame, numbers: DataFrame | None = None) -> None:
         """Put rows, under the table's columns, in place of all that was staged."""
+        assert numbers is None  # no row of the table goes
         staged = self.origin.begin().stage(rows)
         self.drop()
         self.files += staged
@@ -61,7 +69,8 @@ class Appends:
 
     def drop(self) -> None:
         """Delete the files."""
-        self.origin.discard(unquote(file.path) for file in self.files)
+        own = (file for file in self.files if file not in self._of_others)
+        self.origin.discard(unquote(file.path) for file in own)
         self.files.clear()
 
     def release(self) -> None:

@@ -3,8 +3,13 @@
 A copy is a shallow clone in a folder below its table's, so the table can take over files that a
 statement wrote there.
 
-Source: the Delta protocol, "Add File and Remove File", "Deletion Vectors": a vector's file is named
-by an optional folder and an id of 20 characters in base 85.
+A copy may number its rows, by Delta's row tracking: then a row that UPDATE or MERGE changes keeps
+its number, and a row that is only written anew beside it keeps the version in which it came. So it
+can be told which row of the table a new one replaces. The table does not see these numbers: they
+are columns of its files that it has no name for.
+
+Source: the Delta protocol, "Add File and Remove File", "Row Tracking", "Deletion Vectors": a
+vector's file is named by an optional folder and an id of 20 characters in base 85.
 """
 
 import json
@@ -12,11 +17,14 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import unquote
 
+import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame, functions as F
+from pyspark.sql.types import LongType, StructField, StructType
 
 from ctsql.catalog.errors import error
-from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
+from ctsql.catalog.names import backtick_all
+from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN, ROW_ID, VERSION
 from ctsql.runtime.delta.local_scan import located
 from ctsql.runtime.delta.table import DeltaTable, Gateway
 from ctsql.runtime.delta.table_rows import locate_in
@@ -24,21 +32,36 @@ from ctsql.runtime.delta.transaction import files_by_name, relative_path, whole_
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
 from ctsql.runtime.log.data_files import DataFile, select_changed
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
-from ctsql.runtime.rows.row_set import RowSet
+from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows, row_set
 from ctsql.runtime.spark.errors import translate_spark_errors
 
 FOLDER = "txn-"
 _ID_LENGTH = 20
 _GIVEN_BY_COPY = ("baseRowId", "defaultRowCommitVersion")
 """Row tracking fields of a new file in the copy; the table assigns its own."""
+_NUMBERS = "delta.enableRowTracking"
+"""The table property by which rows keep their numbers."""
+_NUMBERED, _LAST_NUMBER = "delta.rowTracking", "rowIdHighWaterMark"
+"""The domain metadata that says which numbers are taken."""
+_NUMBERED_PLACE = (FILE_COLUMN, ROW_COLUMN, ROW_ID)
 
 
 class Clone:
     """The copy of the version ``version`` of a table."""
 
-    def __init__(self, gateway: Gateway, table: DeltaTable, version: int, group: str) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        table: DeltaTable,
+        version: int,
+        group: str,
+        *,
+        numbers_rows: bool = False,
+    ) -> None:
         """Make the copy, in a folder named after ``group``."""
         self._taken: dict[str, StagedFile] = {}
+        self.numbers_rows = numbers_rows
         self.gateway = gateway
         self.origin = table
         self.version = version
@@ -51,8 +74,16 @@ class Clone:
             gateway.session.sql(
                 f"CREATE TABLE delta.`{self.location}` SHALLOW CLONE delta.`{table.location}` "
                 f"VERSION AS OF {version} "
-                "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false')"
+                "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false'"
+                + (f", '{_NUMBERS}' = 'true')" if numbers_rows else ")")
             )
+        self._numbered = self._count_numbered() if numbers_rows else 0
+
+    def _count_numbered(self) -> int:
+        """How many numbers the rows of its table have taken; those of other rows are larger."""
+        _, domains = self.gateway.table(self.location).domains()
+        told = json.loads(domains.get(_NUMBERED, "{}"))
+        return int(told.get(_LAST_NUMBER, -1)) + 1
 
     def frame(self) -> DataFrame:
         """The rows after the newest statement, lazily."""
@@ -73,11 +104,16 @@ class Clone:
         self._taken = dict(zip(added, files, strict=True))
 
     def victims(self) -> RowSet | DataFrame | None:
-        """The places in its table of the rows that statements took away; None for none."""
+        """The places in its table of the rows that statements took away; None for none.
+
+        With ``ROW_ID`` if rows are numbered.
+        """
         _, deletes = self.changes()
         if not deletes:
             return None
         stored = self.origin.files(self.version)
+        if self.numbers_rows:
+            return self._numbered_victims(deletes)
         if sum(one.rows_count for one in deletes) <= DRIVER_ROWS_MAX:
             gone = [(one.path, self._gone(stored[one.path], one)) for one in deletes]
             return located(self.gateway.session, gone)
@@ -87,6 +123,79 @@ class Clone:
             return whole
         stay = _places(self.origin, left, self.version)
         return whole.join(stay, whole.columns, "left_anti")
+
+    def _numbered_victims(self, deletes: Sequence[StagedDelete]) -> RowSet:
+        mine, stored = self.gateway.table(self.location), self.origin.files(self.version)
+        found: RowSet
+        if sum(one.rows_count for one in deletes) <= DRIVER_ROWS_MAX:
+            gone = [(one.path, self._gone(stored[one.path], one)) for one in deletes]
+            found = self._with_numbers(located(self.gateway.session, gone), gone)
+        else:
+            now = mine.files(mine.version())
+            changed = select_changed(mine.files(0), now)
+            whole = self._rows(list(changed.values()), 0).select(*_NUMBERED_PLACE)
+            left = [now[path] for path in changed if path in now]
+            if left:
+                stay = self._rows(left, mine.version()).select(ROW_ID)
+                whole = whole.join(stay, ROW_ID, "left_anti")
+            found = SparkRows(whole)
+        if all(one.action is not None for one in deletes):
+            return found
+        # Files are gone as a whole: their rows may have been written anew beside changed ones.
+        copied = SparkRows(self._own_rows().where(F.col(VERSION) == 0).select(ROW_ID))
+        held = copied.collect()
+        return without_numbers(found, copied if isinstance(held, Declined) else held)
+
+    def _with_numbers(self, places: LocalRows, gone: Sequence[tuple[str, BitMap64]]) -> LocalRows:
+        """The places of some rows of its table with their numbers, which a file has in order."""
+        mine = self.gateway.table(self.location)
+        root = self.origin.location
+        first = {relative_path(p, root): f.action["baseRowId"] for p, f in mine.files(0).items()}
+        numbers = [first[relative_path(path, root)] + row for path, rows in gone for row in rows]
+        schema = StructType([*places.schema, StructField(ROW_ID, LongType())])
+        return places.with_rows(
+            schema, places.arrow.append_column(ROW_ID, pa.array(numbers, pa.int64()))
+        )
+
+    # ---- rows by their numbers
+
+    def come(self) -> DataFrame:
+        """The rows that statements put there or changed, lazily, with ``ROW_ID``.
+
+        That is the number of the row of the table that it was before; NULL for none.
+        """
+        number = F.when(F.col(ROW_ID) < self._numbered, F.col(ROW_ID)).alias(ROW_ID)
+        rows = self._own_rows().where(F.col(VERSION) > 0)
+        return rows.select(*backtick_all(self._names), number)
+
+    def replaced(self, numbers: DataFrame) -> DataFrame:
+        """The rows of its table that statements took away, of some ``ROW_ID``, with it; lazily."""
+        mine = self.gateway.table(self.location)
+        changed = select_changed(mine.files(0), mine.files(mine.version()))
+        rows = self._rows(list(changed.values()), 0).join(numbers, ROW_ID, "left_semi")
+        return rows.select(*backtick_all(self._names), ROW_ID)
+
+    @property
+    def _names(self) -> list[str]:
+        return list(self.origin.schema_at(self.version).names)
+
+    def _own_rows(self) -> DataFrame:
+        """The rows of the files that statements have written, numbered."""
+        mine = self.gateway.table(self.location)
+        newest, before = mine.version(), mine.files(0)
+        return self._rows([f for p, f in mine.files(newest).items() if p not in before], newest)
+
+    def _rows(self, files: Sequence[DataFile], version: int) -> DataFrame:
+        """The rows of some files, numbered, with their places and the versions they came in."""
+        rows = self.gateway.table(self.location).frame_of(files, version)
+        with translate_spark_errors():
+            return rows.select(
+                "*",
+                F.col("_metadata.row_id").alias(ROW_ID),
+                F.col("_metadata.row_commit_version").alias(VERSION),
+                F.substring_index("_metadata.file_path", "/", -1).alias(FILE_COLUMN),
+                F.col("_metadata.row_index").alias(ROW_COLUMN),
+            )
 
     def _gone(self, old: DataFile, now: StagedDelete) -> BitMap64:
         """The numbers of the rows of a file that go."""
@@ -99,11 +208,22 @@ class Clone:
         """Append rows, under the table's columns."""
         self._commit(rows, ())
 
-    def put_instead(self, rows: RowSet | DataFrame) -> None:
-        """Put rows in place of all that statements have inserted."""
+    def put_instead(self, rows: RowSet | DataFrame, numbers: DataFrame | None = None) -> None:
+        """Put rows in place of all that statements have inserted.
+
+        Args:
+            numbers: ``ROW_ID`` of rows of its table that are to be there again.
+        """
         mine = self.gateway.table(self.location)
         before = mine.files(0)
         own = [f for path, f in mine.files(mine.version()).items() if path not in before]
+        if self.numbers_rows:
+            # Without vectors files are written anew together with rows that nobody has changed.
+            names = backtick_all(self._names)
+            copied = self._own_rows().where(F.col(VERSION) == 0).select(*names)
+            rows = row_set(rows).frame.unionByName(copied)
+            if numbers is not None:
+                rows = rows.unionByName(self.replaced(numbers).select(*names))
         self._commit(rows, own)
 
     def _commit(self, rows: RowSet | DataFrame, gone: Sequence[DataFile]) -> None:
@@ -186,6 +306,16 @@ class Clone:
         mine = self.gateway.table(self.location)
         path = str(vector.absolutePath(mine.jpath).toString())
         return f"{self.folder}/{relative_path(path, self.location)}"
+
+
+def without_numbers(rows: RowSet, numbers: RowSet) -> RowSet:
+    """Rows without those of some ``ROW_ID``."""
+    local, gone = rows.local, numbers.local
+    if isinstance(local, Declined) or isinstance(gone, Declined):
+        return SparkRows(rows.frame.join(numbers.frame, ROW_ID, "left_anti"))
+    away = set(gone.arrow.column(ROW_ID).to_pylist())
+    own = local.arrow.column(ROW_ID).to_pylist()
+    return local.take([i for i, number in enumerate(own) if number not in away])
 
 
 def _places(table: DeltaTable, files: Sequence[DataFile], version: int) -> DataFrame:

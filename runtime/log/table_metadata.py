@@ -25,6 +25,8 @@ PHYSICAL = "delta.columnMapping.physicalName"
 MODE = "delta.columnMapping.mode"
 CURRENT_DEFAULT = "CURRENT_DEFAULT"
 """The key of a column's metadata that has its DEFAULT, as text."""
+KEPT = "ctsql.constraints."
+"""Begins the table properties that are constraints which only ctsql keeps."""
 _OF_VALUES = ("delta.typeChanges", "__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS")
 _COUNTING = (PHYSICAL, "delta.columnMapping.id", *_OF_VALUES)
 """The keys of a column's metadata that decide how it is read."""
@@ -245,3 +247,8 @@ def _comparable(part: Any) -> Any:
     if kind == "struct":
         return ["struct", *map(_comparable, part["fields"])]
     return [kind, *(_comparable(part[p]) for p in _PARTS[kind])] if kind in _PARTS else part
+
+
+def keeps_any(configuration: Mapping[str, str]) -> bool:
+    """Whether a table has constraints that only ctsql keeps, by its properties. Pure."""
+    return any(key.startswith(KEPT) for key in configuration)

@@ -223,12 +223,14 @@ class Output:
         expected: int,
         new: int,
         metadata: Mapping[str, Any] | None = None,
+        also: Mapping[str, int] | None = None,
     ) -> Appended:
         """Write in one commit iff the upper is the expected one.
 
         Args:
             changes: batches with exactly these bounds, rows to be staged, or nothing.
             expected, new: in T, exclusive; new may be CLOSED, and nothing follows.
+            also: the uppers of other applications that the commit moves.
 
         Returns:
             Committed; Unwritten if new is the expected upper; UpperMismatch, with nothing
@@ -240,7 +242,7 @@ class Output:
             BATCH_USED_UP: wrong use; nothing is changed, and batches stay with their owner.
             COMMIT_UNKNOWN: the commit failed and the log cannot be read to find out.
         """
-        batches, rows = self._check(changes, expected, new)
+        batches, rows = self.check(changes, expected, new)
         upper = self.fetch_recent_upper()
         if upper != expected:
             return self._clean_up(batches, UpperMismatch(upper, expected))
@@ -248,7 +250,7 @@ class Output:
             return self._clean_up(batches, Unwritten(upper))
         own = self._stage(rows, expected, new)
         with discard_on_error(own):
-            return self._append(batches + own, expected, new, metadata or {})
+            return self._append(batches + own, expected, new, metadata or {}, also)
 
     def append(
         self,
@@ -265,7 +267,7 @@ class Output:
 
         Args, returns and raises as :meth:`compare_and_append`.
         """
-        batches, rows = self._check(changes, lower, upper)
+        batches, rows = self.check(changes, lower, upper)
         own: list[Batch] = []
         with discard_on_error(own):
             for _ in range(DISTURBED_TRIES_MAX):
@@ -290,9 +292,13 @@ class Output:
         batch.check_usable()
         return self._clean_up([batch], UpperMismatch(self.fetch_recent_upper(), batch.lower))
 
-    def _check(
+    def check(
         self, changes: Sequence[Batch | Rows], lower: int, upper: int
     ) -> tuple[list[Batch], list[Rows]]:
+        """The batches and the rows among changes that may be appended here within bounds.
+
+        Raises what :meth:`compare_and_append` says of wrong use.
+        """
         batches = [c for c in changes if isinstance(c, Batch)]
         rows = [c for c in changes if isinstance(c, Rows)]
         times = [r.time for r in rows] + [p.time for b in batches for p in b.text.parts]
@@ -334,10 +340,15 @@ class Output:
             return self._append([batch], batch.lower, new, metadata)
 
     def _append(
-        self, batches: list[Batch], expected: int, new: int | None, metadata: Mapping[str, Any]
+        self,
+        batches: list[Batch],
+        expected: int,
+        new: int | None,
+        metadata: Mapping[str, Any],
+        also: Mapping[str, int] | None = None,
     ) -> Outcome:
         for _ in range(DISTURBED_TRIES_MAX):
-            outcome = self._try(batches, expected, new, metadata)
+            outcome = self._try(batches, expected, new, metadata, also)
             if isinstance(outcome, Committed):
                 return outcome
             if outcome is not None:
@@ -369,6 +380,7 @@ class Output:
         expected: int,
         new: int | None,
         metadata: Mapping[str, Any],
+        also: Mapping[str, int] | None = None,
     ) -> Outcome | None:
         """Commit once; None if another commit came first and this one can be tried again."""
         txn = next((batch.txn for batch in batches if not batch.rebase), None)
@@ -387,7 +399,7 @@ class Output:
         if new is not None and times not in ([], [new - 1]):
             extended["times"] = times  # the upper alone does not determine them
         if travelled := [batch.text.batch_id for batch in batches if batch.travelled]:
-            extended["batches"] = travelled
+            extended["batches"] = [*extended.get("batches", ()), *travelled]
         write = Write(
             expected=expected,
             new=new,
@@ -395,6 +407,7 @@ class Output:
             metadata=extended,
             schema=schema_of(batches),
             domains=tuple(domain for batch in batches for domain in batch.domains.items()),
+            also=also or {},
         )
         try:
             outcome = self._commits.commit(txn, write, parts, batches)

@@ -34,6 +34,7 @@ from ctsql.planner.folder import Folder
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
+from ctsql.runtime.log.table_metadata import keeps_any
 from ctsql.runtime.log.write_handle import NO_UPPER
 from ctsql.runtime.pipelines.binding import BoundObject
 from ctsql.runtime.pipelines.plan import Plan, Status, check_still
@@ -207,8 +208,8 @@ class _Application:
         item = creation.as_stored(item)
         if isinstance(item.feed, KafkaSource):
             check_topic_columns(item.feed, item.columns)
-        if item.feed is not None:
-            engine.watched.take_in(item)
+        if item.feed is not None and not keeps_any(engine.relations.table(item).configuration()):
+            engine.watched.take_in(item)  # else with the first read, when its quarantine is known
         return [item, *(make_table(engine, one) for one in beside)]
 
     def _propose(

@@ -45,8 +45,10 @@ from ctsql.planner.syntax.statements.options import (
     VECTORS,
     storage_options,
 )
+from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.failures import is_failure_of
+from ctsql.runtime.log.table_metadata import keeps_any
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.alter_task import TaskAlteration
 from ctsql.runtime.statements.columns_read import columns_with_readers, readers_of_changed
@@ -80,6 +82,26 @@ from ctsql.runtime.warehouse.watched_topics import check_topic_columns
 
 _Output = st.CreateContinualTask | st.CreateMaterializedView
 _WILDCARD = re.compile(r"[*?\[{]")
+
+
+def fill_registered(engine: Engine, item: Item, beside: Sequence[Item]) -> None:
+    """Let the first files or messages into a table that is in the catalog.
+
+    If they do not fit it is taken out again, with what is beside it, unless it is read by now.
+    """
+    try:
+        engine.watched.take_in(item)
+    except BaseException:
+        own = {item.id, *(one.id for one in beside)}
+
+        def take_out(current: Catalog) -> Catalog:
+            others = [one for one in current if one.id not in own]
+            reads = {r.object_id for one in others for r in one.reads}
+            refers = {i for one in others for _, i in one.refers}
+            return current if own & (reads | refers) else current.without(own)
+
+        engine.change_catalog(take_out)
+        raise
 
 
 class Creation(OnNames):
@@ -169,9 +191,13 @@ class Creation(OnNames):
                 check_updatable(item.columns, statement.span)
                 if isinstance(item.feed, KafkaSource):
                     check_topic_columns(item.feed, item.columns)
-                if item.feed is not None:
+                # What comes in is committed with what is set aside, if both are in the catalog.
+                is_kept = keeps_any(self.engine.relations.table(item).configuration())
+                if item.feed is not None and not is_kept:
                     self.engine.watched.take_in(item)
                 self.register(item, *beside)
+                if item.feed is not None and is_kept:
+                    fill_registered(self.engine, item, beside)
         self.engine.mint()
         return "CREATE TABLE"
 

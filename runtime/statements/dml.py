@@ -25,6 +25,7 @@ from ctsql.planner.syntax.ast import Dml, Edit, RelationRef, SqlText
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine, read_objects
 from ctsql.runtime.log import fault_points as faults
+from ctsql.runtime.log.table_metadata import keeps_any
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.inserts import Insert, NotAnAppend
@@ -32,7 +33,6 @@ from ctsql.runtime.spark.table_writes import TableWrite
 from ctsql.runtime.statements.constant_inserts import append_constants
 from ctsql.runtime.statements.kept_constraints import Gate
 from ctsql.runtime.statements.keyed_writes import write_by_key
-from ctsql.runtime.statements.stored_constraints import keeps_any
 from ctsql.runtime.statements.transaction import OpenTransaction
 from ctsql.runtime.warehouse.loaded_files import insert_rows
 from ctsql.runtime.warehouse.multi_table_commit import alone
@@ -213,7 +213,7 @@ def _write_within(
             )
         except NotAnAppend:
             pass  # a copy of the table takes it
-    location = within.location(item, updates=verb in ("UPDATE", "MERGE"))
+    location = within.location(item)
     table = engine.gateway.table(location)
     before = table.version()
     rows = write(location, lambda text: _count_affected(engine.session.sql(text)))

@@ -3,16 +3,21 @@
 The write handle (:mod:`ctsql.runtime.log.write_handle`) of a table that others write as well: the
 job's name makes the application id, so each job has an upper of its own. Its Ts count what the job
 counts; the commit gets its T of the warehouse as any commit of a table does.
+
+Where the table has constraints that only ctsql keeps, the rows are looked at when they are to be
+committed, in whatever process they were staged: the commit is that of a transaction, on the version
+that they were compared with, and rows that are set aside are in with it.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
 
-from ctsql.catalog.errors import error, not_supported
-from ctsql.catalog.items import Item, was_dropped
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.items import Item, beside, was_dropped
 from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.schemas import Column
 from ctsql.planner.lowering.store_assignment import as_stored, may_store
@@ -20,20 +25,22 @@ from ctsql.planner.lowering.type_names import type_name
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.staging import discard_on_error
-from ctsql.runtime.log.table_metadata import CURRENT_DEFAULT
+from ctsql.runtime.log.table_metadata import CURRENT_DEFAULT, keeps_any
 from ctsql.runtime.log.write_handle import (
     Appended,
     Batch,
     Committed,
     Disturbed,
     Output,
+    Unwritten,
     UpperMismatch,
     disturbance_error,
 )
 from ctsql.runtime.rows.given_rows import rows_for
 from ctsql.runtime.spark.errors import translate_spark_errors
-from ctsql.runtime.statements.stored_constraints import keeps_any
-from ctsql.runtime.warehouse.multi_table_commit import alone
+from ctsql.runtime.statements.dml import TRIES_MAX
+from ctsql.runtime.statements.transaction import OpenTransaction
+from ctsql.runtime.warehouse.multi_table_commit import Progress, alone, is_being_changed
 from ctsql.runtime.warehouse.table_checks import check_tables
 
 _FILLED_BY_DELTA = (CURRENT_DEFAULT, "delta.generationExpression", "delta.identity.start")
@@ -53,11 +60,9 @@ class JobWriter:
         return 0 if self._output is None else self._output.upper
 
     def output(self, engine: Engine) -> Output:
-        """The write handle.
+        """The write handle, with nothing decided that is not in.
 
-        Raises:
-            UNKNOWN_RELATION: the table was dropped.
-            NOT_SUPPORTED: it has constraints that only ctsql's statements keep.
+        Raises UNKNOWN_RELATION if the table was dropped.
         """
         item = engine.refresh_catalog().items.get(self.item.id)
         if item is None:
@@ -65,13 +70,8 @@ class JobWriter:
         self.item = item
         check_tables(engine.relations, [item])
         table = engine.relations.table(item)
-        if keeps_any(table.configuration()):
-            what = f'a writer of "{item.name}", which has UNIQUE, REFERENCES or ON VIOLATION'
-            why = (
-                "A job's batches are committed as they are staged, and no row of them is looked at."
-            )
-            hint = "Let the job append by con.append(), or write a table with a task on it."
-            raise not_supported(None, what, why=why, hint=hint)
+        if keeps_any(table.configuration()) and is_being_changed(engine.timeline, item):
+            engine.mint()  # completes what a killed writer has decided, which moves the upper
         if self._output is None or self._output.table is not table:
             self._output = Output(table, f"ctsql:job:{self.job}", shared=True)
         return self._output
@@ -84,36 +84,90 @@ class JobWriter:
                 batch.at(time).stage(self._fitted(engine, some))
         return batch
 
-    def write(
-        self,
-        engine: Engine,
-        write: Callable[[Output], Appended],
-        expected: int,
-        own: Sequence[Batch],
-    ) -> int:
-        """Commit by ``write``; returns the upper.
+    def write(self, engine: Engine, wanted: "Write", own: Sequence[Batch]) -> int:
+        """Commit; returns the upper.
 
         Args:
             own: batches that nobody else has a text of; deleted where they do not come in.
 
         Raises:
             UPPER_MISMATCH: another writer was first, or this one would leave a gap.
+            CONSTRAINT_VIOLATED: a row breaks a constraint that refuses; texts stay as they are.
         """
         output = self.output(engine)
+        beside_it = beside(engine.catalog, self.item)  # its quarantine
         with (
             discard_on_error(own),
-            alone(engine.timeline, self.item, engine.mint),
+            alone(engine.timeline, self.item, engine.mint, beside_it),
             engine.leaving_intents(),
         ):
-            self.output(engine)  # whose constraints nobody changes now
-            done = write(output)
+            output = self.output(engine)  # whose constraints nobody changes now
+            is_kept = keeps_any(engine.relations.table(self.item).configuration())
+            done = self._write_kept(engine, wanted) if is_kept else wanted.commit(output)
         if isinstance(done, Committed):
             faults.point("source_committed")
         if isinstance(done, UpperMismatch):
-            raise self.mismatch(done.current, expected)
+            raise self.mismatch(done.current, wanted.lower)
         if isinstance(done, Disturbed):
             raise disturbance_error(f"{self.item.name}: rows that are only added")
         return output.fetch_recent_upper()
+
+    def _write_kept(self, engine: Engine, wanted: "Write") -> Appended:
+        """Commit what a table takes that has constraints which ctsql keeps."""
+        for _ in range(TRIES_MAX):
+            output = self.output(engine)
+            output.check(wanted.batches, wanted.lower, wanted.upper)
+            current = output.fetch_recent_upper()
+            if not wanted.is_due(current):
+                found = [output.drop(batch) for batch in wanted.batches]
+                if found and all(isinstance(one, Committed) for one in found):
+                    return found[-1]
+                is_in = wanted.cuts and current >= wanted.upper
+                return Unwritten(current) if is_in else UpperMismatch(current, wanted.lower)
+            wanted = wanted.cut(current)
+            if not any(part.inserts for batch in wanted.batches for part in batch.text.parts):
+                return wanted.commit(output)
+            version = self._commit_kept(engine, output, wanted)
+            if version is not None:
+                return Committed(version)
+            engine.mint()
+        detail = f"{TRIES_MAX} times another writer was first."
+        raise error("TRANSACTION_CONFLICT", name=str(self.item.name), detail=detail)
+
+    def _commit_kept(self, engine: Engine, output: Output, wanted: "Write") -> int | None:
+        """Commit batches as a transaction; returns the version, None if another commit was first.
+
+        The batches are used up if it is in.
+        """
+        files = [f for b in wanted.batches for p in b.text.parts for f in p.inserts]
+        ids = [b.text.batch_id for b in wanted.batches if b.travelled]
+        for batch in wanted.batches:
+            batch.check_files()
+        said = {"batches": ids} if ids else {}
+        progress = Progress(app=output.app, upper=wanted.upper, said=said)
+        before = output.table.version()
+        own = OpenTransaction(engine, engine.mint(), alone=self.item, progress=progress)
+        try:
+            with own:
+                appends = own.appends(self.item)
+                assert appends is not None  # it is the transaction's first statement
+                appends.take(files)
+        except BaseException as problem:
+            if own.may_be_in:  # so may be its files
+                for batch in wanted.batches:
+                    batch.release()
+            elif isinstance(problem, CtsqlError) and problem.condition == "TRANSACTION_CONFLICT":
+                return None
+            raise
+        table = engine.relations.table(self.item)
+        commits = [table.commit_at(v) for v in range(before + 1, table.version() + 1)]
+        (made,) = [c for c in commits if c.transaction(output.app) == wanted.upper]
+        used = {file.path for file in made.adds}
+        for batch in wanted.batches:
+            # Where rows were left out, others are in place of its files.
+            is_used = all(f.path in used for part in batch.text.parts for f in part.inserts)
+            batch.release() if is_used else batch.discard()
+        return made.version
 
     def mismatch(self, current: int, expected: int) -> Exception:
         """The error of a write at another upper."""
@@ -165,3 +219,34 @@ def _field_names(kind: T.DataType) -> Sequence[Any]:
             return [_field_names(kind.keyType), _field_names(kind.valueType)]
         case _:
             return []
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A write of a job.
+
+    Attributes:
+        lower, upper: of its batches. cuts: whether what is in already is left out; else the lower
+            must be the upper there is.
+    """
+
+    batches: Sequence[Batch]
+    lower: int
+    upper: int
+    cuts: bool
+
+    def is_due(self, current: int) -> bool:
+        """Whether there is something to commit at an upper, and no gap before it."""
+        return self.lower <= current < self.upper if self.cuts else current == self.lower
+
+    def cut(self, current: int) -> "Write":
+        """What is left of it at an upper."""
+        for batch in self.batches if self.cuts else ():
+            batch.cut(current)
+        return self
+
+    def commit(self, output: Output) -> Appended:
+        """Commit it as it is."""
+        if self.cuts:
+            return output.append(self.batches, lower=self.lower, upper=self.upper)
+        return output.compare_and_append(self.batches, expected=self.lower, new=self.upper)

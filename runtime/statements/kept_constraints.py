@@ -12,41 +12,46 @@ M1: a statement is such a transaction of its own. It is committed on the version
     compared with, or not at all: of two writers with one key the second looks again.
 M2: where nothing but FAIL is broken nothing is staged anew, so an INSERT of constants or a write by
     key stays what it was, and is looked at in :class:`Gate`.
-M3: rows that UPDATE or MERGE changes are never left out: they would be lost. There DROP and
-    QUARANTINE refuse, too.
+M3: where a row is left out that UPDATE or MERGE makes of a stored one, the stored one stays as it
+    is. Then it keeps its key as well, so rows are looked at again until none stays that was to go.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, types as T
+from pyspark.sql import DataFrame, functions as F, types as T
 
-from ctsql.catalog.errors import error, unknown_relation
+from ctsql.catalog.errors import CtsqlError, error, unknown_relation
 from ctsql.catalog.items import Item
-from ctsql.catalog.names import backtick, fold
-from ctsql.catalog.reserved_columns import BROKEN
+from ctsql.catalog.names import backtick, backtick_all, fold
+from ctsql.catalog.reserved_columns import BROKEN, ROW_ID, STAYS
 from ctsql.catalog.schemas import get
 from ctsql.planner.binding.constraints import bind_constraint, check_reference
-from ctsql.planner.lowering import Context, mark_broken
+from ctsql.planner.lowering import AS_JSON, Context, mark_broken
 from ctsql.planner.nodes import Constraint, NormalReference
 from ctsql.planner.syntax.ast import ConstraintDef, OnViolation
+from ctsql.runtime.delta.clones import without_numbers
 from ctsql.runtime.delta.key_lookup import group_by_file
 from ctsql.runtime.delta.local_scan import located
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.rows.row_set import AnyRows, LocalRows, row_set
+from ctsql.runtime.rows.row_set import AnyRows, LocalRows, RowSet, SparkRows, row_set
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.stored_constraints import StoredConstraint, kept_constraints, names_of
-from ctsql.runtime.tasks.constraints import OTHER_FATE, Checked, check_rows
+from ctsql.runtime.tasks.constraints import OTHER_FATE, Checked, LeftOut, check_rows
 from ctsql.runtime.tasks.key_constraints import Surroundings, mark_keys
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 _HINT = "Mend the rows of the statement, or " + OTHER_FATE
+ROUNDS_MAX = 20
+"""How often rows are looked at again since others stay that were to go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +60,9 @@ class Proposed:
 
     Attributes:
         version: of the table that it builds on; None to look at rows among themselves.
-        rows: those that come; None for none.
-        victims: those that go, with their places. updates: whether rows are changed among them.
+        rows: those that come; None for none. With ``ROW_ID`` where it is known which of
+            ``victims``, who have it too, each replaces.
+        victims: those that go, with their places.
         at: the T at which other tables are read. written: the rows of tables that the same
             transaction writes, by object id.
     """
@@ -65,7 +71,6 @@ class Proposed:
     rows: AnyRows
     victims: AnyRows
     at: int
-    updates: bool = False
     written: Mapping[str, Callable[[], DataFrame]] = field(default_factory=dict)
 
 
@@ -132,21 +137,89 @@ def check_proposed(
     """
     if proposed.rows is None:
         return Checked(None)
-    if proposed.updates:
-        hint = "Mend the rows of the statement; a row that UPDATE or MERGE changes is not left out."
-        constraints = [_refusing(c) for c in constraints]
-    marked: AnyRows = _marked(warehouse, constraints, proposed.rows)
-    around = Surroundings(
-        warehouse, (item, proposed.version), proposed.victims, proposed.at, proposed.written
+
+    def look(rows: AnyRows, victims: AnyRows) -> Checked:
+        assert rows is not None  # there are rows, be they none that are kept
+        marked: AnyRows = _marked(warehouse, constraints, rows)
+        build_on = (item, proposed.version)
+        around = Surroundings(warehouse, build_on, victims, proposed.at, proposed.written)
+        marked = mark_keys(constraints, marked, around, small=small, stack=stack)
+        columns = [name for name in row_set(rows).schema.names if name != ROW_ID]
+        return check_rows(constraints, marked, columns, small=small, stack=stack, hint=hint)
+
+    victims, rounds = proposed.victims, [look(proposed.rows, proposed.victims)]
+    while (stay := _staying(rounds[-1])) is not None and any(_is_unique(c) for c in constraints):
+        if len(rounds) == ROUNDS_MAX:
+            raise _too_many_rounds(constraints, rounds[-1])
+        assert victims is not None  # what stays was to go
+        victims = without_numbers(row_set(victims), stay)
+        rounds.append(look(rounds[-1].kept, victims))
+    return rounds[0] if len(rounds) == 1 else _joined(rounds)
+
+
+def _is_unique(constraint: Constraint) -> bool:
+    return bool(constraint.key) and constraint.references is None
+
+
+def _staying(checked: Checked) -> RowSet | None:
+    """The ``ROW_ID`` of :func:`staying_rows`; None for none."""
+    if checked.left_out is None or ROW_ID not in checked.left_out.rows.schema.names:
+        return None
+    found = checked.left_out.rows.select([ROW_ID])
+    held = found.collect()
+    if isinstance(held, Declined):
+        staying = SparkRows(found.frame.where(F.col(ROW_ID).isNotNull()))
+        return None if staying.is_empty else staying
+    known = [i for i, one in enumerate(held.arrow.column(ROW_ID).to_pylist()) if one is not None]
+    return held.take(known) if known else None
+
+
+def staying_rows(checked: Checked) -> DataFrame | None:
+    """``ROW_ID`` of the stored rows that stay, as what they were to become is left out."""
+    found = _staying(checked)
+    return None if found is None else found.frame
+
+
+def with_staying(away: DataFrame, stored: DataFrame) -> DataFrame:
+    """Rows that are set aside, with ``STAYS``: the stored row that each was to replace, as JSON.
+
+    Args:
+        stored: these rows, with ``ROW_ID``.
+    """
+    own = backtick_all([c for c in stored.columns if c != ROW_ID])
+    text = F.to_json(F.struct(*own), AS_JSON).alias(STAYS)
+    return away.join(stored.select(ROW_ID, text), ROW_ID, "left")
+
+
+def _joined(rounds: Sequence[Checked]) -> Checked:
+    """What became of rows in several rounds, each of which looked at what the one before kept."""
+    *before, last = rounds
+    broken, told = Counter(last.broken), Counter[str]()
+    for one in before:
+        assert one.left_out is not None  # hence the next round
+        broken.update(one.left_out.broken)
+    out = [one.left_out for one in rounds if one.left_out is not None]
+    for some in out:
+        told.update(some.broken)
+    away = [one.quarantined for one in rounds if one.quarantined is not None]
+    rows = SparkRows(reduce(DataFrame.unionByName, [some.rows.frame for some in out]))
+    return Checked(
+        kept=last.kept,
+        broken=dict(broken),
+        quarantined=reduce(DataFrame.unionByName, away) if away else None,
+        left_out=LeftOut(rows, sum(some.count for some in out), dict(told)),
     )
-    marked = mark_keys(constraints, marked, around, small=small, stack=stack)
-    columns = row_set(proposed.rows).schema.names
-    return check_rows(constraints, marked, columns, small=small, stack=stack, hint=hint)
 
 
-def _refusing(constraint: Constraint) -> Constraint:
-    leaves_out = constraint.action in (OnViolation.DROP, OnViolation.QUARANTINE)
-    return replace(constraint, action=OnViolation.FAIL) if leaves_out else constraint
+def _too_many_rounds(constraints: Sequence[Constraint], last: Checked) -> CtsqlError:
+    name = next(c.name for c in constraints if _is_unique(c) and c.name in last.broken)
+    detail = f"A row that stays keeps its key, and {ROUNDS_MAX} times another row was to have it."
+    return error(
+        "CONSTRAINT_VIOLATED",
+        message=f'constraint "{name}" is broken by rows that wait for each other\'s keys',
+        detail=detail,
+        hint="Leave out in its WHERE the rows that break a constraint.",
+    )
 
 
 def _marked(warehouse: Warehouse, constraints: Sequence[Constraint], rows: AnyRows) -> AnyRows:
@@ -199,7 +272,7 @@ class Gate:
             at = self.engine.read_time([self.engine.relations.item(i) for i in sorted(refers)])
         places = list(gone)
         victims = located(self.engine.session, group_by_file(places).items()) if places else None
-        proposed = Proposed(txn.version_read, rows, victims, at, updates=bool(places))
+        proposed = Proposed(txn.version_read, rows, victims, at)
         with ExitStack() as stack:
             checked = check_proposed(
                 self.engine.warehouse, self.item, constraints, proposed, small=True, stack=stack

@@ -9,11 +9,11 @@ from ctsql.planner.nodes import Constraint
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.ast import OnViolation
 from ctsql.runtime.delta.local_log import NeedsSpark
+from ctsql.runtime.log.table_metadata import keeps_any
 from ctsql.runtime.log_reader import LocalLogReader, LogReader
 from ctsql.runtime.statements.show import Rows
 from ctsql.runtime.statements.stored_constraints import (
     StoredConstraint,
-    keeps_any,
     names_of,
     stored_constraints,
 )

@@ -23,10 +23,9 @@ from ctsql.planner.binding.constraints import check_text
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.constraints import constraint_of, constraint_text
 from ctsql.planner.syntax.tokens.tokenizer import tokenise, words_of
+from ctsql.runtime.log.table_metadata import KEPT
 
 _PROPERTY = "delta.constraints."
-KEPT = "ctsql.constraints."
-"""Begins the properties of the constraints that only ctsql keeps."""
 _OURS = re.compile(r"\((.*)\) IS NOT FALSE", re.DOTALL)
 
 
@@ -102,11 +101,6 @@ def names_of(catalog: Catalog) -> Callable[[str], str | None]:
         return None if item is None else item.name.qualified()
 
     return name_of
-
-
-def keeps_any(configuration: Mapping[str, str]) -> bool:
-    """Whether there are constraints that only ctsql keeps. Pure."""
-    return any(key.startswith(KEPT) for key in configuration)
 
 
 def kept_constraints(

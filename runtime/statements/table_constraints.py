@@ -29,11 +29,7 @@ from ctsql.planner.binding.constraints import (
     check_text,
 )
 from ctsql.planner.syntax import ast as st
-from ctsql.planner.syntax.statements.constraints import (
-    constraint_text,
-    refuse_for_feed,
-    with_names,
-)
+from ctsql.planner.syntax.statements.constraints import constraint_text, with_names
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.delta.transaction import set_properties
 from ctsql.runtime.engine import Engine
@@ -246,8 +242,6 @@ class TableConstraints(OnNames):
         """
         engine = self.engine
         made = _named(typed, [s.name for s in there])
-        if item.feed is not None:
-            refuse_for_feed(made)
         if is_quarantine(engine.catalog, item) and not made.is_of_delta:
             why = f'"{item.name}" takes what another table does not take.'
             raise not_supported(made.span, "such a constraint of a quarantine", why=why)

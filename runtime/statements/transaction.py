@@ -34,15 +34,23 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.batches import BatchText, Part, new_writer_id
 from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.log.table_metadata import keeps_any
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
+from ctsql.runtime.rows.row_set import row_set
 from ctsql.runtime.spark.errors import translate_spark_errors
-from ctsql.runtime.statements.kept_constraints import Proposed, bound_constraints, check_proposed
-from ctsql.runtime.statements.stored_constraints import keeps_any
+from ctsql.runtime.statements.kept_constraints import (
+    Proposed,
+    bound_constraints,
+    check_proposed,
+    staying_rows,
+    with_staying,
+)
 from ctsql.runtime.tasks.constraints import quarantine_rows
 from ctsql.runtime.tasks.tallies import COUNTED, TALLIES, add_tallies, tallies_of
 from ctsql.runtime.warehouse.multi_table_commit import (
     APP,
     Change,
+    Progress,
     WriteConflict,
     commit_alone,
     prepare,
@@ -57,17 +65,20 @@ class OpenTransaction:
     Attributes:
         at: the T that it reads.
         alone: the table of the one statement that it is made of, whose lock is held.
+        progress: how far the writer of that table is, which its commit says; None for no writer.
         left_out: how many rows constraints kept out of their tables, once it is committed.
+        may_be_in: whether its files may be in the tables, or come into them, also after an error.
     """
 
     engine: Engine
     at: int
     alone: Item | None = None
+    progress: Progress | None = None
     left_out: int = 0
+    may_be_in: bool = False
     group: str = field(default_factory=lambda: uuid.uuid4().hex)
     _copies: dict[str, Clone | Appends] = field(default_factory=dict)
     _items: dict[str, Item] = field(default_factory=dict)
-    _updated: set[str] = field(default_factory=set)
     _counted: dict[str, tuple[str, dict[str, int]]] = field(default_factory=dict)
 
     @property
@@ -84,19 +95,14 @@ class OpenTransaction:
             found = self._copies[item.id] = Appends(table, version)
         return found if isinstance(found, Appends) else None
 
-    def location(self, item: Item, *, updates: bool = False) -> str:
-        """The location of a table's copy, created on first use.
-
-        Args:
-            updates: whether rows are changed there, and not only added or taken away.
-        """
-        if updates:
-            self._updated.add(item.id)
+    def location(self, item: Item) -> str:
+        """The location of a table's copy, created on first use."""
         found = self._copies.get(item.id)
         if not isinstance(found, Clone):
             version = self._version(item)
             table = self.engine.relations.table(item)
-            copy = Clone(self.engine.gateway, table, version, self.group)
+            is_kept = keeps_any(table.metadata_at(version).configuration)
+            copy = Clone(self.engine.gateway, table, version, self.group, numbers_rows=is_kept)
             if found is not None and found.files:
                 copy.take(found.files)
             found = self._copies[item.id] = copy
@@ -154,9 +160,13 @@ class OpenTransaction:
                 if self.alone is None:
                     self.engine.mint()  # resolves intents that a crash left
                 self._commit(changes)
+                self.may_be_in = True
         except BaseException as problem:
-            if self.group not in self.engine.timeline.intents:
-                self.rollback()  # otherwise it is decided, and the next mint commits the rest
+            if self.group in self.engine.timeline.intents:
+                self.may_be_in = True  # it is decided, and the next mint commits the rest
+            elif not self.may_be_in or self._is_out_after(problem):
+                self.may_be_in = False
+                self.rollback()
                 if isinstance(problem, CtsqlError) and problem.condition == "STORAGE_ERROR":
                     self._check_there()  # the copy may have been dropped with the table
             raise
@@ -164,6 +174,13 @@ class OpenTransaction:
             copy.release()
         self._copies.clear()
         return self.engine.mint()
+
+    def _is_out_after(self, problem: BaseException) -> bool:
+        """Whether a commit that was tried, and raised, is certain not to be in, nor to come in."""
+        if not isinstance(problem, CtsqlError) or problem.condition == "COMMIT_UNKNOWN":
+            return False
+        late = any(copy.origin.answers_late for copy in self._copies.values())
+        return problem.condition == "TRANSACTION_CONFLICT" or not late
 
     def _check_there(self) -> None:
         """Raise TRANSACTION_CONFLICT if a written table was dropped."""
@@ -178,8 +195,8 @@ class OpenTransaction:
         for object_id in changes:
             if object_id not in tables:
                 raise self._conflict(self._items[object_id], "Another writer dropped it since.")
-        counts = {i: c for i, c in changes.items() if not c.batch.parts}
-        rows = {i: c for i, c in changes.items() if c.batch.parts}
+        rows = {i: c for i, c in changes.items() if c.batch.parts or c.also}
+        counts = {i: c for i, c in changes.items() if i not in rows}
         conflict: WriteConflict | None = None
         with ExitStack() as locks:
             for location in sorted(self._copies[i].origin.location for i in changes):
@@ -191,6 +208,7 @@ class OpenTransaction:
                     prepare(engine.timeline, self.group, rows, tables)
                     conflict = resolve(engine.timeline, self.group, tables)
                 for object_id, change in counts.items() if conflict is None else ():
+                    self.may_be_in = True
                     commit_alone(object_id, tables[object_id][1], change)
             except WriteConflict as first:
                 conflict = first
@@ -213,6 +231,10 @@ class OpenTransaction:
             configuration = engine.relations.table(item).configuration()
             if keeps_any(configuration):
                 found[item.id] = bound_constraints(engine.warehouse, item, configuration)
+        nodes = [c.references for constraints in found.values() for c in constraints]
+        refers = {n.object_id for n in nodes if isinstance(n, NormalReference)}
+        others = [engine.catalog.items[i] for i in sorted(refers - self._copies.keys())]
+        engine.advance(others, self.at)
         for object_id in in_order(found):
             item, copy = self._items[object_id], self._copies[object_id]
             inserts, _ = copy.changes()
@@ -227,16 +249,20 @@ class OpenTransaction:
         files: Sequence[DataFile],
         constraints: Sequence[Constraint],
     ) -> None:
-        victims = copy.victims()
+        if isinstance(copy, Appends):
+            rows = copy.origin.frame_of(files, copy.version)
+        elif copy.numbers_rows:
+            rows = copy.come()
+        else:
+            raise self._conflict(item, "Another writer gave it constraints since.")
+        come = sum(file.rows_count or 0 for file in files)
         proposed = Proposed(
             version=copy.version,
-            rows=copy.origin.frame_of(files, copy.version),
-            victims=victims,
+            rows=rows,
+            victims=copy.victims(),
             at=self.at,
-            updates=item.id in self._updated and victims is not None,
             written=self.written,
         )
-        come = sum(file.rows_count or 0 for file in files)
         with ExitStack() as stack, translate_spark_errors():
             checked = check_proposed(
                 self.engine.warehouse,
@@ -248,12 +274,17 @@ class OpenTransaction:
             )
             if not checked.broken:
                 return
-            if checked.quarantined is not None:
-                self._set_aside(item, constraints, checked.quarantined)
-            assert checked.kept is not None  # there are rows, be they none that are kept
-            copy.put_instead(checked.kept)
-        kept = sum(DataFile(file.action).rows_count or 0 for file in copy.changes()[0])
-        self.left_out += come - kept
+            stay = staying_rows(checked)
+            away = checked.quarantined
+            if away is not None:
+                if stay is not None and isinstance(copy, Clone):
+                    away = with_staying(away, copy.replaced(stay))
+                self._set_aside(item, constraints, away)
+            if checked.left_out is not None:
+                names = copy.origin.schema_at(copy.version).names
+                assert checked.kept is not None  # there are rows, be they none that are kept
+                copy.put_instead(row_set(checked.kept).select(names), stay)
+                self.left_out += checked.left_out.count
         _, domains = copy.origin.domains()
         told = add_tallies(tallies_of(domains), constraints, checked.broken, self.at)
         self._counted[item.id] = told, dict(checked.broken)
@@ -282,7 +313,9 @@ class OpenTransaction:
         """The change of a table; None if there is none."""
         inserts, deletes = copy.changes()
         told, broken = self._counted.get(object_id, ("", {}))
-        if not inserts and not deletes and not told:
+        of_writer = self.alone is not None and object_id == self.alone.id
+        progress = self.progress if of_writer else None
+        if not inserts and not deletes and not told and progress is None:
             return None
         text = BatchText(
             batch_id=str(uuid.uuid4()),
@@ -294,8 +327,11 @@ class OpenTransaction:
             version=copy.version,
             parts=(Part(0, inserts, deletes),) if inserts or deletes else (),
         )
-        domains = {TALLIES: told} if told else {}
-        return Change(copy.version, text, domains, {COUNTED: broken} if told else {})
+        domains, said = ({TALLIES: told}, {COUNTED: broken}) if told else ({}, {})
+        if progress is None:
+            return Change(copy.version, text, domains, said)
+        domains, said = {**domains, **progress.domains}, {**said, **progress.said}
+        return Change(copy.version, text, domains, said, {progress.app: progress.upper})
 
 
 def in_order(found: Mapping[str, Sequence[Constraint]]) -> list[str]:

@@ -27,17 +27,18 @@ from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.names import backtick_all
-from ctsql.catalog.reserved_columns import BROKEN
+from ctsql.catalog.reserved_columns import BROKEN, ROW_ID, STAYS
 from ctsql.catalog.schemas import quote_text
 from ctsql.planner.lowering import AS_JSON, ROW_TEXT_MAX
 from ctsql.planner.nodes import Constraint
 from ctsql.planner.syntax.ast import OnViolation
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.rows.row_set import AnyRows, LocalRows, SparkRows, persisted, row_set
+from ctsql.runtime.rows.row_set import AnyRows, LocalRows, RowSet, SparkRows, persisted, row_set
 from ctsql.runtime.rows.types import fits_arrow
 from ctsql.runtime.tasks.fates import fate, mask_of
 
 ROWS_NAMED_MAX = 3
+_LEAVES_OUT = (OnViolation.QUARANTINE, OnViolation.DROP)
 OTHER_FATE = "give the constraint another fate: ON VIOLATION DROP, WARN or QUARANTINE."
 _OF_TASK = "Mend the rows in the input and type ALTER CONTINUAL TASK ... RETRY, or " + OTHER_FATE
 
@@ -50,11 +51,26 @@ class Checked:
         kept: those that go into the output, without the mark.
         broken: of each constraint that rows break, how many.
         quarantined: those that go into the quarantine, with the mark; None for none.
+        left_out: those that do not go into the output.
     """
 
     kept: AnyRows
     broken: Mapping[str, int] = field(default_factory=dict)
     quarantined: DataFrame | None = None
+    left_out: "LeftOut | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Rows that do not go into an output.
+
+    Attributes:
+        rows: with the mark. count: how many. broken: of each constraint that they break, how many.
+    """
+
+    rows: RowSet
+    count: int
+    broken: Mapping[str, int]
 
 
 def count_marks(marks: Mapping[int, int], constraints: Sequence[Constraint]) -> dict[str, int]:
@@ -101,9 +117,10 @@ def _check_few(
     constraints: Sequence[Constraint], held: LocalRows, columns: Sequence[str], hint: str
 ) -> Checked:
     marks: list[int] = held.arrow.column(BROKEN).to_pylist()
+    kept_columns = _carried(held.schema.names, columns)
     broken = count_marks(Counter(marks), constraints)
     if not broken:
-        return Checked(held.select(columns))
+        return Checked(held.select(kept_columns))
     fates = [fate(mark, constraints) for mark in marks]
 
     def having(*wanted: OnViolation | None) -> LocalRows:
@@ -113,31 +130,50 @@ def _check_few(
         failing = having(OnViolation.FAIL).plain_frame
         raise _violation(constraints, failing, columns, broken, hint)
     away = having(OnViolation.QUARANTINE)
-    kept = having(None, OnViolation.WARN).select(columns)
-    return Checked(kept, broken, None if away.is_empty else away.plain_frame)
+    kept = having(None, OnViolation.WARN).select(kept_columns)
+    out = [i for i, one in enumerate(fates) if one in _LEAVES_OUT]
+    told = count_marks(Counter(marks[i] for i in out), constraints)
+    left_out = LeftOut(held.take(out), len(out), told) if out else None
+    return Checked(kept, broken, None if away.is_empty else away.plain_frame, left_out)
+
+
+def _carried(names: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """The columns that rows keep: the output's, and which stored row each replaces, if known."""
+    return [*columns, *(name for name in (ROW_ID,) if name in names)]
 
 
 def _check_many(
     constraints: Sequence[Constraint], rows: DataFrame, columns: Sequence[str], hint: str
 ) -> Checked:
-    sums = [F.expr(f"sum(shiftright({BROKEN}, {i}) & 1L)") for i in range(len(constraints))]
-    counted = rows.agg(*(s.alias(f"n{i}") for i, s in enumerate(sums))).first()
-    assert counted is not None  # an aggregate without groups gives one row
-    broken = {c.name: n for c, n in zip(constraints, counted, strict=True) if n}
-    named = backtick_all(columns)
+    fails, quarantines, drops = (
+        mask_of(constraints, action)
+        for action in (OnViolation.FAIL, OnViolation.QUARANTINE, OnViolation.DROP)
+    )
+    out = quarantines | drops
+    is_out = f"CAST({BROKEN} & {out}L != 0 AS BIGINT)"
+    bits = [f"(shiftright({BROKEN}, {i}) & 1L)" for i in range(len(constraints))]
+    texts = [*bits, *(f"{bit} * {is_out}" for bit in bits), is_out]
+    counted = rows.agg(*(F.expr(f"sum({text})").alias(f"n{i}") for i, text in enumerate(texts)))
+    first = counted.first()
+    assert first is not None  # an aggregate without groups gives one row
+    sums, names = list(first), [c.name for c in constraints]
+    broken = {name: n for name, n in zip(names, sums, strict=False) if n}
+    named = backtick_all(_carried(rows.columns, columns))
     if not broken:
         return Checked(rows.select(*named))
-    fails = mask_of(constraints, OnViolation.FAIL)
-    quarantines = mask_of(constraints, OnViolation.QUARANTINE)
-    drops = mask_of(constraints, OnViolation.DROP)
     if any(c.name in broken for c in constraints if c.action is OnViolation.FAIL):
         failing = rows.where(f"{BROKEN} & {fails}L != 0")
         raise _violation(constraints, failing, columns, broken, hint)
-    kept = rows.where(f"{BROKEN} & {quarantines | drops}L = 0").select(*named)
+    kept = rows.where(f"{BROKEN} & {out}L = 0").select(*named)
     away = None
     if any(c.name in broken for c in constraints if c.action is OnViolation.QUARANTINE):
         away = rows.where(f"{BROKEN} & {quarantines}L != 0")
-    return Checked(SparkRows(kept), broken, away)
+    left_out = None
+    if sums[-1]:
+        told = {name: n for name, n in zip(names, sums[len(names) :], strict=False) if n}
+        found = SparkRows(rows.where(f"{BROKEN} & {out}L != 0"))
+        left_out = LeftOut(found, sums[-1], told)
+    return Checked(SparkRows(kept), broken, away, left_out)
 
 
 def check_none_broken(rows: DataFrame) -> None:
@@ -194,6 +230,7 @@ def quarantine_rows(
     """Rows that break constraints, as the quarantine holds them.
 
     Args:
+        marked: maybe with ``STAYS``, the rows that stay in their place.
         relation: the output that they are not in. columns: the output's.
     """
 
@@ -205,11 +242,14 @@ def quarantine_rows(
         return f"concat_ws({quote_text(between)}, {each})"
 
     reasons = [f"{c.rule} does not hold" for c in constraints]
+    reason = F.expr(broken(reasons, "; "))
+    if STAYS in marked.columns:
+        reason = F.concat_ws("; the row stays ", reason, F.col(STAYS))
     return marked.select(
         F.lit(at).cast("bigint").alias("t"),
         F.lit(relation).alias("relation"),
         F.expr(broken([c.name for c in constraints], ", ")).alias("constraint_name"),
-        F.expr(broken(reasons, "; ")).alias("reason"),
+        reason.alias("reason"),
         F.lit(None).cast("string").alias("place"),
         F.to_json(F.struct(*backtick_all(columns)), AS_JSON).alias("row_json"),
     )

@@ -30,7 +30,7 @@ from pyspark.sql import Column as SparkColumn, DataFrame, Window, functions as F
 from ctsql.catalog.errors import error, not_supported
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick, backtick_all, fold
-from ctsql.catalog.reserved_columns import BROKEN, FILE_COLUMN, KEY_, ROW_COLUMN
+from ctsql.catalog.reserved_columns import BROKEN, FILE_COLUMN, KEY_, ROW_COLUMN, ROW_ID
 from ctsql.catalog.schemas import Column
 from ctsql.planner.binding.constraints import compares
 from ctsql.planner.lowering import AS_JSON
@@ -214,9 +214,16 @@ def _breaking(
     if rivals:
         asked = [n for numbers in rivals for n in numbers]
         texts = dict(zip(asked, _texts(held, asked), strict=True))
+        ids = held.arrow.column(ROW_ID).to_pylist() if ROW_ID in held.schema.names else None
         for numbers in rivals:
-            broken += sorted(numbers, key=lambda n: (texts[n], n))[1:]
+            broken += sorted(numbers, key=lambda n: (texts[n], _rank(ids, n), n))[1:]
     return broken
+
+
+def _rank(ids: Sequence[int | None] | None, number: int) -> int:
+    """The place of a row among equal ones: those that are new first, as Spark sorts NULL."""
+    found = None if ids is None else ids[number]
+    return -1 if found is None else found
 
 
 def _texts(held: LocalRows, numbers: Sequence[int]) -> list[bytes]:
@@ -225,7 +232,8 @@ def _texts(held: LocalRows, numbers: Sequence[int]) -> list[bytes]:
 
 
 def _text(rows: DataFrame) -> SparkColumn:
-    text = F.to_json(F.struct(*backtick_all([c for c in rows.columns if c != BROKEN])), AS_JSON)
+    own = [c for c in rows.columns if c not in (BROKEN, ROW_ID)]
+    text = F.to_json(F.struct(*backtick_all(own)), AS_JSON)
     return F.encode(text, "UTF-8")
 
 
@@ -244,11 +252,11 @@ def _places(rows: LocalRows) -> list[tuple[str, int]]:
 
 
 def _mark_many(
-    constraints: Sequence[Constraint], order: Sequence[int], rows: DataFrame, around: Surroundings
+    constraints: Sequence[Constraint], numbers: Sequence[int], rows: DataFrame, around: Surroundings
 ) -> DataFrame:
     columns = rows.columns
     out = mask_of(constraints, OnViolation.FAIL, OnViolation.QUARANTINE, OnViolation.DROP)
-    for index in order:
+    for index in numbers:
         made = constraints[index]
         key = [F.col(backtick(c)) for c in made.key]
         looked_at = (F.col(BROKEN).bitwiseAND(out) == 0) & reduce(
@@ -265,9 +273,9 @@ def _mark_many(
             is_there = F.col(_THERE).isNotNull()
         broken = ~is_there
         if made.references is None:
-            first = Window.partitionBy(looked_at, *key).orderBy(_text(rows.select(*backtick_all(
-                columns
-            ))))  # fmt: skip
+            order = [_text(rows.select(*backtick_all(columns)))]
+            order += [F.col(ROW_ID)] if ROW_ID in columns else []
+            first = Window.partitionBy(looked_at, *key).orderBy(*order)
             broken = is_there | (F.row_number().over(first) > 1)
         bit = F.when(looked_at & broken, F.lit(1 << index)).otherwise(F.lit(0)).cast("bigint")
         marked = F.col(BROKEN).bitwiseOR(bit).alias(BROKEN)

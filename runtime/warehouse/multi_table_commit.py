@@ -29,8 +29,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from pyspark.sql import DataFrame
+
 from ctsql.catalog.errors import broken, error
 from ctsql.catalog.items import Item
+from ctsql.catalog.spans import Span
 from ctsql.runtime.delta.locks import commit_lock
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.delta.transaction import Transaction
@@ -66,12 +69,37 @@ class Change:
     Attributes:
         version: what it saw. batch: the rows; without any its commit is no change of the table.
         domains: domain metadata that its commit writes. said: metadata of its commit.
+        also: the uppers of other applications that its commit moves.
     """
 
     version: int
     batch: BatchText
     domains: Mapping[str, str] = field(default_factory=dict)
     said: Mapping[str, Any] = field(default_factory=dict)
+    also: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a writer is that puts rows into a table, as the commit with the rows says it.
+
+    Attributes:
+        app: its application id. upper: after the commit.
+        domains: domain metadata that its commit writes. said: metadata of its commit.
+    """
+
+    app: str
+    upper: int
+    domains: Mapping[str, str] = field(default_factory=dict)
+    said: Mapping[str, Any] = field(default_factory=dict)
+
+
+AppendKept = Callable[[Item, DataFrame, Progress, Span], None]
+"""Puts rows into a table as far as its constraints let them, with how far their writer is.
+
+For who holds the locks of the table and of its quarantine. The span is where the rows are said to
+come from.
+"""
 
 
 def prepare(timeline: Timeline, group: str, changes: Mapping[str, Change], tables: Tables) -> None:
@@ -95,6 +123,7 @@ def prepare(timeline: Timeline, group: str, changes: Mapping[str, Change], table
                 "batch": change.batch.at(uppers[source], upper).to_json(),
                 "domains": dict(change.domains),
                 "said": dict(change.said),
+                "also": dict(change.also),
             }
             for source, change in changes.items()
         }
@@ -113,7 +142,7 @@ def commit_alone(source: str, table: DeltaTable, change: Change) -> None:
     batch.domains.update(change.domains)
     with discard_on_error([batch]):
         done = output.compare_and_append(
-            [batch], expected=expected, new=upper, metadata=change.said
+            [batch], expected=expected, new=upper, metadata=change.said, also=change.also
         )
     if not isinstance(done, Committed):
         raise WriteConflict(source, table.version())
@@ -216,12 +245,14 @@ def _participants(group: str, intent: Any, tables: Tables) -> "Iterator[_Partici
     for source, entry in intent["tables"].items():
         if source in tables:
             stored = {name: entry[name] for name in ("expected", "version", "batch")}
-            stored |= {name: entry.get(name, {}) for name in ("domains", "said")}
+            stored |= {name: entry.get(name, {}) for name in ("domains", "said", "also")}
             yield _Participant(group, intent["upper"], source, tables[source][1], **stored)
 
 
 def _roll_forward(group: str, intent: Any, tables: Tables) -> WriteConflict | None:
-    for participant in sorted(_participants(group, intent, tables), key=lambda p: p.source):
+    # What moves the upper of a writer comes last: it is in only when all others are, never undone.
+    participants = _participants(group, intent, tables)
+    for participant in sorted(participants, key=lambda p: (bool(p.also), p.source)):
         try:
             participant.commit()
         except WriteConflict as conflict:
@@ -253,6 +284,7 @@ class _Participant:
     batch: str
     domains: Mapping[str, str]
     said: Mapping[str, Any]
+    also: Mapping[str, int]
 
     def version_in(self, key: str) -> int | None:
         """The version that holds the part (or takes it back); None when none does."""
@@ -274,6 +306,7 @@ class _Participant:
                 expected=self.expected,
                 new=self.upper,
                 metadata={**self.said, TRANSACTION: self.group},
+                also=self.also,
             )
         except WriteConflict:
             if self.version_in(TRANSACTION) is None:

@@ -125,9 +125,10 @@ def candidates_of(
 ) -> list[Candidate]:
     """What is to be bound of commits that follow each other in a source's log.
 
-    Those that change no row are left out, but for the versions that reshape rows, and those of a
-    transaction that was taken back with what took them back. A commit of somebody else's between
-    the two is bound to the version that took the part back: none before it is free of its rows.
+    Those that change no row are left out, but for parts of transactions and the versions that
+    reshape rows, and so are those of a transaction that was taken back with what took them back.
+    A commit of somebody else's between the two is bound to the version that took the part back:
+    none before it is free of its rows.
     """
     undone = {c.metadata[UNDOES] for c in commits if UNDOES in c.metadata}
     found: list[Candidate] = []
@@ -145,6 +146,6 @@ def candidates_of(
             undoing = waits = False
         elif is_change and undoing:
             waits = True
-        elif is_change:
+        elif is_change or group is not None:  # a part without rows may say how far a writer is
             found.append(Candidate(floor, name, commit.version, source, group))
     return found

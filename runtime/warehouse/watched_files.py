@@ -14,6 +14,8 @@ W2: the commit that loads an entry moves the table's transaction identifier to t
 W3: two processes that find a file at once both try to make the next entry. The write handle lets
     one of them; the other loads that entry, or finds it in.
 W4: a file that is gone before its entry is in does not come in, and holds up nothing.
+W5: where the table has constraints that ctsql keeps, an entry is loaded by a transaction whose
+    commit of the table moves the identifier, too; rows that are set aside are in with it.
 
 A path is looked at once: what is written into a file later is not seen. So files are to be moved
 into the folder whole. The paths are kept in memory, as those of the folder are when it is listed.
@@ -27,20 +29,21 @@ from contextlib import contextmanager
 import pyarrow as pa
 from pyspark.sql import SparkSession, types as T
 
-from ctsql.catalog.items import FileSource, Item
+from ctsql.catalog.items import FileSource, Item, beside
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax.ast import FileRef
 from ctsql.runtime.delta.keyed_scan import rows_of
 from ctsql.runtime.delta.table import Gateway
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.actions import Commit
+from ctsql.runtime.log.table_metadata import keeps_any
 from ctsql.runtime.log.write_handle import Committed, Output, Rows
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.warehouse.loaded_files import insert_rows, rows_to_load
 from ctsql.runtime.warehouse.location import SYSTEM_TABLE
-from ctsql.runtime.warehouse.multi_table_commit import alone
+from ctsql.runtime.warehouse.multi_table_commit import AppendKept, Progress, alone
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 FOLDER = "_files"
@@ -56,10 +59,13 @@ _NUMBER = "spark.databricks.delta.write.txnVersion"
 class WatchedFiles:
     """The tables of a warehouse that files come into, and the records of these files."""
 
-    def __init__(self, warehouse: Warehouse, complete: Callable[[], object]) -> None:
+    def __init__(
+        self, warehouse: Warehouse, complete: Callable[[], object], append_kept: AppendKept
+    ) -> None:
         """``complete`` completes the transaction of a process that was killed."""
         self._warehouse = warehouse
         self._complete = complete
+        self._append_kept = append_kept
         self._records: dict[str, _Record] = {}
 
     def has_new(self, item: Item) -> bool:
@@ -73,8 +79,9 @@ class WatchedFiles:
         That is one for all of them, and one for those that a killed process had begun with.
 
         Raises:
-            DATA_ERROR, UNKNOWN_COLUMN, COLUMN_COUNT_MISMATCH, FILE_UNREADABLE: a file does not fit
-                the table. All files of its entry wait until it is mended or gone.
+            DATA_ERROR, UNKNOWN_COLUMN, COLUMN_COUNT_MISMATCH, FILE_UNREADABLE, CONSTRAINT_VIOLATED:
+                a file does not fit the table. All files of its entry wait until it is mended or
+                gone.
         """
         record = self._follow(item)
         made = self._load(item, record)
@@ -105,15 +112,15 @@ class WatchedFiles:
         if self._loaded(item) >= number:
             return []
         gateway, table = self._warehouse.gateway, self._warehouse.relations.table(item)
-        with alone(self._warehouse.timeline, item, self._complete) as location:
+        own = beside(self._warehouse.catalog, item)  # its quarantine
+        with alone(self._warehouse.timeline, item, self._complete, own) as location:
             loaded = self._loaded(item)
             if loaded >= number:
                 return []
             before = table.version()
             paths = [path for path in record.paths(number) if gateway.path_exists(path)]
             if paths:
-                with _identified(gateway.session, item, number):
-                    self._insert(item, location, paths)
+                self._insert(item, location, paths, number)
             else:
                 handle = Output(table, _app(item), shared=True)
                 handle.compare_and_append([], expected=loaded, new=number)
@@ -121,7 +128,7 @@ class WatchedFiles:
             commits = [table.commit_at(v) for v in range(before + 1, table.version() + 1)]
         return [c for c in commits if c.transaction(_app(item)) == number]
 
-    def _insert(self, item: Item, location: str, paths: Sequence[str]) -> None:
+    def _insert(self, item: Item, location: str, paths: Sequence[str], number: int) -> None:
         given = _source(item)
         span = Source(given.path, f"<files of {item.name}>").whole()
         file = FileRef(path=given.path, span=span, format=given.format, options=given.options)
@@ -129,7 +136,11 @@ class WatchedFiles:
         gateway = self._warehouse.gateway
         with translate_spark_errors(None, span):
             rows = rows_to_load(gateway, file, columns, str(item.name), paths=paths)
-        insert_rows(location, rows, span, gateway.session.sql)
+        if keeps_any(self._warehouse.relations.table(item).configuration()):
+            self._append_kept(item, rows, Progress(app=_app(item), upper=number), span)
+            return
+        with _identified(gateway.session, item, number):
+            insert_rows(location, rows, span, gateway.session.sql)
 
 
 class _Record:

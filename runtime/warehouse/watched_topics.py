@@ -11,6 +11,8 @@ K1: rows and offsets are in one commit. A kill before it leaves files that nobod
 K2: a commit moves the upper of the write handle, which counts the polls, from the count that the
     offsets were read with. Of two processes that read the same messages Delta lets one commit; the
     other drops its files, and reads the offsets again.
+    The same holds where the table has constraints that ctsql keeps: then the commit is that of a
+    transaction, with rows that are set aside.
 K3: what is gone from the topic before it came in is an error, never a gap (unless asked for).
 
 Tests: tests/unit/runtime/warehouse/test_kafka_offsets.py, tests/kafka.
@@ -21,16 +23,17 @@ from collections.abc import Callable, Sequence
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Item, KafkaSource
+from ctsql.catalog.items import Item, KafkaSource, beside
 from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.reserved_columns import PREFIX
 from ctsql.catalog.schemas import Column, plain_type
-from ctsql.catalog.spans import Source
+from ctsql.catalog.spans import Source, Span
 from ctsql.planner.lowering.store_assignment import as_stored, may_store
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.staging import discard_on_error
+from ctsql.runtime.log.table_metadata import keeps_any
 from ctsql.runtime.log.write_handle import Committed, Disturbed, Output, disturbance_error
 from ctsql.runtime.spark.errors import RECORD_CHARS_MAX, translate_spark_errors
 from ctsql.runtime.spark.kafka import KafkaClient
@@ -42,7 +45,11 @@ from ctsql.runtime.warehouse.kafka_offsets import (
     next_offsets,
     next_ranges,
 )
-from ctsql.runtime.warehouse.multi_table_commit import alone
+from ctsql.runtime.warehouse.multi_table_commit import (
+    AppendKept,
+    Progress as WriterProgress,
+    alone,
+)
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 DOMAIN = "ctsql.kafka"
@@ -55,10 +62,13 @@ _ERROR = "error"
 class WatchedTopics:
     """The tables of a warehouse that messages come into."""
 
-    def __init__(self, warehouse: Warehouse, complete: Callable[[], object]) -> None:
+    def __init__(
+        self, warehouse: Warehouse, complete: Callable[[], object], append_kept: AppendKept
+    ) -> None:
         """``complete`` completes the transaction of a process that was killed."""
         self._warehouse = warehouse
         self._complete = complete
+        self._append_kept = append_kept
         self._clients: dict[str, KafkaClient] = {}
 
     def has_new(self, item: Item) -> bool:
@@ -72,7 +82,8 @@ class WatchedTopics:
         That is one, or one for each ``records_max`` messages.
 
         Raises:
-            DATA_ERROR: a value cannot be read; nothing of its poll comes in.
+            DATA_ERROR: a value cannot be read; nothing of its poll comes in. CONSTRAINT_VIOLATED:
+                nor does it where a message breaks a constraint of the table.
             KAFKA_UNAVAILABLE, KAFKA_OFFSETS_LOST, KAFKA_TOPIC_REPLACED, KAFKA_START_INVALID,
             SPARK_PACKAGE_MISSING, ENVIRONMENT_VARIABLE_MISSING.
         """
@@ -134,15 +145,20 @@ class WatchedTopics:
                     f"ALTER TABLE delta.`{table.location}` "
                     f"SET TBLPROPERTIES ('delta.feature.{_FEATURE}' = 'supported')"
                 )
-        output = Output(table, f"{item.app}:kafka", shared=True)
+        span = Source(_source(item).topic, f"<topic of {item.name}>").whole()
+        if rows is not None and keeps_any(table.configuration()):
+            return self._commit_kept(item, rows, new, span)
+        output = Output(table, _app(item), shared=True)
         batch = output.batch(lower, new.polls)
         batch.domains[DOMAIN] = new.to_json()
-        span = Source(_source(item).topic, f"<topic of {item.name}>").whole()
         with discard_on_error([batch]):
             if rows is not None:
                 with translate_spark_errors(None, span):
                     batch.at(lower).stage(rows)
             with alone(self._warehouse.timeline, item, self._complete):
+                if keeps_any(table.configuration()):  # by now: look again
+                    batch.discard()
+                    return []
                 done = output.compare_and_append([batch], expected=lower, new=new.polls)
         if isinstance(done, Disturbed):
             raise disturbance_error(f"{item.name}: rows that are only added")
@@ -150,6 +166,21 @@ class WatchedTopics:
             return []
         faults.point("source_committed")
         return [table.commit_at(done.version)]
+
+    def _commit_kept(self, item: Item, rows: DataFrame, new: Progress, span: Span) -> list[Commit]:
+        """Commit rows as far as the table's constraints let them, and offsets."""
+        table, app = self._table(item), _app(item)
+        domains = {DOMAIN: new.to_json()}
+        own = beside(self._warehouse.catalog, item)  # its quarantine
+        with alone(self._warehouse.timeline, item, self._complete, own):
+            if (table.application_version(app) or 0) != new.polls - 1:
+                return []  # another process was first
+            before = table.version()
+            progress = WriterProgress(app=app, upper=new.polls, domains=domains)
+            self._append_kept(item, rows, progress, span)
+        faults.point("source_committed")
+        commits = (table.commit_at(v) for v in range(before + 1, table.version() + 1))
+        return [c for c in commits if c.transaction(app) == new.polls]
 
 
 def check_topic_columns(source: KafkaSource, columns: Sequence[Column]) -> None:
@@ -243,6 +274,10 @@ def _told(source: KafkaSource) -> SparkColumn:
         F.lit(", is no JSON object with these columns: "),
         F.substring(F.col("value").cast("string"), 1, RECORD_CHARS_MAX),
     )
+
+
+def _app(item: Item) -> str:
+    return f"{item.app}:kafka"
 
 
 def _source(item: Item) -> KafkaSource:

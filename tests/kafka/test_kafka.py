@@ -316,3 +316,47 @@ def test_killed_services(
             one.communicate()
     con.execute("RESET isolation")
     _check(con, "busy", sent)
+
+
+KEPT = """
+    id INT UNIQUE ON VIOLATION DROP, v INT CHECK (v > 0) ON VIOLATION QUARANTINE, CHECK (id <> 13)
+"""
+
+
+def test_messages_are_looked_at(con: Connection, topics: Topics) -> None:
+    """Constraints that ctsql keeps hold for messages; FAIL keeps a poll out until it is dropped."""
+    topics.make("kept")
+    topics.send("kept", '{"id": 1, "v": 1}', '{"id": 1, "v": 2}', '{"id": 2, "v": -2}')
+    con.execute(_table(topics, "kept", KEPT))
+    assert _rows(con, "SELECT * FROM kept") == [(1, 1)]
+    before = len(versions(folder(con, "kept")))
+    topics.send("kept", '{"id": 3, "v": -3}')  # nothing is kept: the offsets move all the same
+    assert _rows(con, "SELECT * FROM kept") == [(1, 1)]
+    assert len(versions(folder(con, "kept"))) == before + 1
+    assert len(_rows(con, "SELECT * FROM kept_quarantine")) == 2
+    con.execute("ALTER TABLE kept ADD CONSTRAINT few UNIQUE (v)")
+    topics.send("kept", '{"id": 4, "v": 1}')
+    with pytest.raises(CtsqlError, match='"few" is broken'):
+        con.execute("SELECT * FROM kept")
+    con.execute("ALTER TABLE kept DROP CONSTRAINT few")
+    assert _rows(con, "SELECT * FROM kept") == [(1, 1), (4, 1)]
+    counted = {r[2]: r[5] for r in con.execute("SHOW CONSTRAINTS FOR kept").fetchall()}
+    assert (counted["id_unique"], counted["v_check"]) == (1, 2)
+
+
+@pytest.mark.parametrize("point", ["transaction_staged", "intent_recorded", "source_committed"])
+def test_killed_while_messages_are_looked_at(
+    point: str, connect: Callable[[], Connection], warehouse: Path, address: str
+) -> None:
+    """What is kept and what is set aside is in once."""
+    con, name = connect(), f"kept_killed_{point}"
+    topics = Topics(con, address)
+    topics.make(name)
+    topics.send(name, '{"id": 1, "v": 1}')
+    con.execute(_table(topics, name, KEPT))
+    topics.send(name, '{"id": 2, "v": 2}', '{"id": 1, "v": 3}', '{"id": 4, "v": -4}')
+    run_killed(warehouse, [f"SELECT * FROM {name}"], point)
+    topics.send(name, '{"id": 5, "v": 5}')
+    other = connect()
+    assert _rows(other, f"SELECT id FROM {name}") == [(1,), (2,), (5,)]
+    assert _rows(other, f"SELECT row_json FROM {name}_quarantine") == [('{"id":4,"v":-4}',)]

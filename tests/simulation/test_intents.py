@@ -4,6 +4,7 @@ import itertools
 import json
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
@@ -218,3 +219,54 @@ def test_a_decided_transaction_keeps_others_out() -> None:
     assert resolve(second.timeline, "x", second.sources) is None
     assert check(store)
     assert "x" in json.dumps([c.metadata for c in store.folders["a"].parsed])
+
+
+JOB = "job"
+
+
+def with_upper(process: Process, *, is_empty: bool) -> dict[str, Change]:
+    """The changes of both tables; that of a moves the upper of a job, maybe without any row."""
+    changes = {name: process.change(name) for name in ("a", "b")}
+    batch = replace(changes["a"].batch, parts=()) if is_empty else changes["a"].batch
+    changes["a"] = replace(changes["a"], batch=batch, also={JOB: 7})
+    return changes
+
+
+def upper_of_job(store: Store) -> int | None:
+    """As whoever comes next finds it in the log of a."""
+    found = [c.transaction(JOB) for c in store.folders["a"].parsed]
+    uppers = [upper for upper in found if upper is not None]
+    assert len(uppers) <= 1, "it moves once"
+    return uppers[0] if uppers else None
+
+
+@pytest.mark.parametrize("is_empty", [False, True])
+@pytest.mark.parametrize("conflict", ["", "a", "b"])
+def test_an_upper_moves_with_all_of_the_rows(conflict: str, is_empty: bool) -> None:
+    """Killed at every call, completed or undone: where a job says that it is, its rows are."""
+    ends = {True: 0, False: 0}
+    for dies_at in itertools.count():
+        store = made()
+        finished = True
+        process = Process(store, Link("first", dies_at))
+        try:
+            prepare(process.timeline, "x", with_upper(process, is_empty=is_empty), process.sources)
+            assert resolve(process.timeline, "x", process.sources) is None
+            process.mint()
+        except Killed:
+            finished = False
+        if conflict:
+            foreign(store, conflict, FOREIGN)
+        cuts = list(seen(store))
+        last_a, last_b = cuts[-1]
+        is_in = last_b[NEW] == 1
+        assert all(b[NEW] + b[GONE] == 1 for _, b in cuts)
+        assert is_empty or all(a[NEW] == b[NEW] for a, b in cuts), "all or none, at every T"
+        assert upper_of_job(store) == (7 if is_in else None)
+        assert last_a[NEW] == (is_in and not is_empty)
+        assert not Process(store, Link("after")).timeline.intents
+        ends[is_in] += 1
+        if finished:
+            assert is_in
+            break
+    assert all(ends.values()), "some calls come before the decision and some after"

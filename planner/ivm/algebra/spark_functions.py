@@ -97,12 +97,12 @@ SCALARS = word_set("""
     map_contains_key map_entries map_filter map_from_arrays map_from_entries map_keys map_values
     map_zip_with mask md5 minute mod month monthname months_between named_struct nanvl negative
     next_day nullif nullifzero nvl nvl2 octet_length overlay parse_json parse_url pi pmod
-    position positive pow power printf quarter quote radians reduce regexp regexp_count
-    regexp_extract regexp_extract_all regexp_instr regexp_like regexp_replace regexp_substr
-    repeat replace reverse right rint rlike round rpad rtrim schema_of_avro schema_of_csv
-    schema_of_json schema_of_variant schema_of_xml sec second sentences
-    sequence sha sha1 sha2 shiftleft shiftright shiftrightunsigned sign signum sin sinh size
-    slice smallint sort_array soundex space split split_part sqrt st_asbinary st_geogfromwkb
+    position positive pow power printf quarter quote radians raise_error reduce regexp
+    regexp_count regexp_extract regexp_extract_all regexp_instr regexp_like regexp_replace
+    regexp_substr repeat replace reverse right rint rlike round rpad rtrim schema_of_avro
+    schema_of_csv schema_of_json schema_of_variant schema_of_xml sec second sentences sequence
+    sha sha1 sha2 shiftleft shiftright shiftrightunsigned sign signum sin sinh size slice
+    smallint sort_array soundex space split split_part sqrt st_asbinary st_geogfromwkb
     st_geomfromwkb st_setsrid st_srid startswith str_to_map string struct substr substring
     substring_index tan tanh theta_difference theta_intersection theta_sketch_estimate
     theta_union time time_bucket time_diff time_from_micros time_from_millis time_from_seconds

@@ -103,15 +103,6 @@ def read_constraint(cursor: Cursor, column: str | None = None) -> ConstraintDef:
     )
 
 
-def refuse_for_feed(made: ConstraintDef) -> None:
-    """Raise NOT_SUPPORTED for what a table that files or messages come into does not keep."""
-    if not made.is_of_delta:
-        what = f"{made.kind} ON VIOLATION {made.action.value} of a table with FROM"
-        why = "Spark writes what comes in, and only keeps CHECK and NOT NULL, which refuse."
-        hint = "Make a task on the table, whose output keeps it."
-        raise not_supported(made.span, what, why=why, hint=hint)
-
-
 def constraint_of(text: str) -> ConstraintDef:
     """The constraint of a text as :func:`constraint_text` makes it."""
     cursor = Cursor(tokenise(Source(text, "constraint").whole()), of="constraint")

@@ -9,7 +9,7 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.body import QUERY_WORDS, read_body
 from ctsql.planner.syntax.statements.columns import column_text, read_columns, type_edits
-from ctsql.planner.syntax.statements.constraints import refuse_for_feed, with_names
+from ctsql.planner.syntax.statements.constraints import with_names
 from ctsql.planner.syntax.statements.copies import read_file
 from ctsql.planner.syntax.statements.custom_refresh import read_refresh
 from ctsql.planner.syntax.statements.dialects import (
@@ -215,8 +215,6 @@ def _table(cursor: Cursor) -> st.CreateTable:
             clauses.columns, clauses.columns_span, typed=True, defaults=True, constraints=found
         )
         constraints = with_names(found)
-        for one in constraints if clauses.feed is not None else ():
-            refuse_for_feed(one)
         edits = type_edits(clauses.columns)
         if constraints and clauses.columns_list is not None:
             listed = ", ".join(map(column_text, columns))

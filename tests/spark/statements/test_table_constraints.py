@@ -74,14 +74,21 @@ def test_another_writer_takes_a_column_away(con: Connection) -> None:
     check_rows(con, "SELECT * FROM t", (1, 1), (1, 2))
 
 
-def test_a_writer_of_jobs_is_refused(con: Connection) -> None:
-    """A writer looks at no rows, so it may not write; also one that was made before."""
+def test_a_writer_of_jobs_keeps_a_constraint_that_came_later(con: Connection) -> None:
+    """Rows that were staged before it are looked at when they are to be committed."""
     con.execute("CREATE TABLE t (k INT)")
     writer = con.writer("t", "job")
-    con.execute("ALTER TABLE t ADD UNIQUE (k)")
-    with pytest.raises(CtsqlError, match="NOT_SUPPORTED"):
-        writer.append([(1,)], lower=0, upper=1)
+    staged = writer.stage([(1,), (1,)], lower=0, upper=1)
+    con.execute("ALTER TABLE t ADD CONSTRAINT one UNIQUE (k)")
+    for write in (writer.append, lambda **given: writer.compare_and_append(
+        expected_upper=given["lower"], new_upper=given["upper"], batches=given["batches"]
+    )):  # fmt: skip
+        with pytest.raises(CtsqlError, match="CONSTRAINT_VIOLATED"):
+            write(lower=0, upper=1, batches=[staged])
     assert con.execute("SELECT * FROM t").fetchall() == []
+    con.execute("ALTER TABLE t DROP CONSTRAINT one")
+    assert writer.append(lower=0, upper=1, batches=[staged]) == 1
+    check_rows(con, "SELECT * FROM t", (1,), (1,))
 
 
 def test_what_is_referred_to_stays_when_adding_a_constraint_is_cut_off(

@@ -9,9 +9,9 @@ from ctsql.planner.nodes import Constraint, NormalReference
 from ctsql.planner.syntax import parse
 from ctsql.planner.syntax.ast import ConstraintDef, OnViolation
 from ctsql.planner.syntax.statements.constraints import constraint_of
+from ctsql.runtime.log.table_metadata import keeps_any
 from ctsql.runtime.statements.stored_constraints import (
     constraint_changes,
-    keeps_any,
     kept_constraints,
     property_of,
     stored_constraints,

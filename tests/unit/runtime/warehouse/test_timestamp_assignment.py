@@ -171,3 +171,15 @@ def test_what_is_taken_back_gets_no_time() -> None:
     assert candidates_of("a", "default.a", taken_back) == []
     (_, second, _) = candidates_of("a", "default.a", commits[:3])
     assert second == Candidate(2, "default.a", 2, "a", "x")
+
+
+def test_a_part_without_rows_is_bound_with_the_others() -> None:
+    """It may say how far a writer is; a commit without rows beside a transaction is no change."""
+
+    def commit(version: int, **said: str) -> Commit:
+        return Commit(version, version, (), (), (), (), (), json.dumps(said))
+
+    found = candidates_of("a", "default.a", [commit(1), commit(2, transaction="x")])
+    assert found == [Candidate(2, "default.a", 2, "a", "x")]
+    undone = [commit(2, transaction="x"), commit(3, undoes="x")]
+    assert candidates_of("a", "default.a", undone) == []
