@@ -22,7 +22,7 @@ Anything else is planned each time. (tests/spark/rows/test_prepared_rows.py)
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
 from itertools import accumulate
@@ -44,7 +44,10 @@ from ctsql.runtime.spark.session import active, setting, settings_of, without_co
 
 PLANS_MAX = 1_000
 """Plans, and recipes that were seen once, of one session; the oldest ones go."""
+WITHOUT_CODE_MAX = 1_000
+"""Rows, of all leaves, up to which no code is generated: a join may compare each with each."""
 _NO_BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
+_WHOLE_STAGES = "spark.sql.codegen.wholeStage"
 _FEW_ROWS = {
     # Its stages cost more than they save.
     "spark.sql.adaptive.enabled": "false",
@@ -57,9 +60,15 @@ _FEW_ROWS = {
     # A plan that is kept has no part that stands for another (P3).
     "spark.sql.exchange.reuse": "false",
     # To make code for few rows takes longer than to evaluate expressions as they are.
-    "spark.sql.codegen.wholeStage": "false",
+    _WHOLE_STAGES: "false",
 }
 
+_NOT_WITH_RANGE = (
+    # Without a broadcast a join with range() that compares no keys is a product, for which Spark
+    # first stores all of the range.
+    _NO_BROADCAST,
+    _WHOLE_STAGES,
+)
 _CHANGEABLE = (
     "PYTHON_UDF",
     "SCALA_UDF",
@@ -298,21 +307,24 @@ class PreparedPlans:
 
     def _plan_and_run(self, recipe: Recipe) -> LocalRows | Declined:
         rows = recipe.build([leaf.frame for leaf in recipe.leaves])
-        with self._for_few_rows(rows):
+        has_range = _reads_range(rows)
+        code = nullcontext() if has_range else self._code_for(recipe.leaves)
+        with self._for_few_rows(has_range=has_range), code:
             return SparkRows(rows).collect()
 
+    def _code_for(self, leaves: Sequence[LocalRows]) -> AbstractContextManager[None]:
+        """Whether code is generated for what is computed of some rows."""
+        are_few = sum(leaf.row_count for leaf in leaves) <= WITHOUT_CODE_MAX
+        return without_code(self._session) if are_few else nullcontext()
+
     @contextmanager
-    def _for_few_rows(self, rows: DataFrame) -> Iterator[None]:
+    def _for_few_rows(self, *, has_range: bool) -> Iterator[None]:
         """Settings under which a query over few rows is planned, which Spark does when it runs."""
-        has_range = _reads_range(rows)
         with ExitStack() as stack:
             for name, value in _FEW_ROWS.items():
-                # Without a broadcast a join with range() that compares no keys is a product, for
-                # which Spark first stores all of the range.
-                if has_range and name == _NO_BROADCAST:
+                if has_range and name in _NOT_WITH_RANGE:
                     continue
                 stack.enter_context(setting(self._session, name, value))
-            stack.enter_context(without_code(self._session))
             yield
 
     def _prepare(self, recipe: Recipe) -> Plan | Declined:
@@ -320,7 +332,7 @@ class PreparedPlans:
         settings = self._settings_now()
         empty = [self._empty(leaf) for leaf in recipe.leaves]
         rows = recipe.build([frame for frame, _ in empty])
-        with self._for_few_rows(rows):
+        with self._for_few_rows(has_range=_reads_range(rows)):
             query = rows._jdf.queryExecution().analyzed()
             is_fixed = not any(map(query.containsPattern, self._patterns))
             if not is_fixed or not is_definite(self._session, query):
@@ -369,7 +381,7 @@ class PreparedPlans:
             # One partition, as was planned, also of no rows.
             to_put = to_put.updated(node, self._as_input(self._one_task(1, scan)))
         root = plan.root.transform(to_put)
-        with without_files(self._session), without_code(self._session):
+        with without_files(self._session), self._code_for(leaves):
             found = held_of(self._session, root, plan.output, plan.schema, is_marked=plan.is_marked)
         if isinstance(found, Declined):
             return found

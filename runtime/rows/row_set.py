@@ -220,13 +220,16 @@ class LocalRows(RowSet):
         return self.plain_frame.coalesce(1)
 
     @property
+    def row_count(self) -> int:
+        """How many there are."""
+        if "arrow" in self.__dict__:
+            return int(self.arrow.num_rows)
+        return int(self.in_jvm.rows.size())
+
+    @property
     def is_empty(self) -> bool:
         """Are there none?"""
-        if "arrow" in self.__dict__:
-            return not self.arrow.num_rows
-        if "in_jvm" in self.__dict__:
-            return not self.in_jvm.rows.size()
-        return self.plain_frame.isEmpty()
+        return not self.row_count
 
     @property
     def local(self) -> "LocalRows":
