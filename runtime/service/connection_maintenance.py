@@ -51,12 +51,15 @@ class ConnectionMaintenance:
             return
         try:
             due = narrow(engine, self._upkeep.take_due(other_logs(engine)))
+            if due and self._engine is None:
+                # Here, as nothing runs on the session now that switches settings for a while.
+                self._engine = engine.for_thread()
         except CtsqlError as problem:  # the statement has succeeded
             LOG.warning("%s: %s", problem.condition, problem.message)
             return
-        if due:
+        if due and self._engine is not None:
             self._thread = threading.Thread(
-                target=self._work, args=(engine, due), name="ctsql-maintenance"
+                target=self._work, args=(self._engine, due), name="ctsql-maintenance"
             )
             self._thread.start()
 
@@ -66,11 +69,8 @@ class ConnectionMaintenance:
             self._thread.join()
         self._engine = None
 
-    def _work(self, engine: Engine, due: Due) -> None:
+    def _work(self, mine: Engine, due: Due) -> None:
         try:
-            if self._engine is None:
-                self._engine = engine.for_thread()
-            mine = self._engine
             context = mine.session.sparkContext
             context.setJobGroup("ctsql-maintenance", "maintenance", interruptOnCancel=True)
             with (

@@ -176,7 +176,8 @@ def engine_session(base: SparkSession) -> SparkSession:
         partitions = base.conf.get("spark.sql.shuffle.partitions", "200") or "200"
         session.conf.set("spark.sql.shuffle.partitions", partitions)
         for key in filter(changes_results, _names_set(session)):
-            session.conf.unset(key)
+            if session.conf.isModifiable(key):  # a static one is the process's
+                session.conf.unset(key)
         for key, value in _RUNTIME.items():
             session.conf.set(key, value)
     return session

@@ -102,7 +102,10 @@ class OpenTransaction:
             version = self._version(item)
             table = self.engine.relations.table(item)
             is_kept = keeps_any(table.metadata_at(version).configuration)
-            copy = Clone(self.engine.gateway, table, version, self.group, numbers_rows=is_kept)
+            # Delta numbers the rows of files that say how many they are; others may not say it.
+            are_counted = all(f.rows_count is not None for f in table.files(version).values())
+            numbers = is_kept and are_counted
+            copy = Clone(self.engine.gateway, table, version, self.group, numbers_rows=numbers)
             if found is not None and found.files:
                 copy.take(found.files)
             found = self._copies[item.id] = copy
@@ -179,7 +182,8 @@ class OpenTransaction:
         """Whether a commit that was tried, and raised, is certain not to be in, nor to come in."""
         if not isinstance(problem, CtsqlError) or problem.condition == "COMMIT_UNKNOWN":
             return False
-        late = any(copy.origin.answers_late for copy in self._copies.values())
+        tables = [self.engine.timeline.table, *(copy.origin for copy in self._copies.values())]
+        late = any(table.answers_late for table in tables)
         return problem.condition == "TRANSACTION_CONFLICT" or not late
 
     def _check_there(self) -> None:
@@ -195,21 +199,18 @@ class OpenTransaction:
         for object_id in changes:
             if object_id not in tables:
                 raise self._conflict(self._items[object_id], "Another writer dropped it since.")
-        rows = {i: c for i, c in changes.items() if c.batch.parts or c.also}
-        counts = {i: c for i, c in changes.items() if i not in rows}
         conflict: WriteConflict | None = None
         with ExitStack() as locks:
             for location in sorted(self._copies[i].origin.location for i in changes):
                 locks.enter_context(commit_lock(location))
+            self.may_be_in = True
             try:
-                if self.alone is not None and len(rows) == 1:
-                    counts.update(rows)
-                elif rows:
-                    prepare(engine.timeline, self.group, rows, tables)
-                    conflict = resolve(engine.timeline, self.group, tables)
-                for object_id, change in counts.items() if conflict is None else ():
-                    self.may_be_in = True
+                if self.alone is not None and len(changes) == 1:
+                    ((object_id, change),) = changes.items()
                     commit_alone(object_id, tables[object_id][1], change)
+                else:
+                    prepare(engine.timeline, self.group, changes, tables)
+                    conflict = resolve(engine.timeline, self.group, tables)
             except WriteConflict as first:
                 conflict = first
         if conflict is not None:
@@ -249,17 +250,19 @@ class OpenTransaction:
         files: Sequence[DataFile],
         constraints: Sequence[Constraint],
     ) -> None:
-        if isinstance(copy, Appends):
-            rows = copy.origin.frame_of(files, copy.version)
-        elif copy.numbers_rows:
-            rows = copy.come()
-        else:
+        if not keeps_any(copy.origin.metadata_at(copy.version).configuration):
             raise self._conflict(item, "Another writer gave it constraints since.")
+        numbered = copy if isinstance(copy, Clone) and copy.numbers_rows else None
+        if numbered is not None:
+            rows = numbered.come()
+        else:
+            rows = copy.origin.frame_of(files, copy.version)
+        victims = copy.victims()
         come = sum(file.rows_count or 0 for file in files)
         proposed = Proposed(
             version=copy.version,
             rows=rows,
-            victims=copy.victims(),
+            victims=victims,
             at=self.at,
             written=self.written,
         )
@@ -274,11 +277,20 @@ class OpenTransaction:
             )
             if not checked.broken:
                 return
+            if checked.left_out is not None and victims is not None and numbered is None:
+                raise not_supported(
+                    None,
+                    f"an UPDATE or MERGE of {item.name} of which its constraints leave out rows",
+                    why="Files of the table do not say how many rows they have, so it cannot be "
+                    "told which stored row stays.",
+                    hint="Leave these rows out in its WHERE, or write the files anew, with "
+                    "statistics.",
+                )
             stay = staying_rows(checked)
             away = checked.quarantined
             if away is not None:
-                if stay is not None and isinstance(copy, Clone):
-                    away = with_staying(away, copy.replaced(stay))
+                if stay is not None and numbered is not None:
+                    away = with_staying(away, numbered.replaced(stay))
                 self._set_aside(item, constraints, away)
             if checked.left_out is not None:
                 names = copy.origin.schema_at(copy.version).names

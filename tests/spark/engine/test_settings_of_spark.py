@@ -18,6 +18,8 @@ OTHER = {
     "spark.sql.session.timeZone": "America/New_York",
     "spark.sql.legacy.sizeOfNull": "true",
     "spark.sql.ansi.enabled": "false",
+    "spark.sql.chunkBase64String.enabled": "true",
+    "spark.sql.legacy.sessionInitWithConfigDefaults": "true",  # of the whole process: it stays
 }
 
 
