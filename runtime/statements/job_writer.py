@@ -24,6 +24,7 @@ from ctsql.planner.lowering.store_assignment import as_stored, may_store
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
+from ctsql.runtime.log.batches import own_files
 from ctsql.runtime.log.staging import discard_on_error
 from ctsql.runtime.log.table_metadata import CURRENT_DEFAULT, keeps_any
 from ctsql.runtime.log.write_handle import (
@@ -139,14 +140,20 @@ class JobWriter:
     ) -> int | None:
         """Commit batches as a transaction; returns the version, None if another commit was first.
 
-        The batches are used up if it is in.
+        The batches are used up if it is in; else their files are there as before.
         """
         files = [f for b in wanted.batches for p in b.text.parts for f in p.inserts]
         ids = [b.text.batch_id for b in wanted.batches if b.travelled]
         for batch in wanted.batches:
             batch.check_files()
         said = {"batches": ids} if ids else {}
-        progress = Progress(app=output.app, expected=expected, upper=wanted.upper, said=said)
+        progress = Progress(
+            app=output.app,
+            expected=expected,
+            upper=wanted.upper,
+            said=said,
+            lent=frozenset(own_files(p for b in wanted.batches for p in b.text.parts)),
+        )
         before = output.table.version()
         at = engine.mint()
         if output.fetch_recent_upper() != expected:

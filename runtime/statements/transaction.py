@@ -332,7 +332,7 @@ class OpenTransaction:
             return Change(copy.version, text, domains, said)
         domains, said = {**domains, **progress.domains}, {**said, **progress.said}
         also, after = {progress.app: progress.upper}, {progress.app: progress.expected}
-        return Change(copy.version, text, domains, said, also, after)
+        return Change(copy.version, text, domains, said, also, after, progress.lent)
 
 
 def in_order(found: Mapping[str, Sequence[Constraint]]) -> list[str]:

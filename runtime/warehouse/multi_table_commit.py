@@ -74,6 +74,8 @@ class Change:
         domains: domain metadata that its commit writes. said: metadata of its commit.
         also: the uppers of other applications that its commit moves. after: what they were when it
             was staged; that they are others by now is a conflict.
+        lent: those of its files that a writer has staged, and deletes itself if they do not come
+            in. They are never part of an intent: rows that are set aside have left them.
     """
 
     version: int
@@ -82,6 +84,7 @@ class Change:
     said: Mapping[str, Any] = field(default_factory=dict)
     also: Mapping[str, int] = field(default_factory=dict)
     after: Mapping[str, int] = field(default_factory=dict)
+    lent: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +95,7 @@ class Progress:
         app: its application id. expected: its upper when the rows were read. upper: after the
             commit.
         domains: domain metadata that its commit writes. said: metadata of its commit.
+        lent: the files that it has staged itself, which are its own if they do not come in.
     """
 
     app: str
@@ -99,6 +103,7 @@ class Progress:
     upper: int
     domains: Mapping[str, str] = field(default_factory=dict)
     said: Mapping[str, Any] = field(default_factory=dict)
+    lent: frozenset[str] = frozenset()
 
 
 AppendKept = Callable[[Item, DataFrame, Progress, Span], None]
@@ -144,12 +149,16 @@ def prepare(timeline: Timeline, group: str, changes: Mapping[str, Change], table
 
 
 def commit_alone(source: str, table: DeltaTable, change: Change) -> None:
-    """Commit a change of one table, whose lock is held; raises WriteConflict, with it deleted."""
+    """Commit a change of one table, whose lock is held.
+
+    Raises WriteConflict, with its files deleted except those that are lent.
+    """
     output = _output(source, table, change.version, change.after)
     expected = output.fetch_recent_upper()
     upper = max(clock.now_ms(), expected) + 1
     batch = output.batch_of(change.batch.at(expected, upper).to_json())
     batch.domains.update(change.domains)
+    batch.lent = change.lent
     with discard_on_error([batch]):
         done = output.compare_and_append(
             [batch], expected=expected, new=upper, metadata=change.said, also=change.also

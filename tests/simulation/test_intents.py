@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.runtime.log.batches import BatchText
+from ctsql.runtime.log.batches import BatchText, own_files
 from ctsql.runtime.log.write_handle import Output
 from ctsql.runtime.warehouse.multi_table_commit import (
     APP,
@@ -319,3 +319,25 @@ def test_an_upper_that_moves_behind_an_intent() -> None:
     a, b = list(seen(store))[-1]
     assert (a[NEW], b[NEW]) == (0, 0)
     assert upper_of_job(store) == 7
+
+
+@pytest.mark.parametrize("is_lent", [True, False])
+def test_a_conflict_leaves_what_is_lent(is_lent: bool) -> None:
+    """A foreign commit is first: what the writer has staged is there for its next try."""
+    store = made(gone=False)
+    process, folder = Process(store, Link("first")), store.folders["a"]
+    change = of_job(process, "a")["a"]
+    files = frozenset(own_files(change.batch.parts))
+    if is_lent:
+        change = replace(change, lent=files)
+    foreign(store, "a", FOREIGN)
+    with pytest.raises(WriteConflict):
+        commit_alone("a", process.tables["a"], change)
+    process.mint()
+    assert folder.unnamed() == (files if is_lent else set())
+    if is_lent:
+        commit_alone("a", process.tables["a"], replace(change, version=folder.newest))
+        a, _ = list(seen(store))[-1]
+        assert (a[NEW], a[FOREIGN]) == (1, 1)
+        assert not folder.unnamed()
+        assert upper_of_job(store) == 7
