@@ -85,6 +85,7 @@ class Batch:
         rebase: whether it may be committed on a newer version than the one it was made from.
         travelled: whether it was read from a text. Then it may be in already, or its files gone.
         domains: the domain metadata that its commit writes; None removes it.
+        lent: those of its files that stay somebody else's unless they come in, so it deletes none.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class Batch:
         self.txn = txn
         self.rebase = rebase
         self.domains: dict[str, str | None] = {}
+        self.lent: frozenset[str] = frozenset()
         self._stagings: dict[int, Staging] = {}
         self._used_up = False
         self.travelled = txn is None
@@ -180,7 +182,7 @@ class Batch:
 
     def discard(self) -> None:
         """Delete the files."""
-        self._table.discard(own_files(self.text.parts))
+        self._table.discard(own_files(self.text.parts) - self.lent)
         self.release()
 
 

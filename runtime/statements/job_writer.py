@@ -24,6 +24,7 @@ from ctsql.planner.lowering.store_assignment import as_stored, may_store
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
+from ctsql.runtime.log.batches import own_files
 from ctsql.runtime.log.staging import discard_on_error
 from ctsql.runtime.log.table_metadata import CURRENT_DEFAULT, keeps_any
 from ctsql.runtime.log.write_handle import (
@@ -127,26 +128,37 @@ class JobWriter:
             wanted = wanted.cut(current)
             if not any(part.inserts for batch in wanted.batches for part in batch.text.parts):
                 return wanted.commit(output)
-            version = self._commit_kept(engine, output, wanted)
+            version = self._commit_kept(engine, output, wanted, current)
             if version is not None:
                 return Committed(version)
             engine.mint()
         detail = f"{TRIES_MAX} times another writer was first."
         raise error("TRANSACTION_CONFLICT", name=str(self.item.name), detail=detail)
 
-    def _commit_kept(self, engine: Engine, output: Output, wanted: "Write") -> int | None:
+    def _commit_kept(
+        self, engine: Engine, output: Output, wanted: "Write", expected: int
+    ) -> int | None:
         """Commit batches as a transaction; returns the version, None if another commit was first.
 
-        The batches are used up if it is in.
+        The batches are used up if it is in; else their files are there as before.
         """
         files = [f for b in wanted.batches for p in b.text.parts for f in p.inserts]
         ids = [b.text.batch_id for b in wanted.batches if b.travelled]
         for batch in wanted.batches:
             batch.check_files()
         said = {"batches": ids} if ids else {}
-        progress = Progress(app=output.app, upper=wanted.upper, said=said)
+        progress = Progress(
+            app=output.app,
+            expected=expected,
+            upper=wanted.upper,
+            said=said,
+            lent=frozenset(own_files(p for b in wanted.batches for p in b.text.parts)),
+        )
         before = output.table.version()
-        own = OpenTransaction(engine, engine.mint(), alone=self.item, progress=progress)
+        at = engine.mint()
+        if output.fetch_recent_upper() != expected:
+            return None  # what the rows would be compared with may have them already
+        own = OpenTransaction(engine, at, alone=self.item, progress=progress)
         try:
             with own:
                 appends = own.appends(self.item)

@@ -11,6 +11,7 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item
 from ctsql.catalog.spans import Span
 from ctsql.runtime.engine import Engine
+from ctsql.runtime.log.write_handle import NO_UPPER
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.inserts import NotAnAppend
 from ctsql.runtime.statements.dml import TRIES_MAX
@@ -23,6 +24,9 @@ def append_kept(
     engine: Engine, item: Item, rows: DataFrame, progress: Progress, span: Span
 ) -> None:
     """Put rows into a table; see :data:`ctsql.runtime.warehouse.multi_table_commit.AppendKept`.
+
+    Where the table's store has no locks another process may be at the same rows: how far their
+    writer is is looked at anew in each try.
 
     Raises:
         CONSTRAINT_VIOLATED: a row breaks a constraint that refuses; nothing comes in.
@@ -42,7 +46,12 @@ def append_kept(
 
 
 def _append(engine: Engine, item: Item, rows: DataFrame, progress: Progress, span: Span) -> None:
-    with OpenTransaction(engine, engine.mint(), alone=item, progress=progress) as own:
+    at = engine.mint()
+    # After the mint: else the rows could be compared with themselves, put in by another process.
+    upper = engine.relations.table(item).application_version(progress.app)
+    if (upper or NO_UPPER) >= progress.upper:
+        return
+    with OpenTransaction(engine, at, alone=item, progress=progress) as own:
         appends = own.appends(item)
         assert appends is not None  # it is the transaction's first statement
         try:

@@ -343,7 +343,8 @@ class OpenTransaction:
         if progress is None:
             return Change(copy.version, text, domains, said)
         domains, said = {**domains, **progress.domains}, {**said, **progress.said}
-        return Change(copy.version, text, domains, said, {progress.app: progress.upper})
+        also, after = {progress.app: progress.upper}, {progress.app: progress.expected}
+        return Change(copy.version, text, domains, said, also, after, progress.lent)
 
 
 def in_order(found: Mapping[str, Sequence[Constraint]]) -> list[str]:

@@ -19,6 +19,9 @@ X3: the first committer wins. A part goes in only if no other commit changed the
     or a store without locks) can come first; then the transaction is undone: the parts that are
     in are taken back, tables without one are fenced, and the timeline binds neither.
 X4: undoing is decided on the timeline too, so two processes never do both.
+X5: how far a writer is moves only from where the writer was when it staged its rows. Where there
+    are no locks, two processes may bring the same rows at once; the second changes nothing, also
+    if what it saw of the table has the rows of the first already.
 
 What a crash leaves at each step is in :mod:`ctsql.runtime.log.fault_points`.
 """
@@ -41,7 +44,7 @@ from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.batches import BatchText
 from ctsql.runtime.log.protocol import Conflict, RowsGone
 from ctsql.runtime.log.staging import discard_on_error
-from ctsql.runtime.log.write_handle import Committed, Output, UpperMismatch
+from ctsql.runtime.log.write_handle import NO_UPPER, Committed, Output, UpperMismatch
 from ctsql.runtime.warehouse.timeline import Timeline
 from ctsql.runtime.warehouse.timestamp_assignment import TRANSACTION, UNDOES, candidates_of
 
@@ -69,7 +72,10 @@ class Change:
     Attributes:
         version: what it saw. batch: the rows; without any its commit is no change of the table.
         domains: domain metadata that its commit writes. said: metadata of its commit.
-        also: the uppers of other applications that its commit moves.
+        also: the uppers of other applications that its commit moves. after: what they were when it
+            was staged; that they are others by now is a conflict.
+        lent: those of its files that a writer has staged, and deletes itself if they do not come
+            in. They are never part of an intent: rows that are set aside have left them.
     """
 
     version: int
@@ -77,6 +83,8 @@ class Change:
     domains: Mapping[str, str] = field(default_factory=dict)
     said: Mapping[str, Any] = field(default_factory=dict)
     also: Mapping[str, int] = field(default_factory=dict)
+    after: Mapping[str, int] = field(default_factory=dict)
+    lent: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,19 +92,24 @@ class Progress:
     """How far a writer is that puts rows into a table, as the commit with the rows says it.
 
     Attributes:
-        app: its application id. upper: after the commit.
+        app: its application id. expected: its upper when the rows were read. upper: after the
+            commit.
         domains: domain metadata that its commit writes. said: metadata of its commit.
+        lent: the files that it has staged itself, which are its own if they do not come in.
     """
 
     app: str
+    expected: int
     upper: int
     domains: Mapping[str, str] = field(default_factory=dict)
     said: Mapping[str, Any] = field(default_factory=dict)
+    lent: frozenset[str] = frozenset()
 
 
 AppendKept = Callable[[Item, DataFrame, Progress, Span], None]
 """Puts rows into a table as far as its constraints let them, with how far their writer is.
 
+Nothing, if the writer is there already: another process has put them in.
 For who holds the locks of the table and of its quarantine. The span is where the rows are said to
 come from.
 """
@@ -111,6 +124,7 @@ def prepare(timeline: Timeline, group: str, changes: Mapping[str, Change], table
             if source in busy:
                 raise WriteConflict(source, change.version)
             check_unchanged(source, tables[source][1], change.version)
+            _check_uppers(source, tables[source][1], change.after)
         uppers = {
             source: Output(tables[source][1], APP, since=c.version).fetch_recent_upper()
             for source, c in changes.items()
@@ -124,6 +138,7 @@ def prepare(timeline: Timeline, group: str, changes: Mapping[str, Change], table
                 "domains": dict(change.domains),
                 "said": dict(change.said),
                 "also": dict(change.also),
+                "after": dict(change.after),
             }
             for source, change in changes.items()
         }
@@ -134,12 +149,16 @@ def prepare(timeline: Timeline, group: str, changes: Mapping[str, Change], table
 
 
 def commit_alone(source: str, table: DeltaTable, change: Change) -> None:
-    """Commit a change of one table, whose lock is held; raises WriteConflict, with it deleted."""
-    output = _output(source, table, change.version)
+    """Commit a change of one table, whose lock is held.
+
+    Raises WriteConflict, with its files deleted except those that are lent.
+    """
+    output = _output(source, table, change.version, change.after)
     expected = output.fetch_recent_upper()
     upper = max(clock.now_ms(), expected) + 1
     batch = output.batch_of(change.batch.at(expected, upper).to_json())
     batch.domains.update(change.domains)
+    batch.lent = change.lent
     with discard_on_error([batch]):
         done = output.compare_and_append(
             [batch], expected=expected, new=upper, metadata=change.said, also=change.also
@@ -148,13 +167,14 @@ def commit_alone(source: str, table: DeltaTable, change: Change) -> None:
         raise WriteConflict(source, table.version())
 
 
-def _output(source: str, table: DeltaTable, version: int) -> Output:
-    """The handle of a table whose batches go in only on a version, as it is."""
+def _output(source: str, table: DeltaTable, version: int, after: Mapping[str, int]) -> Output:
+    """The handle of a table whose batches go in only on a version, as it is, and after uppers."""
 
     def begin() -> Transaction:
         txn = table.begin()
         txn.depend_on_all()
         check_unchanged(source, table, version)
+        _check_uppers(source, table, after)
         return txn
 
     return Output(table, APP, since=version, begin=begin)
@@ -170,6 +190,16 @@ def check_unchanged(source: str, table: DeltaTable, version: int) -> None:
     changed += [c.version for c in commits if c.changes_schema]
     if changed:
         raise WriteConflict(source, min(changed))
+
+
+def _check_uppers(source: str, table: DeltaTable, after: Mapping[str, int]) -> None:
+    """Raise :class:`WriteConflict` when the upper of an application is another one (X5).
+
+    One that moves later is Delta's to find: the transaction depends on each that it moves.
+    """
+    for app, upper in after.items():
+        if (table.application_version(app) or NO_UPPER) != upper:
+            raise WriteConflict(source, table.version())
 
 
 def resolve(timeline: Timeline, group: str, tables: Tables) -> "WriteConflict | None":
@@ -245,7 +275,7 @@ def _participants(group: str, intent: Any, tables: Tables) -> "Iterator[_Partici
     for source, entry in intent["tables"].items():
         if source in tables:
             stored = {name: entry[name] for name in ("expected", "version", "batch")}
-            stored |= {name: entry.get(name, {}) for name in ("domains", "said", "also")}
+            stored |= {name: entry.get(name, {}) for name in ("domains", "said", "also", "after")}
             yield _Participant(group, intent["upper"], source, tables[source][1], **stored)
 
 
@@ -285,6 +315,7 @@ class _Participant:
     domains: Mapping[str, str]
     said: Mapping[str, Any]
     also: Mapping[str, int]
+    after: Mapping[str, int]
 
     def version_in(self, key: str) -> int | None:
         """The version that holds the part (or takes it back); None when none does."""
@@ -297,7 +328,7 @@ class _Participant:
         """Commit the part, unless it is in; raises WriteConflict if another commit was first."""
         if self.version_in(TRANSACTION) is not None:
             return
-        output = _output(self.source, self.table, self.version)
+        output = _output(self.source, self.table, self.version, self.after)
         batch = output.batch_of(self.batch)
         batch.domains.update(self.domains)
         try:

@@ -15,7 +15,8 @@ W3: two processes that find a file at once both try to make the next entry. The 
     one of them; the other loads that entry, or finds it in.
 W4: a file that is gone before its entry is in does not come in, and holds up nothing.
 W5: where the table has constraints that ctsql keeps, an entry is loaded by a transaction whose
-    commit of the table moves the identifier, too; rows that are set aside are in with it.
+    commit of the table moves the identifier, too; rows that are set aside are in with it. It is
+    no commit if the identifier is not the one that was read before.
 
 A path is looked at once: what is written into a file later is not seen. So files are to be moved
 into the folder whole. The paths are kept in memory, as those of the folder are when it is listed.
@@ -120,7 +121,7 @@ class WatchedFiles:
             before = table.version()
             paths = [path for path in record.paths(number) if gateway.path_exists(path)]
             if paths:
-                self._insert(item, location, paths, number)
+                self._insert(item, location, paths, loaded, number)
             else:
                 handle = Output(table, _app(item), shared=True)
                 handle.compare_and_append([], expected=loaded, new=number)
@@ -128,7 +129,9 @@ class WatchedFiles:
             commits = [table.commit_at(v) for v in range(before + 1, table.version() + 1)]
         return [c for c in commits if c.transaction(_app(item)) == number]
 
-    def _insert(self, item: Item, location: str, paths: Sequence[str], number: int) -> None:
+    def _insert(
+        self, item: Item, location: str, paths: Sequence[str], loaded: int, number: int
+    ) -> None:
         given = _source(item)
         span = Source(given.path, f"<files of {item.name}>").whole()
         file = FileRef(path=given.path, span=span, format=given.format, options=given.options)
@@ -137,7 +140,8 @@ class WatchedFiles:
         with translate_spark_errors(None, span):
             rows = rows_to_load(gateway, file, columns, str(item.name), paths=paths)
         if keeps_any(self._warehouse.relations.table(item).configuration()):
-            self._append_kept(item, rows, Progress(app=_app(item), upper=number), span)
+            progress = Progress(app=_app(item), expected=loaded, upper=number)
+            self._append_kept(item, rows, progress, span)
             return
         with _identified(gateway.session, item, number):
             insert_rows(location, rows, span, gateway.session.sql)

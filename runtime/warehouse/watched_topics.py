@@ -176,7 +176,9 @@ class WatchedTopics:
             if (table.application_version(app) or 0) != new.polls - 1:
                 return []  # another process was first
             before = table.version()
-            progress = WriterProgress(app=app, upper=new.polls, domains=domains)
+            progress = WriterProgress(
+                app=app, expected=new.polls - 1, upper=new.polls, domains=domains
+            )
             self._append_kept(item, rows, progress, span)
         faults.point("source_committed")
         commits = (table.commit_at(v) for v in range(before + 1, table.version() + 1))

@@ -10,6 +10,8 @@ import pytest
 from ctsql import UpperMismatch
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
+from ctsql.runtime.log import fault_points as faults
+from ctsql.runtime.log.staging import Batch
 from tests.helpers.processes import run_program, start_program
 from tests.helpers.table_folder import data_files, folder, named_files, versions
 
@@ -100,6 +102,79 @@ def test_staged_texts(table: Connection, connect: Callable[[], Connection]) -> N
     with pytest.raises(CtsqlError, match="BATCH_BOUNDS_DIFFER"):
         writer.compare_and_append(expected_upper=3, new_upper=6, batches=[wrong])
     writer.discard(wrong)
+    _no_file_is_left(table)
+
+
+def _first(monkeypatch: pytest.MonkeyPatch, moment: str, act: Callable[[], object]) -> list[str]:
+    """Let somebody else act once, in the middle of a write; what is returned tells that it was.
+
+    In one thread no lock keeps the other out: so it is where nothing is locked.
+    """
+    acted: list[str] = []
+
+    def let(now: str) -> None:
+        if now == moment and not acted:
+            acted.append(now)
+            act()
+
+    check = Batch.check_files
+
+    def check_files(batch: Batch) -> None:
+        let("before its mint")
+        check(batch)
+
+    def point(name: str) -> None:
+        let("once it is staged" if name == "transaction_staged" else "")
+
+    monkeypatch.setattr(Batch, "check_files", check_files)
+    monkeypatch.setattr(faults, "point", point)
+    return acted
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_a_foreign_writer_is_first(
+    is_own: bool,
+    table: Connection,
+    connect: Callable[[], Connection],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The rows come in by the next try, from the files that are there: own ones and of a text."""
+    writer, other = table.writer("t"), connect().writer("t")
+    rows = [(1, 1, 1), (2, 2, 2)]
+    texts = [] if is_own else [other.stage(rows, lower=0, upper=1)]
+    insert = f"INSERT INTO delta.`{folder(table, 't')}` VALUES (9, 9, 9)"
+    acted = _first(monkeypatch, "once it is staged", lambda: table.spark.sql(insert))
+    given = rows if is_own else None
+    assert writer.compare_and_append(given, expected_upper=0, new_upper=1, batches=texts) == 1
+    assert acted
+    assert _rows(table) == [*rows, (9, 9, 9)]
+    assert other.fetch_recent_upper() == 1
+    _no_file_is_left(table)
+
+
+@pytest.mark.parametrize("moment", ["before its mint", "once it is staged"])
+@pytest.mark.parametrize("cuts", [True, False])
+def test_two_write_the_same_without_locks(
+    moment: str,
+    cuts: bool,
+    table: Connection,
+    connect: Callable[[], Connection],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The second finds the upper moved: nothing is in twice, set aside twice or counted twice."""
+    writer, other = table.writer("t"), connect().writer("t")
+    rows = {0: [(1, 1, 1), (2, -2, 2), (3, 3, None)]}
+    acted = _first(monkeypatch, moment, lambda: other.append(rows, lower=0, upper=1))
+    if cuts:
+        assert writer.append(rows, lower=0, upper=1) == 1
+    else:
+        with pytest.raises(UpperMismatch, match="is 1, not 0"):
+            writer.compare_and_append(rows, expected_upper=0, new_upper=1)
+    assert acted
+    assert _rows(table) == [(1, 1, 1), (3, 3, None)]
+    assert _away(table) == [2]
+    counted = {r[2]: r[5] for r in table.execute("SHOW CONSTRAINTS FOR t").fetchall()}
+    assert counted == {"id_unique": 0, "v_check": 1, "w_not_null": 1}
     _no_file_is_left(table)
 
 

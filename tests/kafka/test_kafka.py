@@ -12,6 +12,8 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
+from ctsql.runtime.log import fault_points as faults
+from ctsql.runtime.warehouse import watched_topics
 from tests.crash.killed_processes import seed
 from tests.helpers.kafka_broker import BROKER, CONNECTOR, broker, jars_of
 from tests.helpers.processes import race, run_killed, start_program
@@ -342,6 +344,44 @@ def test_messages_are_looked_at(con: Connection, topics: Topics) -> None:
     assert _rows(con, "SELECT * FROM kept") == [(1, 1), (4, 1)]
     counted = {r[2]: r[5] for r in con.execute("SHOW CONSTRAINTS FOR kept").fetchall()}
     assert (counted["id_unique"], counted["v_check"]) == (1, 2)
+
+
+@pytest.mark.parametrize("moment", ["before its mint", "once it has staged"])
+def test_another_process_takes_the_same_messages(
+    moment: str,
+    connect: Callable[[], Connection],
+    address: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They are in once where nothing is locked: in one thread no lock keeps the other out."""
+    con, other = connect(), connect()
+    topics, name = Topics(con, address), f"kept_twice_{moment.replace(' ', '_')}"
+    topics.make(name)
+    topics.send(name, '{"v": 1}')
+    con.execute(_table(topics, name, "v INT CHECK (v > 0) ON VIOLATION QUARANTINE"))
+    assert _rows(other, f"SELECT * FROM {name}") == [(1,)]
+    topics.send(name, '{"v": 2}', '{"v": -3}')
+    progress_of, came = watched_topics.WriterProgress, list[str]()
+
+    def come(at: str) -> None:
+        if at == moment and not came:
+            came.append(at)
+            assert _rows(other, f"SELECT * FROM {name}") == [(1,), (2,)]
+
+    def progress_after(**named: Any) -> Any:
+        come("before its mint")
+        return progress_of(**named)
+
+    def point(reached: str) -> None:
+        come("once it has staged" if reached == "transaction_staged" else "")
+
+    monkeypatch.setattr(watched_topics, "WriterProgress", progress_after)
+    monkeypatch.setattr(faults, "point", point)
+    assert _rows(con, f"SELECT * FROM {name}") == [(1,), (2,)]
+    assert came
+    assert _rows(con, f"SELECT row_json FROM {name}_quarantine") == [('{"v":-3}',)]
+    counted = [r[5] for r in con.execute(f"SHOW CONSTRAINTS FOR {name}").fetchall()]
+    assert counted == [1]
 
 
 @pytest.mark.parametrize("point", ["transaction_staged", "intent_recorded", "source_committed"])

@@ -9,9 +9,16 @@ from dataclasses import replace
 import pytest
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.runtime.log.batches import BatchText
+from ctsql.runtime.log.batches import BatchText, own_files
 from ctsql.runtime.log.write_handle import Output
-from ctsql.runtime.warehouse.multi_table_commit import APP, Change, WriteConflict, prepare, resolve
+from ctsql.runtime.warehouse.multi_table_commit import (
+    APP,
+    Change,
+    WriteConflict,
+    commit_alone,
+    prepare,
+    resolve,
+)
 from ctsql.runtime.warehouse.timeline import Timeline
 from tests.simulation.memory_log import MemoryGateway, MemoryTable, Rows
 from tests.simulation.memory_store import Bag, Fate, Killed, Sent, Store
@@ -228,7 +235,7 @@ def with_upper(process: Process, *, is_empty: bool) -> dict[str, Change]:
     """The changes of both tables; that of a moves the upper of a job, maybe without any row."""
     changes = {name: process.change(name) for name in ("a", "b")}
     batch = replace(changes["a"].batch, parts=()) if is_empty else changes["a"].batch
-    changes["a"] = replace(changes["a"], batch=batch, also={JOB: 7})
+    changes["a"] = replace(changes["a"], batch=batch, also={JOB: 7}, after={JOB: 0})
     return changes
 
 
@@ -270,3 +277,67 @@ def test_an_upper_moves_with_all_of_the_rows(conflict: str, is_empty: bool) -> N
             assert is_in
             break
     assert all(ends.values()), "some calls come before the decision and some after"
+
+
+def of_job(process: Process, *names: str) -> dict[str, Change]:
+    """Changes of tables that insert only; that of a moves the upper of a job from 0 to 7."""
+    changes = {name: process.change(name) for name in names}
+    return changes | {"a": replace(changes["a"], also={JOB: 7}, after={JOB: 0})}
+
+
+@pytest.mark.parametrize("names", ["a", "ab"])
+@pytest.mark.parametrize("is_seen", [False, True])
+def test_two_bring_the_same_rows(names: str, is_seen: bool) -> None:
+    """X5: without locks the second changes nothing, also if it saw the rows of the first."""
+    store = made(gone=False)
+    first, second = Process(store, Link("first")), Process(store, Link("second"))
+    changes = {} if is_seen else of_job(second, *names)
+    commit_alone("a", first.tables["a"], of_job(first, "a")["a"])
+    first.mint()
+    changes = changes or of_job(second, *names)
+    if names == "a":
+        with pytest.raises(WriteConflict):
+            commit_alone("a", second.tables["a"], changes["a"])
+    else:
+        with pytest.raises(WriteConflict):
+            prepare(second.timeline, "y", changes, second.sources)
+    second.mint()
+    a, b = list(seen(store))[-1]
+    assert (a[NEW], b[NEW]) == (1, 0)
+    assert upper_of_job(store) == 7
+
+
+def test_an_upper_that_moves_behind_an_intent() -> None:
+    """X5: a part that goes in last finds the upper moved, without a row; all parts are undone."""
+    store = made(gone=False)
+    first, second = Process(store, Link("first")), Process(store, Link("second"))
+    prepare(second.timeline, "y", of_job(second, "a", "b"), second.sources)
+    moved = Output(first.tables["a"], JOB, shared=True)  # type: ignore[arg-type]
+    moved.compare_and_append([], expected=0, new=7)
+    assert resolve(second.timeline, "y", second.sources) is not None
+    second.mint()
+    a, b = list(seen(store))[-1]
+    assert (a[NEW], b[NEW]) == (0, 0)
+    assert upper_of_job(store) == 7
+
+
+@pytest.mark.parametrize("is_lent", [True, False])
+def test_a_conflict_leaves_what_is_lent(is_lent: bool) -> None:
+    """A foreign commit is first: what the writer has staged is there for its next try."""
+    store = made(gone=False)
+    process, folder = Process(store, Link("first")), store.folders["a"]
+    change = of_job(process, "a")["a"]
+    files = frozenset(own_files(change.batch.parts))
+    if is_lent:
+        change = replace(change, lent=files)
+    foreign(store, "a", FOREIGN)
+    with pytest.raises(WriteConflict):
+        commit_alone("a", process.tables["a"], change)
+    process.mint()
+    assert folder.unnamed() == (files if is_lent else set())
+    if is_lent:
+        commit_alone("a", process.tables["a"], replace(change, version=folder.newest))
+        a, _ = list(seen(store))[-1]
+        assert (a[NEW], a[FOREIGN]) == (1, 1)
+        assert not folder.unnamed()
+        assert upper_of_job(store) == 7

@@ -1,5 +1,6 @@
 """Files that come into tables with constraints that only ctsql keeps."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,9 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
-from tests.helpers.table_folder import folder, versions
+from ctsql.runtime.log import fault_points as faults
+from ctsql.runtime.warehouse import watched_files
+from tests.helpers.table_folder import data_files, folder, named_files, versions
 
 pytestmark = pytest.mark.spark
 
@@ -90,3 +93,46 @@ def test_tables_that_refer_to_each_other(con: Connection, inbox: Path) -> None:
     (inbox / "2.csv").write_text("k,g\n2,1\n")
     assert _rows(con, "SELECT * FROM groups") == [(1, 1), (2, 2)]
     assert _rows(con, "SELECT * FROM t") == [(1, 1), (2, 1)]
+
+
+@pytest.mark.parametrize("moment", ["before its mint", "once it has staged"])
+def test_another_process_takes_the_same_files(
+    moment: str,
+    con: Connection,
+    connect: Callable[[], Connection],
+    inbox: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They are in once where nothing is locked: in one thread no lock keeps the other out."""
+    (inbox / "1.csv").write_text("k,v\n1,1\n")
+    con.execute("""
+        CREATE TABLE t (k INT UNIQUE, v INT CHECK (v > 0) ON VIOLATION QUARANTINE)
+            FROM FILES 'in/*.csv'
+    """)
+    other = connect()
+    assert _rows(other, "SELECT * FROM t") == [(1, 1)]
+    (inbox / "2.csv").write_text("k,v\n2,2\n3,-3\n4,4\n")
+    read, came = watched_files.rows_to_load, list[str]()
+
+    def come(at: str) -> None:
+        if at == moment and not came:
+            came.append(at)
+            assert len(_rows(other, "SELECT * FROM t")) == 3
+
+    def read_after(*given: Any, **named: Any) -> Any:
+        come("before its mint")
+        return read(*given, **named)
+
+    def point(name: str) -> None:
+        come("once it has staged" if name == "transaction_staged" else "")
+
+    monkeypatch.setattr(watched_files, "rows_to_load", read_after)
+    monkeypatch.setattr(faults, "point", point)
+    assert _rows(con, "SELECT * FROM t") == [(1, 1), (2, 2), (4, 4)]
+    assert came
+    assert len(_rows(con, "SELECT * FROM t_quarantine")) == 1
+    counted = {r[2]: r[5] for r in con.execute("SHOW CONSTRAINTS FOR t").fetchall()}
+    assert counted == {"k_unique": 0, "v_check": 1}
+    for name in ("t", "t_quarantine"):
+        found = folder(con, name)
+        assert {f for f in data_files(found) if f.startswith("part-")} <= named_files(found)
