@@ -10,7 +10,7 @@ import os
 import re
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -74,6 +74,12 @@ class Series:
 
 
 COLUMNS = fields(Cost)
+
+
+def delta_properties(configuration: Mapping[str, str]) -> str:
+    """A table's properties that are Delta's, as TBLPROPERTIES lists them: for a rival's tables."""
+    told = configuration.items()
+    return ", ".join(f"'{key}' = '{value}'" for key, value in told if key.startswith("delta."))
 
 
 def jobs_started(session: SparkSession) -> int:

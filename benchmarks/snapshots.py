@@ -14,7 +14,7 @@ import tempfile
 from functools import partial
 
 import ctsql
-from benchmarks.measures import Series, table
+from benchmarks.measures import Series, delta_properties, table
 from ctsql.runtime.spark.session import active
 
 QUERIES = {
@@ -32,8 +32,7 @@ def measure(con: ctsql.Connection, folder: str, rounds: int) -> None:
     assert engine is not None  # it has run statements
     session = engine.session
     given = engine.gateway.table(str(next(iter(engine.catalog)).location))
-    told = given.metadata.configuration.items()
-    properties = ", ".join(f"'{k}' = '{v}'" for k, v in told if k.startswith("delta."))
+    properties = delta_properties(given.metadata.configuration)
     for name, (columns, query) in QUERIES.items():
         plain = Series(session, "plain Spark and Delta", [f"{folder}/rival"])
         task = Series(session, "a continual task", [f"{folder}/warehouse"])

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 import ctsql
-from benchmarks.measures import Series, table
+from benchmarks.measures import Series, delta_properties, table
 from ctsql.runtime.spark.session import active
 
 WARM_UP_ROUNDS = 3
@@ -105,7 +105,7 @@ class House:
         self.session: SparkSession = engine.session
         given = next(i for i in engine.catalog if i.name.name == "given")
         there = engine.gateway.table(str(given.location)).metadata.configuration
-        self.properties = ", ".join(f"'{k}' = '{v}'" for k, v in there.items() if "delta." in k)
+        self.properties = delta_properties(there)
         with active(self.session):
             for name in ("plain", "written"):
                 self.session.sql(

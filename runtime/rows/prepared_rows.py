@@ -62,7 +62,6 @@ _FEW_ROWS = {
     # To make code for few rows takes longer than to evaluate expressions as they are.
     _WHOLE_STAGES: "false",
 }
-
 _NOT_WITH_RANGE = (
     # Without a broadcast a join with range() that compares no keys is a product, for which Spark
     # first stores all of the range.

@@ -51,17 +51,18 @@ class ConnectionMaintenance:
             return
         try:
             due = narrow(engine, self._upkeep.take_due(other_logs(engine)))
-            if due and self._engine is None:
+            if not due:
+                return
+            if self._engine is None:
                 # Here, as nothing runs on the session now that switches settings for a while.
                 self._engine = engine.for_thread()
         except CtsqlError as problem:  # the statement has succeeded
             LOG.warning("%s: %s", problem.condition, problem.message)
             return
-        if due and self._engine is not None:
-            self._thread = threading.Thread(
-                target=self._work, args=(self._engine, due), name="ctsql-maintenance"
-            )
-            self._thread.start()
+        self._thread = threading.Thread(
+            target=self._work, args=(self._engine, due), name="ctsql-maintenance"
+        )
+        self._thread.start()
 
     def close(self) -> None:
         """Wait until what was begun is done."""

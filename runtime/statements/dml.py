@@ -147,7 +147,9 @@ def write_table(
     own = beside(engine.catalog, engine.catalog.items.get(item.id, item))  # its quarantine
     for _ in range(TRIES_MAX):
         if any(one.feed is not None for one in engine.catalog):
-            engine.mint()  # a load that a killed process left is not completed below the lock
+            engine.timeline.refresh()
+            if engine.timeline.intents:
+                engine.mint()  # a load that a killed process left is not completed below the lock
         with alone(engine.timeline, item, engine.mint, own) as location, engine.leaving_intents():
             table = engine.gateway.table(location)
             is_kept = keeps_any(table.configuration())

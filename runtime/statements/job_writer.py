@@ -27,6 +27,7 @@ from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.batches import own_files
 from ctsql.runtime.log.staging import discard_on_error
 from ctsql.runtime.log.table_metadata import CURRENT_DEFAULT, keeps_any
+from ctsql.runtime.log.uppers import commits_to
 from ctsql.runtime.log.write_handle import (
     Appended,
     Batch,
@@ -125,7 +126,7 @@ class JobWriter:
                     return found[-1]
                 is_in = wanted.cuts and current >= wanted.upper
                 return Unwritten(current) if is_in else UpperMismatch(current, wanted.lower)
-            wanted = wanted.cut(current)
+            wanted.cut(current)
             if not any(part.inserts for batch in wanted.batches for part in batch.text.parts):
                 return wanted.commit(output)
             version = self._commit_kept(engine, output, wanted, current)
@@ -172,8 +173,7 @@ class JobWriter:
                 return None
             raise
         table = engine.relations.table(self.item)
-        commits = [table.commit_at(v) for v in range(before + 1, table.version() + 1)]
-        (made,) = [c for c in commits if c.transaction(output.app) == wanted.upper]
+        (made,) = commits_to(table, output.app, wanted.upper, after=before)
         used = {file.path for file in made.adds}
         for batch in wanted.batches:
             # Where rows were left out, others are in place of its files.
@@ -251,11 +251,10 @@ class Write:
         """Whether there is something to commit at an upper, and no gap before it."""
         return self.lower <= current < self.upper if self.cuts else current == self.lower
 
-    def cut(self, current: int) -> "Write":
-        """What is left of it at an upper."""
+    def cut(self, current: int) -> None:
+        """Leave out of its batches what is in at an upper, if it cuts."""
         for batch in self.batches if self.cuts else ():
             batch.cut(current)
-        return self
 
     def commit(self, output: Output) -> Appended:
         """Commit it as it is."""

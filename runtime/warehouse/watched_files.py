@@ -38,6 +38,7 @@ from ctsql.runtime.delta.table import Gateway
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.table_metadata import keeps_any
+from ctsql.runtime.log.uppers import commits_to
 from ctsql.runtime.log.write_handle import Committed, Output, Rows
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows
@@ -126,8 +127,7 @@ class WatchedFiles:
                 handle = Output(table, _app(item), shared=True)
                 handle.compare_and_append([], expected=loaded, new=number)
             faults.point("files_loaded")
-            commits = [table.commit_at(v) for v in range(before + 1, table.version() + 1)]
-        return [c for c in commits if c.transaction(_app(item)) == number]
+            return commits_to(table, _app(item), number, after=before)
 
     def _insert(
         self, item: Item, location: str, paths: Sequence[str], loaded: int, number: int

@@ -34,6 +34,7 @@ from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.staging import discard_on_error
 from ctsql.runtime.log.table_metadata import keeps_any
+from ctsql.runtime.log.uppers import commits_to
 from ctsql.runtime.log.write_handle import Committed, Disturbed, Output, disturbance_error
 from ctsql.runtime.spark.errors import RECORD_CHARS_MAX, translate_spark_errors
 from ctsql.runtime.spark.kafka import KafkaClient
@@ -181,8 +182,7 @@ class WatchedTopics:
             )
             self._append_kept(item, rows, progress, span)
         faults.point("source_committed")
-        commits = (table.commit_at(v) for v in range(before + 1, table.version() + 1))
-        return [c for c in commits if c.transaction(app) == new.polls]
+        return commits_to(table, app, new.polls, after=before)
 
 
 def check_topic_columns(source: KafkaSource, columns: Sequence[Column]) -> None:
