@@ -71,9 +71,11 @@ def _sign(rows: pa.Table, diff: int) -> pa.Table:
     return rows.append_column(DIFF, pa.array([diff] * rows.num_rows, pa.int64()))
 
 
-def rows_of(table: DeltaTable, version: int, columns: Sequence[str]) -> LocalRows | Declined:
+def rows_of(
+    table: DeltaTable, version: int, columns: Sequence[str], rows_max: int = SMALL_MAX
+) -> LocalRows | Declined:
     """All rows of a small table."""
-    found = _all(table, version, columns, SMALL_MAX)
+    found = _all(table, version, columns, rows_max)
     return found if isinstance(found, Declined) else found.select(columns)
 
 

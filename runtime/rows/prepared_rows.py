@@ -25,7 +25,6 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
-from itertools import accumulate
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
@@ -81,13 +80,61 @@ _LEAF = "RDDScanExec"
 _CONSTANTS = ("LocalTableScanExec", "OneRowRelationExec", "EmptyRelationExec")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Recipe:
-    """How rows are made of others, the leaves; equal keys mean equal plans."""
+    """How rows are made of others. A part that two others are made of is made once for both.
+
+    Attributes:
+        key: says all that ``build`` does. parts: what it is given. leaf: rows that are there.
+    """
 
     key: Hashable
-    leaves: tuple[LocalRows, ...]
+    parts: tuple["Recipe", ...]
     build: Callable[[Sequence[DataFrame]], DataFrame]
+    leaf: LocalRows | None = None
+
+    @cached_property
+    def whole(self) -> tuple["Recipe", ...]:
+        """It and all that it is made of, each once, behind its parts."""
+        found: dict[Recipe, None] = {}
+        for part in self.parts:
+            found.update(dict.fromkeys(part.whole))
+        return (*found, self)
+
+    @cached_property
+    def leaves(self) -> tuple[LocalRows, ...]:
+        """The rows that all is made of, each once."""
+        found = {id(r.leaf): r.leaf for r in self.whole if r.leaf is not None}
+        return tuple(found.values())
+
+    @cached_property
+    def signature(self) -> Hashable:
+        """Equal where the plans are: by what is made of what, and the columns of the leaves."""
+        places = {recipe: n for n, recipe in enumerate(self.whole)}
+        leaves = {id(leaf): n for n, leaf in enumerate(self.leaves)}
+        return tuple(
+            (r.key, tuple(places[part] for part in r.parts))
+            if r.leaf is None
+            else (leaves[id(r.leaf)], r.leaf.signature)
+            for r in self.whole
+        )
+
+    @cached_property
+    def frame(self) -> DataFrame:
+        """The rows of the day, not computed yet."""
+        if self.leaf is not None:
+            return self.leaf.frame
+        return self.build([part.frame for part in self.parts])
+
+    def over(self, leaves: Mapping[int, DataFrame]) -> DataFrame:
+        """The same of other leaves, by the ids of those that they stand for."""
+        made: dict[Recipe, DataFrame] = {}
+        for recipe in self.whole:
+            if recipe.leaf is not None:
+                made[recipe] = leaves[id(recipe.leaf)]
+            else:
+                made[recipe] = recipe.build([made[part] for part in recipe.parts])
+        return made[self]
 
 
 def derive(
@@ -97,14 +144,7 @@ def derive(
     recipes = [r for r in map(_recipe, inputs) if r is not None]
     if len(recipes) < len(inputs):
         return SparkRows(build([rows.frame for rows in inputs]))
-    ends = list(accumulate((len(r.leaves) for r in recipes), initial=0))
-
-    def whole(frames: Sequence[DataFrame]) -> DataFrame:
-        parts = zip(recipes, ends, ends[1:], strict=False)
-        return build([recipe.build(frames[i:j]) for recipe, i, j in parts])
-
-    leaves = tuple(leaf for r in recipes for leaf in r.leaves)
-    return _PreparedRows(Recipe((key, tuple(r.key for r in recipes)), leaves, whole))
+    return _PreparedRows(Recipe(key, tuple(recipes), build))
 
 
 def together(rows: Sequence[RowSet]) -> list[LocalRows] | Declined:
@@ -147,7 +187,7 @@ def _part(rows: LocalRows, number: int, places: Sequence[int]) -> LocalRows:
 def _recipe(rows: RowSet) -> Recipe | None:
     held = rows.local
     if isinstance(held, LocalRows):
-        return Recipe(None, (held,), lambda frames: frames[0])
+        return Recipe(None, (), lambda frames: frames[0], held)
     return rows.recipe if isinstance(rows, _PreparedRows) else None
 
 
@@ -181,7 +221,7 @@ class _PreparedRows(RowSet):
     def frame(self) -> DataFrame:
         if isinstance(self._found, LocalRows):
             return self._found.frame
-        return self.recipe.build([leaf.frame for leaf in self.recipe.leaves])
+        return self.recipe.frame
 
     @property
     def plain_frame(self) -> DataFrame:
@@ -268,12 +308,12 @@ class PreparedPlans:
 
     def find(self, recipe: Recipe) -> Plan | None:
         """The plan that is kept of a recipe, if it was made under the settings of now."""
-        found = self._plans.get(_key(recipe))
+        found = self._plans.get(recipe.signature)
         return found if isinstance(found, Plan) and self._is_current(found) else None
 
     def collect(self, recipe: Recipe) -> LocalRows | Declined:
         """The rows, computed now; declined when they are not few."""
-        key = _key(recipe)
+        key = recipe.signature
         with self._lock:
             known = self._plans.get(key)
             self._plans[key] = known or _SEEN
@@ -305,7 +345,7 @@ class PreparedPlans:
         return copied
 
     def _plan_and_run(self, recipe: Recipe) -> LocalRows | Declined:
-        rows = recipe.build([leaf.frame for leaf in recipe.leaves])
+        rows = recipe.frame
         has_range = _reads_range(rows)
         code = nullcontext() if has_range else self._code_for(recipe.leaves)
         with self._for_few_rows(has_range=has_range), code:
@@ -330,7 +370,9 @@ class PreparedPlans:
         """The plan of a recipe over leaves without rows; declined where P2 or P3 do not hold."""
         settings = self._settings_now()
         empty = [self._empty(leaf) for leaf in recipe.leaves]
-        rows = recipe.build([frame for frame, _ in empty])
+        rows = recipe.over(
+            {id(leaf): frame for leaf, (frame, _) in zip(recipe.leaves, empty, strict=True)}
+        )
         with self._for_few_rows(has_range=_reads_range(rows)):
             query = rows._jdf.queryExecution().analyzed()
             is_fixed = not any(map(query.containsPattern, self._patterns))
@@ -387,24 +429,18 @@ class PreparedPlans:
         return LocalRows(self._session, plan.schema, in_jvm=found)
 
 
-def _key(recipe: Recipe) -> Hashable:
-    return recipe.key, tuple(leaf.signature for leaf in recipe.leaves)
-
-
 def _leaves(root: Any, places: Mapping[int, int]) -> list[tuple[Any, Any, int]] | Declined:
     """The nodes of a plan to replace, with columns and places, by numbers of their RDDs."""
     if not root.subqueriesAll().isEmpty():
         return Declined("the plan has a subquery")
     found: list[tuple[Any, Any, int]] = []
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        children, kind = node.children(), str(node.getClass().getSimpleName())
-        if kind == _LEAF and node.rdd().id() in places:
-            found.append((node, node.output(), places[node.rdd().id()]))
-        elif not children.size() and kind not in _CONSTANTS:
+    there = root.collectLeaves()
+    for node in (there.apply(i) for i in range(there.size())):
+        kind = str(node.getClass().getSimpleName())
+        if kind == _LEAF and (place := places.get(node.rdd().id())) is not None:
+            found.append((node, node.output(), place))
+        elif kind not in _CONSTANTS:
             return Declined(f"the plan reads a {kind}")
-        waiting += [children.apply(i) for i in range(children.size())]
     return found
 
 

@@ -22,9 +22,10 @@ from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.ivm import TableUse, Window
 from ctsql.planner.ivm.algebra.nodes import Version
 from ctsql.runtime.delta.change_feed import added_rows
-from ctsql.runtime.delta.keyed_scan import Keys, Lookups, change_of, rows_of
+from ctsql.runtime.delta.keyed_scan import SMALL_MAX, Keys, Lookups, change_of, rows_of
 from ctsql.runtime.log.actions import Change, rows_changed
 from ctsql.runtime.log.table_changes import Movement, Stored, merge, rows_inserted
+from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, TOO_MANY
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.key_predicates import may_equal
 from ctsql.runtime.rows.multiset import net_change, net_of
@@ -33,6 +34,9 @@ from ctsql.runtime.views.outcomes import Fallback
 from ctsql.runtime.warehouse.query_engine import Table
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
+
+FEW_MAX = 200
+"""Rows of a table that is read whole although the keys of another table are wanted of it alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,17 +177,29 @@ class Relations:
         """What is read: a step may be done again, by another way to refresh."""
         if not use.keys:
             return use.table, use.version
-        return use, tuple(self.steps[step] for step, _ in use.keys)
+        return use, tuple(
+            self._wanted(keys) if isinstance(keys, TableUse) else self.steps[keys]
+            for keys, _ in use.keys
+        )
 
     def _keys(self, use: TableUse) -> list[Keys] | Declined:
         """The keys that are wanted of a table; declined if any of them are not held."""
         known: list[Keys] = []
-        for step, pairs in use.keys:
-            rows = self.steps[step].local
+        for keys, pairs in use.keys:
+            rows = self._cut(keys) if isinstance(keys, TableUse) else self.steps[keys].local
             if isinstance(rows, Declined):
                 return rows
             known.append((rows, pairs))
         return known
+
+    def _cut(self, use: TableUse) -> LocalRows | Declined:
+        """The rows of a table that has keys itself, where they are few."""
+        if use.table in self.spans:
+            return Declined("which rows are in a window, Spark has to say")
+        found = self._near(use)
+        if isinstance(found, LocalRows) and found.row_count > DRIVER_ROWS_MAX:
+            return TOO_MANY
+        return found
 
     def _rows(self, use: TableUse) -> RowSet:
         is_change = use.version is Version.DELTA
@@ -213,20 +229,22 @@ class Relations:
 
     def _near(self, use: TableUse) -> LocalRows | Declined:
         """The rows as this process reads them, if they are few: all, or those with some keys."""
-        keys = self._keys(use)
-        if isinstance(keys, Declined):
-            return keys
         item = self.warehouse.relations.item(self.tables[use.table].object_id)
         stored = stored_as_of(self.warehouse, item, self._time(use))
         if isinstance(stored, Fallback) or stored.version is None or stored.shared is not None:
             return Declined("the rows are not those of one version")
         if self.warehouse.versions.held_error(item, stored.version) is not None:
             return Declined("the contents are an error")
-        table = self.warehouse.relations.table(item)
-        if not use.keys:
-            return rows_of(table, stored.version, self.reads[use.table])
-        also = self.reads[use.table]
-        return self.lookups.rows(table, stored.version, use.columns, keys, also)
+        table, columns = self.warehouse.relations.table(item), self.reads[use.table]
+        if not use.keys or any(isinstance(keys, TableUse) for keys, _ in use.keys):
+            few_max = SMALL_MAX if not use.keys else FEW_MAX
+            found = rows_of(table, stored.version, columns, few_max)
+            if not (use.keys and isinstance(found, Declined)):
+                return found
+        keys = self._keys(use)
+        if isinstance(keys, Declined):
+            return keys
+        return self.lookups.rows(table, stored.version, use.columns, keys, columns)
 
     def _read(self, use: TableUse) -> DataFrame:
         self.is_scanning = True

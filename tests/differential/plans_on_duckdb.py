@@ -68,13 +68,16 @@ class Duck:
         name = f"{use.table}__{use.version.value}"
         if not use.keys:
             return name
+        few = f"{name}_{len(self.uses)}"
+        where = {
+            keys: self.version(keys) if isinstance(keys, TableUse) else keys for keys, _ in use.keys
+        }
         wanted = " OR ".join(
-            f'EXISTS (FROM "{step}" AS s WHERE '
+            f'EXISTS (FROM "{where[keys]}" AS s WHERE '
             + " AND ".join(f't."{a}" IS NOT DISTINCT FROM s."{b}"' for a, b in pairs)
             + ")"
-            for step, pairs in use.keys
+            for keys, pairs in use.keys
         )
-        few = f"{name}_{len(self.uses)}"
         self.connection.execute(
             f'CREATE TEMP TABLE "{few}" AS SELECT * FROM {name} AS t WHERE {wanted}'
         )

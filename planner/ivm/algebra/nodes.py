@@ -411,11 +411,12 @@ class KeyPredicate:
     """Whether a key row equals these columns; NULL equals NULL.
 
     Attributes:
+        keys: a step; in a hint it may be a table that is cut to keys itself.
         null_matches: a NULL on either side equals everything, as NOT IN needs it.
         is_hint: what is above tests the same; the text need not, but files may be skipped by it.
     """
 
-    keys: Step
+    keys: "Step | SemiJoinRestriction"
     pairs: tuple[tuple[Col, Col], ...]
     null_matches: bool = False
     is_hint: bool = False

@@ -19,7 +19,10 @@ from ctsql.planner.ivm.algebra.traversal import equal_classes, equality, key_sou
 Pairs = tuple[tuple[alg.Col, alg.Col], ...]
 
 
-def restrict(node: alg.Node, keys: alg.Step, pairs: Pairs, *, is_hint: bool = False) -> alg.Node:
+Keys = alg.Step | alg.SemiJoinRestriction
+
+
+def restrict(node: alg.Node, keys: Keys, pairs: Pairs, *, is_hint: bool = False) -> alg.Node:
     """The node's rows that have a key.
 
     Args:
@@ -36,7 +39,7 @@ def restrict(node: alg.Node, keys: alg.Step, pairs: Pairs, *, is_hint: bool = Fa
 
 
 def _push(
-    node: alg.Node, keys: alg.Step, pairs: Pairs, is_hint: bool
+    node: alg.Node, keys: Keys, pairs: Pairs, is_hint: bool
 ) -> tuple[alg.Node, frozenset[tuple[alg.Col, alg.Col]]]:
     """The node with the restriction inside it, and the pairs that then hold of its rows."""
 
@@ -79,7 +82,7 @@ def _push(
 
 
 def _join(
-    node: alg.Join, keys: alg.Step, own: Sequence[tuple[alg.Col, alg.Col]], is_hint: bool
+    node: alg.Join, keys: Keys, own: Sequence[tuple[alg.Col, alg.Col]], is_hint: bool
 ) -> tuple[alg.Node, frozenset[tuple[alg.Col, alg.Col]]]:
     """Every child is restricted through what the join equates.
 
@@ -112,7 +115,7 @@ def pairs_of_operand(
 
 
 def _side_join(
-    node: alg.OuterOrSemiJoin, keys: alg.Step, own: Sequence[tuple[alg.Col, alg.Col]], is_hint: bool
+    node: alg.OuterOrSemiJoin, keys: Keys, own: Sequence[tuple[alg.Col, alg.Col]], is_hint: bool
 ) -> tuple[alg.Node, frozenset[tuple[alg.Col, alg.Col]]]:
     """The side whose rows stay is restricted, and the other one as far as it is equated."""
     left, right = node.left, node.right

@@ -188,7 +188,8 @@ def step_uses(texts: Iterable[Text]) -> Counter[str]:
             if isinstance(node, Step):
                 found[node.name] += 1
             elif isinstance(node, SemiJoinRestriction):
-                found.update(t.keys.name for t in node.tests if not t.is_hint)
+                tested = (t.keys for t in node.tests if not t.is_hint)
+                found.update(keys.name for keys in tested if isinstance(keys, Step))
     return found
 
 
@@ -200,4 +201,5 @@ def key_steps(texts: Iterable[Text]) -> set[str]:
         for node in descend(text.node)
         if isinstance(node, SemiJoinRestriction) and isinstance(node.child, Scan)
         for test in node.tests
+        if isinstance(test.keys, Step)
     }

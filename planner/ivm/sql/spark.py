@@ -4,7 +4,7 @@ Columns are printed under their numbers, so every name in the text is unique and
 qualifier. Names of relations are given: printing looks nothing up.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import assert_never
@@ -29,15 +29,16 @@ class TableUse:
     Attributes:
         version: as of when, or its change. columns: what is read of it, by the table's names;
             a change has the column ``__ct_diff`` as well.
-        keys: steps whose rows hold every value that is wanted: the step's name, and pairs of a
-            column of the table and the step's column. A row without such a key in any of the
-            steps may be left out (files can be skipped by it); empty when all rows are wanted.
+        keys: where every value that is wanted is: the name of a step, or a use of another table
+            that has keys itself; and pairs of a column of the table and one of these. A row
+            without such a key in any of them may be left out (files can be skipped by it); empty
+            when all rows are wanted.
     """
 
     table: str
     version: alg.Version
     columns: tuple[str, ...]
-    keys: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+    keys: "tuple[tuple[str | TableUse, tuple[tuple[str, str], ...]], ...]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +285,7 @@ class Printer:
             if test.null_matches:
                 equal = f"({equal} OR {key.sql} IS NULL OR {mine.sql} IS NULL)"
             pairs.append(equal)
+        assert isinstance(test.keys, alg.Step)  # it is no hint
         step = self.name(StepUse(test.keys.name))
         where = f" WHERE {' AND '.join(pairs)}" if pairs else ""
         return f"EXISTS (SELECT 1 FROM {step}{where})"
@@ -298,13 +300,24 @@ def _read(node: alg.Scan | alg.StoredGroups, name: str) -> str:
 def _table_use(node: alg.Scan, tests: Sequence[alg.KeyPredicate]) -> TableUse:
     """How a scan reads its table; with tests, only rows that may pass one are wanted of it."""
     names = dict(zip(node.columns, node.names, strict=True))
-    keys = tuple(
-        (t.keys.name, tuple((names[mine], key.sql) for mine, key in t.pairs)) for t in tests
-    )
+    keys = tuple(_keys_of(t, names) for t in tests)
     if any(t.null_matches for t in tests):
         keys = ()  # a NULL key wants every row
     read = tuple(n for c, n in names.items() if c != alg.DIFF)
     return TableUse(node.table, node.version, read, keys)
+
+
+def _keys_of(
+    test: alg.KeyPredicate, names: Mapping[alg.Col, str]
+) -> tuple[str | TableUse, tuple[tuple[str, str], ...]]:
+    """Where a test's keys are, and what the table's columns and theirs are called there."""
+    if isinstance(test.keys, alg.Step):
+        return test.keys.name, tuple((names[mine], key.sql) for mine, key in test.pairs)
+    other = test.keys.child
+    assert isinstance(other, alg.Scan)  # only a table is cut to keys by a hint
+    theirs = dict(zip(other.columns, other.names, strict=True))
+    pairs = tuple((names[mine], theirs[key]) for mine, key in test.pairs)
+    return _table_use(other, test.keys.tests), pairs
 
 
 _SPACED = word_set("""
