@@ -160,7 +160,7 @@ class ViewSink:
         return sorted(times)
 
     def _write_error(self, time: int, problem: DataError, *, is_last: bool) -> bool:
-        """Make the contents as of a time an error (V5); False when it is none for good.
+        """Make the contents as of a time an error (V6); False when it is none for good.
 
         A table that still has other columns holds none: that T is left out, if it is not the last.
         """
