@@ -6,20 +6,15 @@
       Get feed (input)                             ->     InsertsInput feed
       Get pages (reference)                               NormalReference pages
 
-- input: a body sees the rows inserted at T and nothing else.
-- deletes: the mirror of it, the rows deleted at T.
-- changes: both together, each row with its ``diff`` as the last column.
-- reference: a relation that is only read is read whole, by its binding at T, so the result does
-  not depend on when the body is run.
-- self: a body at T may depend only on what its output held before T, so it reads T - 1. What
-  earlier statements of the same run proposed is added when the plan is lowered.
+- input: the rows inserted at T; deletes: the rows deleted at T; changes: both, with ``diff`` last.
+- reference: the whole relation as of T, so the result does not depend on when the body is run.
+- self: the task's output as of T - 1. Lowering adds what earlier statements of the run proposed.
 
 :func:`mark_snapshot` is for tasks with ``SNAPSHOT = true``: the contents of the input at the time
-of creation are, as a change, its inserts since the beginning of time.
+of creation are its inserts since the beginning of time.
 
-:func:`extract_times` and :func:`reduce_times` say when a task is due. A body runs at the times at
-which an input has inserts, or deletes that it reads, and once at each: running it twice at one time
-would propose its rows twice. Only times are taken, so finding them reads the logs and no data.
+:func:`extract_times` and :func:`reduce_times` say when a task is due: once at each time at which an
+input has inserts, or deletes that it reads. Finding these times reads the logs and no data.
 
     TaskWrite log                               TaskWrite log
       InsertsInput feed                    ->     TimesReduce

@@ -1,9 +1,7 @@
 """``CREATE FLOW f AS AUTO CDC INTO target``: change events applied by key, in order of a sequence.
 
-A flow is two objects. The continual task `f` keeps the *state*: what must be known so that events
-may come late and in any order. The materialized view `target` shows of it what the events amount
-to. Both are ordinary, and both texts are what SHOW CREATE shows.
-
+A flow is two ordinary objects. The continual task `f` keeps the *state*: what must be known so that
+events may come late and in any order. The materialized view `target` shows what they amount to.
 The result is a function of the *set* of events alone:
 
 O1: events of one key are ordered by their sequence value; of those with the same value a delete
@@ -15,11 +13,10 @@ O3: SCD type 2: an event that is no delete and changes a tracked column opens a 
     last event of the version. The state keeps a row for each event.
 O4: with IGNORE NULL UPDATES a column has the value of the last event that has one for it, of
     those after the key's last delete.
-O5: a NULL as sequence value has no place in the order: the task fails at that T.
+O5: a NULL as sequence value has no place in the order: the task fails at that T. As a key it is
+    like any other value.
 O6: with SEQUENCE BY a FOR (x, y), b FOR (z) each group of columns has the values of the last event
     in its own order; an event with NULL for a group leaves the group, one with NULL for all fails.
-
-NULL is a key like any other.
 
 Source: Databricks' and Apache Spark's reference of AUTO CDC INTO for the meaning of the clauses;
 the order of events with equal sequence values and the state are our choice.

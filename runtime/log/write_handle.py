@@ -2,18 +2,15 @@
 
 One output is one Delta table and one application id. The *upper* (exclusive) is the application
 id's transaction version in the log: everything at times below it is known and durable. A write is
-one Delta commit that holds the staged files, the deletion vectors, the transaction action with
-the new upper, and metadata; it is committed only if the upper is the expected one.
+one Delta commit of staged files, deletion vectors, metadata and the new upper.
 
     batch, open --> Batch --describe--> text --batch_of--> Batch --+
                       |                (another process)           +--> one commit, or dropped
                       +--------------------------------------------+
 
 A batch of :meth:`Output.batch` may be committed on a newer version than it was computed from; one
-of :meth:`Output.open` only on that very version.
-
-Why this cannot write twice: the transaction depends on the application id, so of two commits that
-read the same upper Delta commits one and fails the other (ConcurrentTransactionException). A lost
+of :meth:`Output.open` only on that very version. The transaction depends on the application id, so
+of two commits that read the same upper Delta fails one (ConcurrentTransactionException). A lost
 answer is resolved by searching the log for the commit's token, never by trying again blindly.
 
 I1: the upper never goes back.
@@ -25,9 +22,7 @@ I4: a failure recorded beside the output holds until the upper moves. Recorded b
     moves the upper, it is the output's contents from there until the next such commit.
 I5: files that are in the table, or may be, are never deleted. A text whose batch is in already, as
     after an append whose answer was lost, is recognised by the batch's id.
-
-Tests: tests/spark/log/test_write_handle.py (all cases of vectors/write_handle.json) and
-test_batches_appended.py.
+(tests/spark/log/test_write_handle.py, test_batches_appended.py)
 """
 
 import time

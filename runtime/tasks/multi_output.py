@@ -3,27 +3,22 @@
     stage b, stage c, stage a  -->  commit b, commit c  -->  commit a
     (all before any commit)         (where there are rows)   (the first output: it leads)
 
-Each output is a table of its own, so there are as many commits. The first output *leads*: the
-task is at T when its upper is past T, and whoever reads any of the outputs reads none at a T that
-the task has not come to. So it is committed last, and with that commit T is in, for all.
+Each output is a table with commits of its own. The first output *leads*: the task is at T when its
+upper is past T, so it is committed last, and with that commit T is in, for all.
 
 O1: at a T that the task has come to every output holds what the body proposed there. At one that
     it has not come to no output is read, though some may hold it.
 O2: nothing is committed before all of it is staged: a body that cannot be computed leaves no
     output changed.
-O3: an output whose upper is past T holds its part of T: the body runs with what it held before T,
-    its proposal for this output is left out. As the outcome at T is definite, the parts of two
-    runs fit together, whichever process made them.
+O3: an output whose upper is past T holds its part of T: the body runs with what it held before T
+    (kept by :mod:`ctsql.runtime.maintenance.consumers`), its proposal for this output is left out.
+    As the outcome at T is definite, the parts of two runs fit together, whoever made them.
 O4: an output for which nothing is proposed is not committed, but the one that leads is, without
     rows, where another one has rows: that moves the task past T.
 
-On a crash between the commits some outputs hold T and the first does not: T is run again, by
-whoever comes next, and what is missing is written. What the others held before T is kept until
-then (:mod:`ctsql.runtime.maintenance.consumers`). When a rival commits a part first, it is in (O3);
-when it commits the last one, ours loses it and is deleted.
-
-A task that is its own output is the case of one: it leads, and nothing else is written. The
-quarantine of a task, if it has one, is one of the others; no body reads it.
+After a crash between the commits T is run again, and what is missing is written. When a rival
+commits a part first, it is in (O3); when it commits the last one, ours loses it and is deleted.
+A task that is its own output is the case of one. A quarantine is one of the others.
 
 Tests: tests/simulation (kills between the commits, and races),
 tests/spark/tasks/test_several_outputs.

@@ -1,34 +1,27 @@
 """The continual-task sink: writes what a task proposes, one commit at each due T.
 
-With several outputs there is one for each (:mod:`ctsql.runtime.tasks.multi_output`); the handle
-here is that of the one that leads.
-
     inputs' logs --> times (TimesExtract, TimesReduce) --+
                                                         +--> SinkState.decide() --> one commit
     body run at the due time --> proposal --------------+
 
-Frontiers: the output's upper is the application id's version in its log. Times are known below
-``until + 1``: the timeline has bound everything there and the input's output, if it is one, was
-brought there first. A proposal is complete as soon as it is made.
+Several outputs have a commit each (:mod:`ctsql.runtime.tasks.multi_output`); the handle here is
+that of the one that leads. Times are known below ``until + 1``: the timeline has bound all of them.
 
 C1: every due T is written at most once: the commit depends on the upper it read, and a rival's
     commit at T moves it. (tests/crash: racing engines)
 C2: Ts are written in order, because the decision writes the smallest due time (S1).
-C3: a proposal is computed against the version that the commit builds on: the batch is opened
-    first and the output read at its version.
+C3: a proposal is computed against the version that the commit builds on.
 C4: what was staged for a lost or disturbed batch is deleted.
 C5: where the body cannot be computed nothing is written and nothing after it is run; the reason
     is recorded beside the output (:mod:`ctsql.runtime.log.failures`), and only RETRY runs the
-    body there again. (tests/spark/tasks/test_task_failures.py)
-    With ON ERROR = 'quarantine' the body first goes over parts of the rows, and over those that are
-    not at fault in the end (:mod:`ctsql.runtime.tasks.faulty_rows`).
+    body there again (tests/spark/tasks/test_task_failures.py). ON ERROR = 'quarantine' looks for
+    the rows at fault first (:mod:`ctsql.runtime.tasks.faulty_rows`).
 C6: a body is run as the timeline says that the task's definition is at that T, whatever the newest
     one is. (tests/spark/statements/test_alter_task.py)
 
-On a crash: before the commit the upper is unchanged, files nobody refers to may be left, T is run
-again; after it, T is in. When a rival commits first: its upper is read, T is forgotten.
-Empty advances are kept in memory, and written once at the end of a catch-up that ran bodies
-without writing, so that a restart does not run them again.
+Before the commit a crash leaves the upper and files nobody refers to, and T is run again; after it,
+T is in. Empty advances are kept in memory, and written once at the end of a catch-up that ran
+bodies without writing, so that a restart does not run them again.
 """
 
 from collections.abc import Mapping

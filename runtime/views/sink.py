@@ -4,36 +4,24 @@
     write:  difference of the query at T and the table's rows --> staged files, row numbers
     append: description, upper now --> one commit, or dropped
 
-Frontiers: desired is T + 1 for the T to be reached; stored is the output's upper in its log.
-
 V1: after a commit at T the table holds the query's result on what its sources held at T, as a
-    multiset, whatever it held before (self-correcting: stored is what is in the table, foreign
-    rows included). (tests/spark/views/test_view_correction.py)
-V2: one commit for each T that is written; no file when there is no difference. Where a new
-    definition has other columns the commit writes all rows anew, under them
-    (:mod:`ctsql.runtime.warehouse.replaced_views`).
+    multiset, whatever it held before. (tests/spark/views/test_view_correction.py)
+V2: one commit for each T that is written; no file when there is no difference. Other columns are
+    one commit that writes all rows anew (:mod:`ctsql.runtime.warehouse.replaced_views`).
 V3: a view that a task follows is written at every T at which anything it reads changed; one that
     nobody follows goes straight to the newest. With a refresh schedule, T is a refresh time.
 V4: past the last refresh of its schedule a view's upper is CLOSED: it is never written again.
-V5: somebody else's change to the table is noticed in its log, also one that came between the
-    version that was compared and the commit. It makes one comparison; what changes no rows
-    (OPTIMIZE) makes none. (tests/spark/views/test_view_correction.py)
-V6: where the query of a view that a task follows cannot be computed, its contents are an error
-    from that T until it can be computed again: a commit without rows says so. So what follows
-    the view at later Ts is definite too. One that nobody follows is left as it is, and tried
-    again at the newest T.
+V5: a foreign commit to the table, also one between the version that was compared and the commit,
+    makes one comparison; one that changes no rows (OPTIMIZE) makes none.
+V6: where the query of a followed view cannot be computed, its contents are an error from that T
+    until it can be again: a commit without rows says so. Any other view is tried at the newest T.
 
 The three parts share nothing but the description and the batch, so one process may write and
-another append. M1 to M3 of :mod:`ctsql.runtime.views.mint` are asserted there.
-
-On a crash: as for tasks, the commit is in or it is not. ``mv_advanced_upper``: the upper stands at
-the description's lower and there are no rows; the description is minted and written again. When
-a rival commits first, or brings the upper to the lower with rows of its own, the description is
-outdated and what was staged for it is deleted.
-
-How the rows are computed, from what changed or from the whole query, is decided at every write by
-:mod:`ctsql.runtime.views.refresh`; each way leaves the same rows. What is kept
-beside the view (:mod:`ctsql.runtime.views.side_table`) is committed first.
+another append (M1 to M3 of :mod:`ctsql.runtime.views.mint`). On a crash the commit is in or it is
+not; after ``mv_advanced_upper`` the upper stands at the description's lower, without rows. A rival
+that commits first outdates the description, and what was staged for it is deleted.
+:mod:`ctsql.runtime.views.refresh` decides how the rows are computed. Tables beside the view
+(:mod:`ctsql.runtime.views.side_table`) are committed first.
 """
 
 from collections.abc import Mapping, Sequence
@@ -172,7 +160,7 @@ class ViewSink:
         return sorted(times)
 
     def _write_error(self, time: int, problem: DataError, *, is_last: bool) -> bool:
-        """Make the contents as of a time an error (V5); False when it is none for good.
+        """Make the contents as of a time an error (V6); False when it is none for good.
 
         A table that still has other columns holds none: that T is left out, if it is not the last.
         """

@@ -5,25 +5,24 @@
                                         +--- whoever finds it -------+--> undone, when a table
                                                                           cannot take its part
 
-An intent holds, for each table, the batch that is to be committed as text, the version that the
-transaction saw and the upper its commit expects. From when it is recorded the transaction is
-decided: any process that finds it commits the missing parts (a process that was killed in between
-leaves just that), and the timeline binds the parts only when all are there.
+An intent holds each table's batch as text, the version that the transaction saw and the upper its
+commit expects. Once it is recorded the transaction is decided: any process that finds it commits
+the missing parts, and the timeline binds the parts only when all are there.
 
 X1: of the intents on the timeline no two are about the same table, so the commits of two
     transactions never cross.
 X2: a table's part is committed at most once: the application id's upper moves with it.
 X3: the first committer wins. A part goes in only if no other commit changed the table's rows or
     columns since the version that the transaction saw. Statements of ours hold the table's lock
-    and look for intents first, so between the check and the commit only others (another engine,
-    or a store without locks) can come first; then the transaction is undone: the parts that are
-    in are taken back, tables without one are fenced, and the timeline binds neither.
+    and look for intents first, so only others (another engine, or a store without locks) can come
+    in between; then the transaction is undone: the parts that are in are taken back, tables
+    without one are fenced, and the timeline binds neither.
 X4: undoing is decided on the timeline too, so two processes never do both.
-X5: how far a writer is moves only from where the writer was when it staged its rows. Where there
-    are no locks, two processes may bring the same rows at once; the second changes nothing, also
-    if what it saw of the table has the rows of the first already.
+X5: how far a writer is moves only from where the writer was when it staged its rows. Without locks
+    two processes may bring the same rows at once; the second changes nothing, also if what it saw
+    of the table has the rows of the first already.
 
-What a crash leaves at each step is in :mod:`ctsql.runtime.log.fault_points`.
+:mod:`ctsql.runtime.log.fault_points` says what a crash leaves at each step.
 """
 
 import json

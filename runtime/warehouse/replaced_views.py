@@ -6,24 +6,19 @@ CREATE OR REPLACE changes the catalog first and the view's table after it:
     table:   one commit: difference of the rows; with other columns the columns, every row that
              the new query gives, and all files that were there go
 
-Columns that only come at the end are no other columns: the table gets them before the catalog says
-so, in a commit without rows, and what it holds stays
-(docs/decisions/0101-columns-added-to-a-view.md).
+Columns that only come at the end are added before, in a commit without rows
+(docs/decisions/0101-columns-added-to-a-view.md). If somebody reads the view, but none of the
+columns that go or change, its history *continues*: the time of creation stays, and what was stored
+is known by the columns that both have (docs/decisions/0156-columns-of-a-view-that-is-read.md).
 
-Where somebody reads the view, and none of the columns that go, get another type or another place,
-its history *continues*: the time of creation stays, the item and the commit say so, and what was
-stored before is known by the columns that both have
-(docs/decisions/0156-columns-of-a-view-that-is-read.md).
-
-Between the two, or when the first process dies there, the table *awaits* its columns. Whoever
-writes the view next finishes it. Until then the new definition has no stored contents: a read is
-computed, and one of what is stored is refused.
+Between the two commits the table *awaits* its columns, and whoever writes the view next finishes
+it. Until then the new definition has no stored contents: a read is computed, and one of what is
+stored is refused.
 
 N1: one that knows an older definition writes nothing on top of a newer one. Each commit says its
     revision, and goes in only where the upper, and so the newest commit, is the one looked at.
 N2: what was stored before the table got its columns is never read under them, unless the view's
-    history continues. The commit that changed them says which
-    (:attr:`ctsql.runtime.log.uppers.Entry.anew`).
+    history continues; :attr:`ctsql.runtime.log.uppers.Entry.anew` of that commit says which.
 
 Tests: tests/simulation/test_replacing.py, tests/spark/views/test_replaced_columns.py and
 test_replaced_columns_killed.py.

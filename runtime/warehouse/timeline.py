@@ -1,22 +1,12 @@
 """The timeline: which version every source had at every T.
 
-A Delta table in the warehouse whose commits bind new Ts. A commit's metadata lists its bindings
-[[T, source id, version], ...] and one domain metadata action holds the whole frontier (every
-source's newest bound version), which checkpoints keep. In the steady state a mint is metadata
-only: no data file, no Spark job. Because Delta's log cleanup drops commit metadata, bindings are
-also written as rows of the table, a hundred commits at a time.
-
-A refresh of a view with a schedule that a user asks for by hand is a binding too: [T, view id, 0].
-So everybody who knows T knows of it, and what a view shows at T is definite. One more domain
-metadata action holds each view's newest request.
-
-Definitions that come into force together are bound likewise, by an action that says of the newest
-proposals (:mod:`ctsql.catalog.proposals`) from which T on they are in force, or that they are
-closed and never will be.
-
-What ALTER changes of a task is bound likewise, by one more action with the state of every such
-task: which definition is in force from which T on, and whether it is suspended. Whoever knows T
-knows all that was bound up to T, so every replica runs the same definition at T.
+A Delta table whose commits bind new Ts. A commit's metadata lists its bindings, [[T, source id,
+version], ...]. Domain metadata, which checkpoints keep, holds every source's newest bound version,
+each view's newest refresh that was asked for by hand ([T, view id, 0] among the bindings), which
+definition of an altered task is in force from which T on, and from which T on the newest proposals
+(:mod:`ctsql.catalog.proposals`) are in force, or that they are closed. So whoever knows T knows all
+that was bound up to T. Cutting the log drops commit metadata, so bindings are also written as
+rows, a hundred commits at a time; other mints have no data file and no Spark job.
 
 I1: Ts strictly increase, over restarts and over processes that mint at once (the upper of the
     table's write handle is the last T + 1).
@@ -24,18 +14,14 @@ I2: a binding never changes once committed.
 I3: at every T exactly one source moved, by exactly one commit that changes data, unless the
     commits of a transaction or of a tick share it. Commits that change none (OPTIMIZE) get no T;
     they are passed over with the next one that does.
-I4: T = max(the commit's in-commit timestamp, previous T + 1), commits of all sources taken in the
-    order of in-commit timestamp, then name, then version
-    (:mod:`ctsql.runtime.warehouse.timestamp_assignment`).
+I4: T = max(the commit's in-commit timestamp, previous T + 1), in the order of in-commit timestamp,
+    then name, then version (:mod:`ctsql.runtime.warehouse.timestamp_assignment`).
 I5: a transaction over several tables is recorded here as an intent before its first commit, and
     the intent goes with the commit that binds all of them
     (:mod:`ctsql.runtime.warehouse.multi_table_commit`).
 
-A crash after the commit leaves Ts bound and outputs behind; whoever comes next brings them up.
-A rival that mints first makes ours lose; the rival's bindings are read and the rest is tried.
-
-Source: our choice, after the "definite collections" of differential dataflow and Delta's
-in-commit timestamps.
+A rival that mints first makes ours lose: its bindings are read and the rest is tried.
+Source: our choice, after differential dataflow's definite collections and in-commit timestamps.
 """
 
 import json
