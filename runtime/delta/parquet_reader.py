@@ -29,6 +29,7 @@ from ctsql.catalog.names import fold
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.file_ranges import meets
 from ctsql.runtime.delta.file_stores import FileStore
+from ctsql.runtime.delta.key_columns import KeyColumn, kept, may_be_kept
 from ctsql.runtime.rows.collect import DRIVER_ROW_BYTES_MAX, DRIVER_ROWS_MAX
 
 BATCH_ROWS = 1 << 16
@@ -212,7 +213,8 @@ class _Keys:
             if not values.null_count and (told := _raw(values)) is not None
         }
         self._heads: list[pa.Array] = []
-        self._endings = _endings(self._values[0])
+        self._numbers = _whole_numbers(self._values[0])
+        self._endings = None if self._numbers is None else _endings(self._numbers)
         codes = pc.index_in(columns[0], value_set=self._values[0])
         for column, values in zip(columns[1:], self._values[1:], strict=True):
             codes = _join(codes, column, values)
@@ -242,15 +244,33 @@ class _Keys:
 
     def numbers(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> _Numbers:
         """The numbers of the rows that have a key, given their values in the keys' columns."""
-        first = columns[0]
         maybe = None
-        if self._endings is not None and not first.null_count:
-            maybe = np.flatnonzero(self._endings[first.to_numpy() & _ENDING])
-            first = first.take(pa.array(maybe))
+        if self._endings is not None and not columns[0].null_count:
+            maybe = np.flatnonzero(self._endings[columns[0].to_numpy() & _ENDING])
+        return self._among(maybe, columns)
+
+    def numbers_in(self, columns: Sequence[KeyColumn]) -> _Numbers:
+        """The same, of columns without NULL that are kept."""
+        first = columns[0]
+        if self._numbers is None or self._endings is None:
+            maybe = None
+        elif first.is_sorted:
+            maybe = first.places(self._numbers)
+        else:
+            maybe = np.flatnonzero(self._endings[first.values & _ENDING])
+        return self._among(maybe, [pa.array(column.values) for column in columns])
+
+    def _among(
+        self, maybe: _Numbers | None, columns: Sequence[pa.Array | pa.ChunkedArray]
+    ) -> _Numbers:
+        """The numbers of the rows that have a key, of those that may have one; None for all."""
+        first = columns[0] if maybe is None else columns[0].take(pa.array(maybe))
+        first = first.cast(self._values[0].type)
         codes = pc.index_in(first, value_set=self._values[0])
         numbers = _valid(codes) if maybe is None else maybe[_valid(codes)]
         for column, values, heads in zip(columns[1:], self._values[1:], self._heads, strict=True):
-            codes = _join(codes.drop_null(), column.take(pa.array(numbers)), values)
+            rest = column.take(pa.array(numbers)).cast(values.type)
+            codes = _join(codes.drop_null(), rest, values)
             codes = pc.index_in(codes, value_set=heads)
             numbers = numbers[_valid(codes)]
         return numbers
@@ -278,18 +298,30 @@ class _Range:
     def numbers(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> _Numbers:
         """The numbers of the rows that have one, given their values."""
         (values,) = columns
+        return self._met(values)
+
+    def numbers_in(self, columns: Sequence[KeyColumn]) -> _Numbers:
+        """The same, of a column without NULL that is kept."""
+        return self._met(pa.array(columns[0].values))
+
+    def _met(self, values: pa.Array | pa.ChunkedArray) -> _Numbers:
         met = pc.greater(values, self._wanted.after)
         if self._wanted.until is not None:
             met = pc.and_(met, pc.less_equal(values, self._wanted.until))
         return np.flatnonzero(pc.fill_null(met, False).to_numpy(zero_copy_only=False))
 
 
-def _endings(values: pa.Array) -> npt.NDArray[np.bool_] | None:
-    """The set of low bits of integer keys: rejects most rows in a fifth of the time."""
-    if values.null_count or values.type not in (pa.int32(), pa.int64()):
+def _whole_numbers(values: pa.Array) -> _Numbers | None:
+    """The keys but NULL, sorted, if they are integers."""
+    if values.type not in (pa.int32(), pa.int64()):
         return None
+    return np.unique(values.drop_null().to_numpy().astype(np.int64))
+
+
+def _endings(numbers: _Numbers) -> npt.NDArray[np.bool_]:
+    """The set of low bits of integer keys: rejects most rows in a fifth of the time."""
     found = np.zeros(_ENDING + 1, bool)
-    found[values.to_numpy() & _ENDING] = True
+    found[numbers & _ENDING] = True
     return found
 
 
@@ -426,6 +458,14 @@ class _Search:
     ) -> tuple[_Numbers, dict[str, pa.ChunkedArray]]:
         sets = self._sets(group.layout)
         names = list(dict.fromkeys(name for one in sets for name in one.names))
+        columns = self._kept(stored, group, names)
+        if columns is not None:
+            each = (one.numbers_in([columns[n] for n in one.names]) for one in sets)
+            hits = reduce(np.union1d, each)
+            hits = hits[group.are_left(hits)]
+            found = {n: self._taken(n, column, hits) for n, column in columns.items()}
+            self._count(len(hits), sum(values.nbytes for values in found.values()))
+            return hits, found
         numbers, parts = [], []
         for here, rows in self._read(stored, group, names, group.numbers()):
             hits = reduce(
@@ -436,6 +476,39 @@ class _Search:
             parts.append(rows.take(pa.array(hits)))
             self._count(len(hits), parts[-1].nbytes)
         return np.concatenate(numbers), _columns(parts)
+
+    def _kept(
+        self, stored: pq.ParquetFile, group: _Group, names: list[str]
+    ) -> dict[str, KeyColumn] | None:
+        """Some columns of a group as they are kept, read now if need be; None where they are not.
+
+        Of a file of which few rows are read they are not.
+        """
+        layout, metadata = group.layout, group.layout.footer.row_group(group.number)
+        if group.file.only is not None:
+            return None
+        for name in names:
+            place, kind = layout.places.get(name), layout.schema.field(name).type
+            is_declared = kind == self.schema.field(name).type
+            if place is None or not is_declared or not may_be_kept(metadata, place, kind):
+                return None
+        found = {}
+        for name in names:
+            identity = group.file.store, group.file.path, group.number, name
+            column = kept.find(identity)
+            if column is None:
+                read = stored.read_row_group(group.number, [name], use_threads=False).column(0)
+                if read.null_count:
+                    return None  # its statistics are wrong
+                column = KeyColumn.of(read)
+                kept.keep(identity, column)
+            found[name] = column
+        return found
+
+    def _taken(self, name: str, column: KeyColumn, numbers: _Numbers) -> pa.ChunkedArray:
+        """The values of some rows, in the table's type."""
+        values = pa.array(column.values[numbers]).cast(self.schema.field(name).type)
+        return pa.chunked_array([values])
 
     def _read(
         self, stored: pq.ParquetFile, group: _Group, names: list[str], numbers: _Numbers

@@ -1,0 +1,92 @@
+"""Columns of whole numbers in which keys were looked for, kept in memory: the next keys follow.
+
+To find a thousand keys in millions of rows, most of the time goes into decoding the key column, and
+it is the same column at the next change. A data file never changes, so what is kept stays true.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+BYTES_MAX = 128 * 1024 * 1024
+"""What all columns that are kept take together."""
+COLUMN_BYTES_MAX = BYTES_MAX // 4
+"""What one column of a row group may take."""
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """The values of a row group's column, in order of the rows.
+
+    Attributes:
+        values: of the smallest type of 32 or 64 bits that holds them. is_sorted: ascending.
+    """
+
+    values: npt.NDArray[Any]
+    is_sorted: bool
+
+    @staticmethod
+    def of(read: pa.ChunkedArray) -> "KeyColumn":
+        """The values of a column of whole numbers without NULL."""
+        values = read.to_numpy()
+        bounds = np.iinfo(np.int32)
+        if not len(values) or (bounds.min <= values.min() and values.max() <= bounds.max):
+            values = values.astype(np.int32)
+        return KeyColumn(values, bool(np.all(values[1:] >= values[:-1])))
+
+    def places(self, wanted: Numbers) -> Numbers:
+        """The rows that have one of some sorted, distinct numbers; the column is sorted."""
+        low = np.searchsorted(self.values, wanted, "left")
+        counts = np.searchsorted(self.values, wanted, "right") - low
+        starts = np.repeat(low - np.cumsum(counts) + counts, counts)
+        return starts + np.arange(len(starts))
+
+
+class KeyColumns:
+    """The columns that were read last, up to a number of bytes. Threads may share it."""
+
+    def __init__(self, bytes_max: int = BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._lock = Lock()
+        self._known: OrderedDict[Hashable, KeyColumn] = OrderedDict()
+
+    def find(self, name: Hashable) -> KeyColumn | None:
+        """The column, if it is kept."""
+        with self._lock:
+            found = self._known.get(name)
+            if found is not None:
+                self._known.move_to_end(name)
+            return found
+
+    def keep(self, name: Hashable, column: KeyColumn) -> None:
+        """Keep a column; those that were not used for long go."""
+        with self._lock:
+            if name in self._known:
+                return
+            self._known[name] = column
+            self._bytes += column.values.nbytes
+            while self._bytes > self._bytes_max:
+                _, oldest = self._known.popitem(last=False)
+                self._bytes -= oldest.values.nbytes
+
+
+def may_be_kept(group: pq.RowGroupMetaData, place: int, kind: pa.DataType) -> bool:
+    """Whether a row group's column is one of whole numbers without NULL, and not too large."""
+    if not pa.types.is_signed_integer(kind):
+        return False
+    told = group.column(place).statistics
+    has_none = told is not None and told.has_null_count and not told.null_count
+    return bool(has_none) and group.num_rows * 8 <= COLUMN_BYTES_MAX
+
+
+kept = KeyColumns()
+"""Those of this process."""
