@@ -23,6 +23,7 @@ from ctsql.planner.ivm.algebra.traversal import descend, numbers_above, replace_
 from ctsql.planner.ivm.parse.from_relations import Relation
 from ctsql.planner.ivm.parse.query import compile_query
 from ctsql.planner.ivm.rewrites.column_pruning import prune
+from ctsql.planner.ivm.rewrites.correlation import narrow_subqueries
 from ctsql.planner.ivm.rewrites.exactness import inexact
 from ctsql.planner.ivm.rules import change
 from ctsql.planner.ivm.rules.context import DeltaDerivation, RuleUse
@@ -235,7 +236,7 @@ class ChangePlan:
     def _final(self, node: Node, *, signed: bool) -> Text:
         names = (*self.columns, DIFF.sql) if signed else self.columns
         columns = (*self.query.columns, DIFF) if signed else self.query.columns
-        return Text(node=node, columns=columns, names=names)
+        return Text(node=narrow_subqueries(node), columns=columns, names=names)
 
 
 def _whole(node: Node) -> Text:
@@ -244,7 +245,12 @@ def _whole(node: Node) -> Text:
 
 def _steps(changes: DeltaDerivation) -> tuple[StepText, ...]:
     return tuple(
-        StepText(name=s.name, role=s.role, rows=_whole(s.node), must_be_stored=s.must_be_stored)
+        StepText(
+            name=s.name,
+            role=s.role,
+            rows=_whole(narrow_subqueries(s.node)),
+            must_be_stored=s.must_be_stored,
+        )
         for s in changes.steps
     )
 

@@ -35,7 +35,13 @@ PLACES = (StructField(FILE_COLUMN, StringType()), StructField(ROW_COLUMN, LongTy
 """The columns that locate a row."""
 ROWS_MAX = 100_000
 """The most rows with a key, or changed rows, that are read here for a refresh."""
+CHANGES_KEPT_MAX = 8
+"""Changes whose rows are kept; the oldest goes."""
 TOO_MANY_HERE = Declined("more rows, or bytes, than this process reads")
+
+
+Changed = tuple[pa.Table, pa.Table]
+"""The rows that came, and those that went."""
 
 
 def located(session: SparkSession, rows: Iterable[tuple[str, Iterable[int]]]) -> LocalRows:
@@ -134,12 +140,34 @@ def move_local_rows(
 
 def local_change(
     table: DeltaTable, before: int, after: int, columns: Sequence[str]
-) -> tuple[pa.Table, pa.Table] | Declined:
+) -> Changed | Declined:
     """The rows that are only in the later, and only in the earlier of two versions of a table.
 
     With their locations. A row that moved from one file to another is in both. ``before`` is -1 for
-    an empty table; files are read alike at both.
+    an empty table; files are read alike at both. What few rows the last calls read is kept: views
+    of one table follow the same change, each by columns of its own.
     """
+    recent, which = table.gateway.recent_rows, (table.log_files, before, after)
+    known = recent.get(which)
+    there = [] if known is None else known[0].schema.names
+    missing = [c for c in columns if c not in there]
+    if known is None or missing:
+        read = _read_change(table, before, after, missing)
+        if isinstance(read, Declined):
+            return read
+        known = read if known is None else tuple(map(_with_columns, known, read))
+        if max(rows.num_rows for rows in known) <= DRIVER_ROWS_MAX:
+            recent[which] = known
+            if len(recent) > CHANGES_KEPT_MAX:
+                recent.popitem(last=False)
+    names = [*columns, *(place.name for place in PLACES)]
+    come, gone = (rows.select(names) for rows in known)
+    return come, gone
+
+
+def _read_change(
+    table: DeltaTable, before: int, after: int, columns: Sequence[str]
+) -> Changed | Declined:
     old = table.files(before) if before >= 0 else {}
     new = table.files(after)
     come, gone = select_changed(new, old), select_changed(old, new)
@@ -151,6 +179,16 @@ def local_change(
         return inserted
     deleted = local_rows(table, gone.values(), after, (), columns, ROWS_MAX, new)
     return deleted if isinstance(deleted, Declined) else (inserted, deleted)
+
+
+def _with_columns(rows: pa.Table, more: pa.Table) -> pa.Table:
+    """Rows with columns that were read later, of the same files: so they are in the same order."""
+    places = [place.name for place in PLACES]
+    assert rows.select(places).equals(more.select(places))
+    for field in more.schema:
+        if field.name not in places:
+            rows = rows.append_column(field, more.column(field.name))
+    return rows
 
 
 def find_deleted(

@@ -4,6 +4,8 @@ Meant for a thousand rows, among millions or in a new file. Arrow reads the key 
 the row groups whose statistics allow a key, and the other columns only of row groups with a match.
 Each thread reads a row group, in batches, so memory is bounded by the matching rows.
 
+Key columns of whole numbers are kept for the next keys (:mod:`ctsql.runtime.delta.key_columns`).
+
 Only for columns whose values Arrow reads as Spark does: no nested ones, and no dates or instants
 of an old calendar. Arrow casts a file's values to the table's types and refuses lossy casts.
 """

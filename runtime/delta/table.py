@@ -76,6 +76,7 @@ class Gateway(JvmObjects):
         self._tables: dict[str, DeltaTable] = {}
         self._stores: dict[str, FileStore | Declined] = {}
         self.recent_changes: OrderedDict[tuple[object, ...], FewChanged] = OrderedDict()
+        self.recent_rows: OrderedDict[tuple[object, ...], tuple[pa.Table, pa.Table]] = OrderedDict()
         """Few rows that a table's commits change, by its log and where they stand there."""
 
     def table(self, location: str) -> "DeltaTable":

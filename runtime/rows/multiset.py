@@ -25,9 +25,9 @@ from ctsql.catalog.reserved_columns import (
     TEXT_,
 )
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.rows.multiset_local import add_up
-from ctsql.runtime.rows.row_set import RowSet, SparkRows
-from ctsql.runtime.rows.types import contains, is_flat
+from ctsql.runtime.rows.multiset_local import add_up, distinct
+from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
+from ctsql.runtime.rows.types import contains, has_equality, is_flat
 
 _PLACE_TYPE = "struct<file:string,row:bigint>"
 
@@ -95,6 +95,24 @@ def net_of(parts: Sequence[RowSet], columns: list[str]) -> RowSet:
         for f in near[0].schema
     ]
     return near[0].with_rows(T.StructType(fields), add_up(both, DIFF))
+
+
+def distinct_of(parts: Sequence[LocalRows]) -> LocalRows | None:
+    """Each row of some sets of the same columns once, without Spark.
+
+    None where not all values are equal just where Spark's are, or are of other types.
+    """
+    first, *others = parts
+    kinds = [f.dataType for f in first.schema]
+    are_alike = all([f.dataType for f in rows.schema] == kinds for rows in others)
+    if not kinds or not are_alike or not all(map(has_equality, kinds)):
+        return None
+    fields = [
+        T.StructField(f.name, f.dataType, any(r.schema[f.name].nullable for r in parts), f.metadata)
+        for f in first.schema
+    ]
+    both = pa.concat_tables([rows.arrow for rows in parts], promote_options="default")
+    return first.with_rows(T.StructType(fields), distinct(both))
 
 
 def copied(rows: DataFrame, columns: list[str]) -> DataFrame:

@@ -95,6 +95,12 @@ def has_order(data_type: T.DataType) -> bool:
     return isinstance(data_type, exact) or data_type == T.StringType()
 
 
+def has_equality(data_type: T.DataType) -> bool:
+    """Are two values equal in Spark just where their bits are?"""
+    exact = (T.IntegralType, T.DecimalType, T.DateType, T.TimestampType, T.BooleanType)
+    return isinstance(data_type, exact) or data_type == T.StringType()
+
+
 def has_equality_in_files(data_type: T.DataType) -> bool:
     """Does a Parquet file show which of its values equals which key?"""
     return isinstance(

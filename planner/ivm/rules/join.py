@@ -26,6 +26,7 @@ from ctsql.planner.ivm.algebra.nodes import (
     Step,
 )
 from ctsql.planner.ivm.algebra.traversal import columns_in, equal_classes, own_subqueries
+from ctsql.planner.ivm.rewrites.correlation import cut_scan
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import restrict
 from ctsql.planner.ivm.rules.context import DeltaDerivation, StepRole, sum_of_deltas
 
@@ -83,9 +84,9 @@ def _narrow_by_others(operands: Sequence[Node], classes: Sequence[frozenset[Col]
     done: list[Node] = []
     cut: list[SemiJoinRestriction] = []
     for operand in operands:
-        if is_plain(operand) and _cut_scan(operand) is None:
+        if is_plain(operand) and cut_scan(operand) is None:
             operand = _narrow_by(operand, cut, classes)
-        scan = _cut_scan(operand)
+        scan = cut_scan(operand)
         if scan is not None:
             cut.append(scan)
         done.append(operand)
@@ -105,15 +106,6 @@ def _narrow_by(
         if pairs:
             return restrict(operand, other, tuple(pairs.items()), is_hint=True)
     return operand
-
-
-def _cut_scan(node: Node) -> SemiJoinRestriction | None:
-    """The table below filters and projections, if it is cut to keys."""
-    while isinstance(node, Filter | Project):
-        node = node.child
-    if isinstance(node, SemiJoinRestriction) and isinstance(node.child, Scan):
-        return node
-    return None
 
 
 def is_plain(node: Node) -> bool:

@@ -6,14 +6,25 @@ under the names that this is given.
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ctsql.catalog.names import backtick
-from ctsql.planner.ivm.algebra.nodes import Col, Limit, Node, Scan, SemiJoinRestriction, Step
+from ctsql.planner.ivm.algebra.nodes import (
+    Col,
+    Distinct,
+    Limit,
+    Node,
+    Project,
+    Scan,
+    SemiJoinRestriction,
+    Step,
+    UnionAll,
+    Version,
+)
 from ctsql.planner.ivm.algebra.traversal import descend
 from ctsql.planner.ivm.rules.context import StepRole
-from ctsql.planner.ivm.sql.spark import Input, Names, Printer
+from ctsql.planner.ivm.sql.spark import Input, Names, Printer, StepUse, TableUse, table_use
 
 
 class Query(ABC):
@@ -50,6 +61,52 @@ class Text(Query):
             f"{c.sql} AS {backtick(n)}" for c, n in zip(self.columns, self.names, strict=True)
         )
         return f"SELECT {listed} FROM ({text})"
+
+    @property
+    def picked(self) -> "Picked | None":
+        """What it picks, if it is nothing but distinct values of columns of steps or changes."""
+        if not isinstance(self.node, Distinct) or self.columns != self.node.columns:
+            return None
+        below = self.node.child
+        branches = (
+            [(b.node, b.cols) for b in below.branches]
+            if isinstance(below, UnionAll)
+            else [(below, below.columns)]
+        )
+        picked = [_picked_of(node, columns) for node, columns in branches]
+        found = tuple(one for one in picked if one is not None)
+        return Picked(found, self.names) if len(found) == len(picked) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """The distinct values of some columns of steps, or of changes of tables.
+
+    Attributes:
+        columns: of each of these, in the same order. names: what the result calls them.
+    """
+
+    columns: tuple[tuple[StepUse | TableUse, tuple[str, ...]], ...]
+    names: tuple[str, ...]
+
+
+def _picked_of(
+    node: Node, columns: Sequence[Col]
+) -> tuple[StepUse | TableUse, tuple[str, ...]] | None:
+    """A step or a change, and which of its columns a projection picks."""
+    if not isinstance(node, Project):
+        return None
+    below, sources = node.child, {item.col: item.expr.column for item in node.items}
+    if isinstance(below, Step):
+        use: StepUse | TableUse = StepUse(below.name)
+        called = {c: c.sql for c in below.columns}
+    elif isinstance(below, Scan) and below.version is Version.DELTA:
+        use, called = table_use(below), dict(zip(below.columns, below.names, strict=True))
+    else:
+        return None
+    picked = [sources.get(column) for column in columns]
+    names = tuple(called[c] for c in picked if c in called)
+    return (use, names) if len(names) == len(columns) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -200,7 +200,7 @@ class Printer:
         )
 
     def _scan(self, node: alg.Scan, tests: Sequence[alg.KeyPredicate]) -> str:
-        return _read(node, self.name(_table_use(node, tests)))
+        return _read(node, self.name(table_use(node, tests)))
 
     def _from(self, node: alg.Node) -> str:
         return f"({self.query(node)})"
@@ -297,7 +297,7 @@ def _read(node: alg.Scan | alg.StoredGroups, name: str) -> str:
     return f"SELECT {_list([f'{backtick(n)} AS {c.sql}' for n, c in pairs])} FROM {name}"
 
 
-def _table_use(node: alg.Scan, tests: Sequence[alg.KeyPredicate]) -> TableUse:
+def table_use(node: alg.Scan, tests: Sequence[alg.KeyPredicate] = ()) -> TableUse:
     """How a scan reads its table; with tests, only rows that may pass one are wanted of it."""
     names = dict(zip(node.columns, node.names, strict=True))
     keys = tuple(_keys_of(t, names) for t in tests)
@@ -317,7 +317,7 @@ def _keys_of(
     assert isinstance(other, alg.Scan)  # only a table is cut to keys by a hint
     theirs = dict(zip(other.columns, other.names, strict=True))
     pairs = tuple((names[mine], theirs[key]) for mine, key in test.pairs)
-    return _table_use(other, test.keys.tests), pairs
+    return table_use(other, test.keys.tests), pairs
 
 
 _SPACED = word_set("""

@@ -77,6 +77,41 @@ def test_scans_know_the_keys_that_matter() -> None:
     assert found[Version.DELTA] == ()
 
 
+def test_tables_that_meet_a_change_by_another_one_know_its_keys() -> None:
+    """Only what the other one has is wanted, and of that one what the change has."""
+    uses: dict[str, TableUse] = {}
+
+    def table(use: TableUse) -> str:
+        uses[use.table] = use
+        return "x"
+
+    sql = "SELECT t.v, u.w, n.w AS x FROM t, u, n WHERE t.k = u.k AND u.w = n.k"
+    printed(planned(sql, {**TABLES, "n": TABLES["u"]}).delta(["t"]), name_by(table))
+    ((step, pairs),) = uses["u"].keys
+    assert isinstance(step, str)
+    assert [mine for mine, _ in pairs] == ["k"]
+    assert uses["n"].keys == ((uses["u"], (("k", "w"),)),)
+
+
+@pytest.mark.parametrize(
+    ("sql", "picked"),
+    [
+        ("SELECT k, sum(v) AS n FROM t GROUP BY k", ["k"]),  # of the change
+        ("SELECT k FROM t WHERE k IN (SELECT w FROM u)", ["__ct_1"]),  # of a step
+        ("SELECT k, sum(v) AS n FROM t WHERE v > 1 GROUP BY k", None),
+        ("SELECT k + 1 AS g, sum(v) AS n FROM t GROUP BY k + 1", None),
+    ],
+)
+def test_texts_that_pick_values(sql: str, picked: list[str] | None) -> None:
+    """Distinct columns of a change or a step are no query for Spark; all else is one."""
+    texts = planned(sql, TABLES).delta(["t"])
+    assert texts is not None
+    (found,) = (s.rows.picked for s in texts.steps if s.role is StepRole.KEYS)
+    assert (found and [list(columns) for _, columns in found.columns]) == (picked and [picked])
+    assert all(s.rows.picked is None for s in texts.steps if s.role is not StepRole.KEYS)
+    assert texts.rows.picked is None
+
+
 @pytest.mark.parametrize(
     ("condition", "columns"),
     [

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
-from ctsql.runtime.rows.multiset_local import add_up, keys
+from ctsql.runtime.rows.multiset_local import add_up, distinct, keys
 
 _NOT_UTF8 = pa.Array.from_buffers(
     pa.string(), 1, [None, pa.py_buffer(bytes([0, 0, 0, 0, 1, 0, 0, 0])), pa.py_buffer(b"\xff")]
@@ -76,3 +76,16 @@ def test_signed_rows_are_added_up(rows: list[tuple[float, float, str, int]], cut
     found = list(zip(keys(made.drop_columns(["d"])), made["d"].to_pylist(), strict=True))
     assert len(dict(found)) == len(found)
     assert dict(found) == {key: diff for key, diff in expected.items() if diff}
+
+
+@given(st.lists(st.tuples(st.integers(0, 2) | st.none(), st.sampled_from(["", "a", "A", None]))))
+def test_each_row_once(rows: list[tuple[int | None, str | None]]) -> None:
+    """Under the names that the columns had; NULL equals NULL."""
+    columns = [
+        pa.array([r[0] for r in rows], pa.int64()),
+        pa.array([r[1] for r in rows], pa.string()),
+    ]
+    found = distinct(pa.table(columns, [".k", "[s"]))
+    assert found.schema.names == [".k", "[s"]
+    there = zip(*(c.to_pylist() for c in found.columns), strict=True)
+    assert sorted(there, key=repr) == sorted(set(rows), key=repr)
