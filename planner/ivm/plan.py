@@ -23,8 +23,8 @@ from ctsql.planner.ivm.algebra.traversal import descend, numbers_above, replace_
 from ctsql.planner.ivm.parse.from_relations import Relation
 from ctsql.planner.ivm.parse.query import compile_query
 from ctsql.planner.ivm.rewrites.column_pruning import prune
-from ctsql.planner.ivm.rewrites.correlation import narrow_subqueries
 from ctsql.planner.ivm.rewrites.exactness import inexact
+from ctsql.planner.ivm.rewrites.lookups import cut_by_others
 from ctsql.planner.ivm.rules import change
 from ctsql.planner.ivm.rules.context import DeltaDerivation, RuleUse
 from ctsql.planner.ivm.rules.counting import StatePlan, initial, stored_groups
@@ -236,7 +236,7 @@ class ChangePlan:
     def _final(self, node: Node, *, signed: bool) -> Text:
         names = (*self.columns, DIFF.sql) if signed else self.columns
         columns = (*self.query.columns, DIFF) if signed else self.query.columns
-        return Text(node=narrow_subqueries(node), columns=columns, names=names)
+        return Text(node=cut_by_others(node), columns=columns, names=names)
 
 
 def _whole(node: Node) -> Text:
@@ -248,7 +248,7 @@ def _steps(changes: DeltaDerivation) -> tuple[StepText, ...]:
         StepText(
             name=s.name,
             role=s.role,
-            rows=_whole(narrow_subqueries(s.node)),
+            rows=_whole(cut_by_others(s.node)),
             must_be_stored=s.must_be_stored,
         )
         for s in changes.steps

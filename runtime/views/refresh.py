@@ -141,12 +141,16 @@ class ViewRefresh:
             return
         if not is_to_build(kept[1], self.state.named, rows_went=self.state.rows_went, retry=retry):
             return
-        if done.strategy is Strategy.RECOMPUTE:
-            likely = recompute_why(self.policy, self._sizes(made, {}, at), self.costs) is None
-            if not likely or made.refusal() is not None:
-                return
+        if done.strategy is Strategy.RECOMPUTE and not self._is_followed_next(done, made, at):
+            return
         if self.context.is_strict_arithmetic():
             self._fill_or_refuse(kept[0], made, at)
+
+    def _is_followed_next(self, done: RefreshOutcome, made: Prepared, at: int) -> bool:
+        """Is the next change likely to be followed, after a refresh that recomputed the view?"""
+        costs = self.costs.after(done.strategy, done.ms)
+        likely = recompute_why(self.policy, self._sizes(made, {}, at), costs) is None
+        return likely and made.refusal() is None
 
     def _fill_or_refuse(self, kept: StatePlan, made: Prepared, at: int) -> None:
         queries = self.warehouse.queries
@@ -157,7 +161,7 @@ class ViewRefresh:
         is_recomputed, retry = done.strategy is Strategy.RECOMPUTE, done.why == "FULL_ASKED"
         if not self.context.view.reads_clock or self.policy is Policy.FULL:
             return
-        if is_recomputed and done.why not in (*STATE_AFTER, "TIMED_ONCE"):
+        if is_recomputed and done.why not in STATE_AFTER:
             return
         at = self.warehouse.schedules.shown_at(self.item, self.time)
         made = None if at is None else prepared(self.warehouse, self.item, at)
@@ -171,11 +175,8 @@ class ViewRefresh:
             for turns in wanted.values():
                 turns.did = OF_FEW
             return
-        if is_recomputed:
-            costs = self.costs.after(done.strategy, done.ms)
-            likely = recompute_why(self.policy, self._sizes(made, {}, at), costs) is None
-            if not likely or made.refusal() is not None:
-                return
+        if is_recomputed and not self._is_followed_next(done, made, at):
+            return
         fill = self.warehouse.queries.fill_turns
         for name, turns in wanted.items():
             _make_or_refuse(turns, partial(fill, self.context, turns, items[name], at))

@@ -107,6 +107,7 @@ STATE_AFTER = (
     "ROWS_DIFFER",
     "ROWS_WENT",
     "SCHEMA_CHANGED",
+    "TIMED_ONCE",
 )
 """A view recomputed for one of these may follow the next change, with a state table."""
 

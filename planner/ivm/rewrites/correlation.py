@@ -12,18 +12,14 @@ another changed relation would lose a change, so then nothing is known.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.traversal import (
     columns_in,
-    descend,
     equality,
     free,
     own_subqueries,
-    rebuild,
     subqueries,
-    with_subqueries,
 )
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import join_pairs, restrict
 
@@ -117,44 +113,6 @@ def restrict_to_visible(
     if subquery.kind is not alg.SubqueryKind.IN or asked is None or asked not in around:
         return made
     return _hint(made, [(node.columns[0], asked)], keys)
-
-
-def narrow_subqueries(node: alg.Node) -> alg.Node:
-    """A plan whose subqueries read only what rows of a table that is cut to keys can see.
-
-    Which these rows are is known before Spark plans the text, so what a subquery reads of them can
-    be looked up by key, too, and so on inside the subquery.
-    """
-
-    def change(thing: Any) -> Any:
-        if not isinstance(thing, alg.Filter):
-            return thing
-        cut = cut_scan(thing.child)
-        if cut is None:
-            return thing
-
-        def narrowed(subquery: alg.Subquery) -> alg.Node:
-            inside = subquery.node
-            if any(isinstance(below, alg.SemiJoinRestriction) for below in descend(inside)):
-                return inside
-            return restrict_to_visible(
-                subquery, inside, cut.columns, lambda columns: (cut, tuple(columns))
-            )
-
-        predicates = tuple(with_subqueries(p, narrowed) for p in thing.predicates)
-        return thing if predicates == thing.predicates else replace(thing, predicates=predicates)
-
-    made: alg.Node = rebuild(node, change)
-    return node if made is node else narrow_subqueries(made)
-
-
-def cut_scan(node: alg.Node) -> alg.SemiJoinRestriction | None:
-    """The table below filters and projections, if it is cut to keys."""
-    while isinstance(node, alg.Filter | alg.Project):
-        node = node.child
-    if isinstance(node, alg.SemiJoinRestriction) and isinstance(node.child, alg.Scan):
-        return node
-    return None
 
 
 def _restrict_correlated(node: alg.Node, around: Sequence[alg.Col], keys: Keys) -> alg.Node:

@@ -17,16 +17,12 @@ from dataclasses import replace
 from ctsql.planner.ivm.algebra.nodes import (
     Col,
     Expr,
-    Filter,
     Join,
     Node,
-    Project,
-    Scan,
-    SemiJoinRestriction,
     Step,
 )
-from ctsql.planner.ivm.algebra.traversal import columns_in, equal_classes, own_subqueries
-from ctsql.planner.ivm.rewrites.correlation import cut_scan
+from ctsql.planner.ivm.algebra.traversal import columns_in, equal_classes
+from ctsql.planner.ivm.rewrites.lookups import is_plain
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import restrict
 from ctsql.planner.ivm.rules.context import DeltaDerivation, StepRole, sum_of_deltas
 
@@ -48,7 +44,6 @@ def change_join(node: Join, changes: DeltaDerivation) -> Node | None:
             whole = other if place < index else changes.old(other)
             operands.append(_narrow(whole, step, classes, changes))
         children = _order_operands(operands, index, node.conditions)
-        children = _narrow_by_others(children, classes)
         terms.append(replace(node, children=tuple(children)))
     changes.note(node, "one term for each changed operand")
     return sum_of_deltas(terms, node.columns)
@@ -74,49 +69,6 @@ def _narrow(
         return restrict(other, step, tuple(pairs.items()), is_hint=True)
     keys, names = changes.keys(step, tuple(pairs.values()))
     return restrict(other, keys, tuple(zip(pairs, names, strict=True)))
-
-
-def _narrow_by_others(operands: Sequence[Node], classes: Sequence[frozenset[Col]]) -> list[Node]:
-    """Tables that meet the change by another table, cut to what can join with that one's rows.
-
-    A hint: the customers of the orders of the lines that changed are few, as these orders are.
-    """
-    done: list[Node] = []
-    cut: list[SemiJoinRestriction] = []
-    for operand in operands:
-        if is_plain(operand) and cut_scan(operand) is None:
-            operand = _narrow_by(operand, cut, classes)
-        scan = cut_scan(operand)
-        if scan is not None:
-            cut.append(scan)
-        done.append(operand)
-    return done
-
-
-def _narrow_by(
-    operand: Node, cut: Sequence[SemiJoinRestriction], classes: Sequence[frozenset[Col]]
-) -> Node:
-    for other in cut:
-        pairs = {}
-        for equal in classes:
-            ours = sorted(equal & set(operand.columns), key=lambda c: c.number)
-            theirs = sorted(equal & set(other.columns), key=lambda c: c.number)
-            if ours and theirs:
-                pairs[ours[0]] = theirs[0]
-        if pairs:
-            return restrict(operand, other, tuple(pairs.items()), is_hint=True)
-    return operand
-
-
-def is_plain(node: Node) -> bool:
-    """A table with filters and projections, through which Spark pushes a join's keys itself."""
-    match node:
-        case Scan():
-            return True
-        case Filter() | Project():
-            return not own_subqueries(node) and is_plain(node.child)
-        case _:
-            return False
 
 
 def _order_operands(operands: Sequence[Node], first: int, conditions: Sequence[Expr]) -> list[Node]:

@@ -1,0 +1,109 @@
+"""Cuts tables to the keys of other tables that are cut to keys themselves.
+
+The lines of some orders are few, so the parts of these lines are few: what a table behind another
+one is read for is known once that one has been read. Each is a hint: the join, or the subquery,
+compares the same values again. So a row that has no key is never one that counts, and neither is
+what it is joined with, or what a subquery says of it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ctsql.planner.ivm.algebra import nodes as alg
+from ctsql.planner.ivm.algebra.traversal import (
+    descend,
+    equal_classes,
+    own_subqueries,
+    rebuild,
+    with_subqueries,
+)
+from ctsql.planner.ivm.rewrites.correlation import Keys, restrict_to_visible
+from ctsql.planner.ivm.rewrites.semijoin_pushdown import restrict
+
+
+def cut_by_others(node: alg.Node) -> alg.Node:
+    """A plan in which tables that meet one that is cut to keys are cut to that one's rows."""
+
+    def change(thing: Any) -> Any:
+        match thing:
+            case alg.Join():
+                return _cut_operands(thing)
+            case alg.Filter() if own_subqueries(thing):
+                return _cut_subqueries(thing)
+            case _:
+                return thing
+
+    made: alg.Node = rebuild(node, change)
+    return node if made is node else cut_by_others(made)
+
+
+def is_plain(node: alg.Node) -> bool:
+    """A table with filters and projections, through which Spark pushes a join's keys itself."""
+    match node:
+        case alg.Scan():
+            return True
+        case alg.Filter() | alg.Project():
+            return not own_subqueries(node) and is_plain(node.child)
+        case _:
+            return False
+
+
+def _cut_operands(join: alg.Join) -> alg.Join:
+    classes = equal_classes(join.conditions)
+    cut = [one for child in join.children for one in _cut_scans(child)]
+    children = tuple(
+        _cut_by(child, cut, classes) if is_plain(child) else child for child in join.children
+    )
+    return join if children == join.children else replace(join, children=children)
+
+
+def _cut_by(
+    operand: alg.Node,
+    cut: Sequence[alg.SemiJoinRestriction],
+    classes: Sequence[frozenset[alg.Col]],
+) -> alg.Node:
+    for other in cut:
+        pairs = {}
+        for equal in classes:
+            ours = sorted(equal & set(operand.columns), key=lambda c: c.number)
+            theirs = sorted(equal & set(other.columns), key=lambda c: c.number)
+            if ours and theirs:
+                pairs[ours[0]] = theirs[0]
+        if pairs:
+            return restrict(operand, other, tuple(pairs.items()), is_hint=True)
+    return operand
+
+
+def _cut_subqueries(node: alg.Filter) -> alg.Filter:
+    cut = _cut_scans(node.child)
+
+    def narrowed(subquery: alg.Subquery) -> alg.Node:
+        inside = subquery.node
+        if any(isinstance(below, alg.SemiJoinRestriction) for below in descend(inside)):
+            return inside
+        for other in cut:
+            made = restrict_to_visible(subquery, inside, other.columns, _given_by(other))
+            if made != inside:
+                return made
+        return inside
+
+    predicates = tuple(with_subqueries(p, narrowed) for p in node.predicates)
+    return node if predicates == node.predicates else replace(node, predicates=predicates)
+
+
+def _given_by(cut: alg.SemiJoinRestriction) -> Keys:
+    return lambda columns: (cut, tuple(columns))
+
+
+def _cut_scans(node: alg.Node) -> list[alg.SemiJoinRestriction]:
+    """The tables that are cut to keys, below filters, projections and inner joins."""
+    match node:
+        case alg.Filter() | alg.Project():
+            return _cut_scans(node.child)
+        case alg.Join():
+            return [one for child in node.children for one in _cut_scans(child)]
+        case alg.SemiJoinRestriction(child=alg.Scan()):
+            return [node]
+        case _:
+            return []
