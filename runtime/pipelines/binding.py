@@ -98,6 +98,7 @@ class FolderBinder:
         self.overlay = Overlay(engine, catalog, catalog)
         self.tables = TableComparison(self.overlay, prune=prune)
         self.touched: set[str] = set()  # what has other columns, or is another plain view
+        self.grown: set[str] = set()  # of these what has the same words, over other tables
 
     def bind(self, made: Definition) -> BoundObject:
         """Bind one definition on top of those before it, and put it there.
@@ -396,6 +397,8 @@ class FolderBinder:
             found.insert(0, Part.QUERY)
         if not found:
             return old, ()
+        if found == [Part.COLUMNS] and Part.QUERY not in parts:
+            self.grown.add(old.id)
         item = replace(
             old,
             definition=statement.span.text,
@@ -435,6 +438,8 @@ class FolderBinder:
             found.append(Part.BELOW)
         if not found:
             return old, None, ()
+        if found == [Part.MORE_COLUMNS] and Part.QUERY not in parts:
+            self.grown.add(old.id)
         item = replace(
             item,
             definition=statement.span.text,
@@ -463,7 +468,10 @@ class FolderBinder:
             hint = "Type its statement first: CREATE OR REPLACE CONTINUAL TASK ..."
             raise not_supported(made.span, what, why=why, hint=hint)
         parts = tuple(p for p in parts if p is not Part.COLUMNS)  # they are the same
-        if self._reads_touched(old):
+        if any(
+            r.object_id in self.touched - self.grown
+            for r in self.engine.relations.current(old).reads
+        ):
             parts = (*parts, Part.BELOW)
         if not parts:
             return old, None, ()
@@ -475,16 +483,17 @@ class FolderBinder:
         return item, bound, parts
 
     def _reads_touched(self, old: Item) -> bool:
-        current = self.engine.relations.current(old)
-        return any(r.object_id in self.touched for r in current.reads)
+        return any(r.object_id in self.touched for r in self.engine.relations.current(old).reads)
 
     def _is_touched(self, bound: Bound) -> bool:
-        return any(r.object_id in self.touched for r in bound.reads)
+        """Whether it reads what is another one; more columns of the same make no row another."""
+        return any(r.object_id in self.touched - self.grown for r in bound.reads)
 
     def _is_other_below(self, bound: Bound) -> bool:
         """Whether a plain view reads another one that changes; other columns below change none."""
         items = self.overlay.catalog.items
-        below = (items[r.object_id] for r in bound.reads if r.object_id in self.touched)
+        others = self.touched - self.grown
+        below = (items[r.object_id] for r in bound.reads if r.object_id in others)
         return any(i.kind is ObjectKind.VIEW for i in below)
 
     def _same(self, old: Item, query: Query) -> bool:

@@ -18,7 +18,7 @@ from ctsql.catalog.items import (
     stored_reads,
 )
 from ctsql.catalog.names import Name, fold
-from ctsql.catalog.schemas import same_columns
+from ctsql.catalog.schemas import keeps_columns, same_columns
 from ctsql.planner.binding import Bound
 from ctsql.planner.definition_parts import Part
 from ctsql.planner.due_times import snapshot_inputs
@@ -237,7 +237,7 @@ class _Planning:
         for made in self.objects:
             for item in made.redefined:
                 before = self.stored.items[item.id]
-                if same_columns(before.columns, item.columns):
+                if same_columns(before.columns, item.columns) or self._only_grows(before, item):
                     continue
                 if item.kind is ObjectKind.MATERIALIZED_VIEW:
                     # Who is defined anew was bound to the new columns, but for the Ts it missed.
@@ -297,6 +297,11 @@ class _Planning:
         change = self.changes[place]
         found = tuple(dict.fromkeys((*change.notices, *notices)))
         self.changes[place] = replace(change, notices=found)
+
+    def _only_grows(self, before: Item, item: Item) -> bool:
+        """Has a plain view only more columns at its end, which no reader from before sees?"""
+        is_grown = item.kind is ObjectKind.VIEW and item.id in self.binder.grown
+        return is_grown and keeps_columns(before.columns, item.columns)
 
     def _refuse_columns(self, made: BoundObject, item: Item, readers: Sequence[Item]) -> None:
         breaks = [f"{r.kind.value} {r.name}{_lost(self.stored.items[r.id], item)}" for r in readers]

@@ -9,7 +9,8 @@ does it as well.
 """
 
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from pyspark.sql import types as T
@@ -25,6 +26,8 @@ from ctsql.planner.definition_parts import Part
 from ctsql.planner.folder import Definition
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.syntax import ast as st, parse
+from ctsql.planner.syntax.statements.constraints import constraint_text
+from ctsql.planner.syntax.tokens.tokenizer import words_of
 from ctsql.runtime.delta.clones import Clone
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.pipelines.overlay import Overlay
@@ -101,12 +104,7 @@ class TableChange:
     @property
     def may_fail(self) -> bool:
         """Is there anything that depends on rows, or that Delta may refuse?"""
-        return bool(self.last) or any(
-            not isinstance(one.change, st.AddColumns)
-            if isinstance(one, st.AlterTable)
-            else one.added is not None
-            for one in self.first
-        )
+        return bool(self.last) or any(map(_may_fail, self.first))
 
     @property
     def dropped(self) -> set[tuple[Name, str]]:
@@ -164,6 +162,9 @@ class TableComparison:
         if not texts:
             return None
         said = [_parsed(table, text) for text in texts]
+        said += (
+            _parsed(table, text) for text in _around_types(said, statement, stored.configuration())
+        )
         place = statement.columns_span or statement.target.span
         self._check_lost(table, said, place)
         last = [one for one in said if _loses(one)]
@@ -369,11 +370,12 @@ class Altering:
         for one in alterations:
             if self._digest(self._engine.refresh_catalog()) != self._expected:
                 raise error("DEFINITIONS_CHANGED")
-            if isinstance(one, st.AlterTable):
-                there = change.columns_before(one)
-                TableAlteration(names).alter(one, there=there)
-            else:
-                TableConstraints(names).change(one)
+            with _pointing_to(one):
+                if isinstance(one, st.AlterTable):
+                    there = change.columns_before(one)
+                    TableAlteration(names).alter(one, there=there)
+                else:
+                    TableConstraints(names).change(one)
             self._expected = self._digest(self._engine.refresh_catalog())
 
     def _try(self, change: TableChange, ids: Collection[str]) -> None:
@@ -388,20 +390,31 @@ class Altering:
         copy = Clone(engine.gateway, table, table.version(), group)
         try:
             for one in (*change.first, *change.last):
-                if isinstance(one, st.AlterTable):
-                    TableAlteration(names).try_on(copy.location, one.change, columns)
-                    columns = altered(columns, one.change)
-                elif one.added is None:
-                    constraints.drop_on(copy.location, one)
-                elif not self._refers_to(change.after[0], one.added, ids):
-                    item = replace(change.after[0], columns=columns)
-                    constraints.try_on(copy.location, item, one.added)
+                with _pointing_to(one):
+                    if isinstance(one, st.AlterTable):
+                        TableAlteration(names).try_on(copy.location, one.change, columns)
+                        columns = altered(columns, one.change)
+                    elif one.added is None:
+                        constraints.drop_on(copy.location, one)
+                    elif not self._refers_to(change.after[0], one.added, ids):
+                        item = replace(change.after[0], columns=columns)
+                        constraints.try_on(copy.location, item, one.added)
         finally:
             copy.drop()
 
     def _refers_to(self, item: Item, made: st.ConstraintDef, ids: Collection[str]) -> bool:
         other = dict(item.refers).get(fold(made.name))
         return other in ids and other != item.id
+
+
+@contextmanager
+def _pointing_to(one: Alteration) -> Iterator[None]:
+    """Let an error that names no place point to the statement."""
+    try:
+        yield
+    except CtsqlError as problem:
+        problem.span = problem.span or one.span
+        raise
 
 
 def declared(columns: Iterable[st.ColumnDef]) -> tuple[Column, ...]:
@@ -421,6 +434,28 @@ def _parsed(table: Item, text: str) -> Alteration:
     return replace(made, target=replace(made.target, parts=parts))
 
 
+def _around_types(
+    said: Iterable[Alteration], statement: st.CreateTable, properties: Mapping[str, str]
+) -> list[str]:
+    """What takes CHECKs of Delta away from columns that get another type, and gives them back.
+
+    Delta gives no other type to a column that one is about.
+    """
+    changes = [one.change for one in said if isinstance(one, st.AlterTable)]
+    retyped = {fold(c.column.name) for c in changes if isinstance(c, st.RetypeColumn)}
+    gone = {fold(c.dropped) for c in said if isinstance(c, st.ChangeConstraints)}
+    wanted = {fold(c.name): constraint_text(c) for c in statement.constraints}
+    texts = []
+    for one in stored_constraints(properties):
+        if one.made is not None or fold(one.name) in gone:
+            continue
+        words = words_of(Source(properties[one.key], "constraint").whole())
+        if retyped & {fold(word.strip("`")) for word in words}:
+            texts.append(f"DROP CONSTRAINT {quote(one.name)}")
+            texts.append(f"ADD {wanted.get(fold(one.name), one.text)}")
+    return texts
+
+
 def drops_constraint(one: Alteration) -> bool:
     """Does an alteration take a constraint away?"""
     return isinstance(one, st.ChangeConstraints) and one.added is None
@@ -434,6 +469,16 @@ def _part(one: Alteration) -> Part:
     if isinstance(one, st.ChangeConstraints):
         return Part.CONSTRAINTS
     return Part.DEFAULTS if isinstance(one.change, st.SetDefault) else Part.COLUMNS
+
+
+def _may_fail(one: Alteration) -> bool:
+    if isinstance(one, st.ChangeConstraints):
+        return one.added is not None
+    change = one.change
+    is_plain = isinstance(change, st.AddColumns) and all(
+        "<" not in str(c.type) for c in change.columns
+    )
+    return not is_plain
 
 
 def _looks_at_rows(one: Alteration) -> bool:

@@ -38,11 +38,11 @@ POINTS = (
     "source_committed:4",
     "catalog_committed:2",
     "tables_altered",
+    "output_committed:2",
     "definitions_proposed",
     "definitions_in_force",
     "table_prepared:3",
     "source_committed:5",
-    "output_committed:2",
 )
 EACH_TIME = ("tables_altered",)
 
@@ -66,7 +66,7 @@ def test_killed_at(
     assert process.returncode == -signal.SIGKILL, problems
     con = connect()
     is_new = "aside" in {str(row[1]) for row in con.execute("SHOW OBJECTS").fetchall()}
-    assert is_new == (point in POINTS[-4:])
+    assert is_new == (point in POINTS[-3:])
     con.execute("INSERT INTO t (k, v) VALUES (3, 3)")
     rows = [(1, 10), (2, 20), (3, 5 if is_new else None)]
     assert_rows(con.execute("SELECT * FROM c").fetchall(), rows, point)
@@ -82,3 +82,32 @@ def test_killed_at(
     assert_rows(con.execute("SELECT * FROM aside").fetchall(), [(1,)], point)
     with pytest.raises(CtsqlError, match="gone"):
         con.execute("SELECT gone FROM t")
+
+
+@pytest.mark.slow
+def test_two_folders_alter_a_table_at_once(
+    warehouse: Path, tmp_path: Path, connect: Callable[[], Connection]
+) -> None:
+    """One wins, the other is told; the table and the view are one folder's."""
+    con = connect()
+    text = "CREATE TABLE t (k INT); CREATE MATERIALIZED VIEW m AS SELECT * FROM t;"
+    applied(con, text)
+    con.execute("INSERT INTO t VALUES (1); SELECT * FROM m")
+    running = []
+    for name in ("a", "b"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "all.sql").write_text(
+            text.replace("(k INT)", f"(k INT, {name} INT, z{name} INT)")
+        )
+        running.append(start_program(PROGRAM, str(warehouse), str(folder)))
+    ended = [process.communicate(timeout=SECONDS_MAX)[0].strip() for process in running]
+    codes = [process.returncode for process in running]
+    columns = con.execute("SELECT * FROM t").columns
+    assert columns in (["k", "a", "za"], ["k", "b", "zb"]), ended
+    assert con.execute("SELECT * FROM m").columns == columns
+    last = "ab".index(columns[1])
+    assert codes[last] == 0, ended
+    for code, told in zip(codes, ended, strict=True):
+        # One after the other is no race: then the second one drops what is not in its folder.
+        assert (code, told) in ((0, ""), (7, "DEFINITIONS_CHANGED"), (7, "ALTERED_MEANWHILE"))

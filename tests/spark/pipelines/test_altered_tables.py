@@ -22,6 +22,7 @@ CREATE TABLE other (id INT);
 CREATE MATERIALIZED VIEW named AS SELECT k, v FROM t;
 CREATE MATERIALIZED VIEW counted AS SELECT k, count(*) AS n FROM t GROUP BY k;
 CREATE VIEW whole AS SELECT * FROM t;
+CREATE MATERIALIZED VIEW sums AS SELECT k, sum(v) AS s FROM whole GROUP BY k;
 CREATE CONTINUAL TASK log (k INT, v INT) ON INPUT t AS (INSERT INTO log SELECT k, v FROM t);
 """
 NEW = """
@@ -34,6 +35,7 @@ CREATE TABLE other (id INT UNIQUE);
 CREATE MATERIALIZED VIEW named AS SELECT k, v FROM t;
 CREATE MATERIALIZED VIEW counted AS SELECT k, count(*) AS n FROM t GROUP BY k;
 CREATE VIEW whole AS SELECT * FROM t;
+CREATE MATERIALIZED VIEW sums AS SELECT k, sum(v) AS s FROM whole GROUP BY k;
 CREATE CONTINUAL TASK log (k INT, v INT) ON INPUT t AS (INSERT INTO log SELECT k, v FROM t);
 CREATE MATERIALIZED VIEW notes AS SELECT note, count(*) AS n FROM whole GROUP BY note;
 CREATE VIEW aside AS SELECT constraint_name FROM t_quarantine;
@@ -65,6 +67,7 @@ def test_tables_become_what_the_folder_says(connect: Callable[[], Connection]) -
         "named": "changed columns",
         "counted": "unchanged",
         "whole": "changed columns",
+        "sums": "unchanged",
         "log": "unchanged",
         "notes": "new",
         "aside": "new",
@@ -94,6 +97,7 @@ def test_tables_become_what_the_folder_says(connect: Callable[[], Connection]) -
     check_rows(other, "SELECT * FROM t", (1, 5, None), (2, 6, None), (3, 7, "none"))
     check_rows(other, "SELECT * FROM aside", ("once, k_references",))
     check_rows(other, "SELECT * FROM notes", (None, 2), ("none", 1))
+    check_rows(other, "SELECT * FROM sums", (1, 5), (2, 6), (3, 7))
     check_rows(other, "SELECT * FROM log", (1, 5), (2, 6), (3, 7))
     for statement in ("INSERT INTO t VALUES (9, 1000, '')", "INSERT INTO t (v) VALUES (1)"):
         with pytest.raises(CtsqlError):
@@ -289,3 +293,61 @@ def test_an_attached_table_is_dumped_as_it_is(
     con.execute("DROP TABLE t")
     con.execute("".join(dumped))
     check_rows(con, "SELECT a, b, c, d FROM t")
+
+
+def test_a_check_of_a_column_that_gets_wider(con: Connection) -> None:
+    """Delta keeps the type of a column that a CHECK is about: it goes, and comes back."""
+    text = "CREATE TABLE t (v INT, w INT CHECK (w > 1), CONSTRAINT `Pos 1` CHECK (`v` > 0));"
+    applied(con, text)
+    con.execute("INSERT INTO t VALUES (1, 2)")
+    wider = text.replace("(v INT", "(v INT8")
+    assert change_of(planned(con, wider), "t").alterations == (
+        "ALTER TABLE t DROP CONSTRAINT `pos 1`",
+        "ALTER TABLE t ALTER COLUMN v TYPE bigint",
+        "ALTER TABLE t ADD CONSTRAINT `Pos 1` CHECK (`v` > 0)",
+    )
+    applied(con, wider)
+    assert exit_code(planned(con, wider)) == 0
+    con.execute("INSERT INTO t VALUES (3000000000, 3)")
+    with pytest.raises(CtsqlError, match="DATA_ERROR"):
+        con.execute("INSERT INTO t VALUES (-1, 3)")
+
+
+def test_the_same_words_over_other_columns(connect: Callable[[], Connection]) -> None:
+    """A view of SELECT * is written again, and what reads it; others are left alone."""
+    con, other = connect(), connect()
+    text = """
+    CREATE TABLE t (k INT, v INT);
+    CREATE VIEW p AS SELECT * FROM t;
+    CREATE MATERIALIZED VIEW m AS SELECT * FROM p;
+    CREATE MATERIALIZED VIEW above AS SELECT * FROM m WHERE k > 0;
+    CREATE MATERIALIZED VIEW only_k AS SELECT k FROM m;
+    """
+    applied(con, text)
+    con.execute("INSERT INTO t VALUES (1, 2); SELECT * FROM above; SELECT * FROM only_k")
+    con.execute("CREATE MATERIALIZED VIEW mine AS SELECT k FROM p")  # not of the folder
+    more = text.replace("v INT)", "v INT, n INT)")
+    assert statuses(planned(con, more)) == {
+        "t": "changed columns",
+        "p": "changed columns",
+        "m": "changed columns at its end",
+        "above": "changed columns at its end",
+        "only_k": "unchanged",
+        "mine": "not in the folder",
+    }
+    applied(con, more)
+    con.execute("INSERT INTO t VALUES (3, 4, 5)")
+    check_rows(other, "SELECT * FROM above", (1, 2, None), (3, 4, 5))
+    check_rows(other, "SELECT * FROM mine", (1,), (3,))
+    wider = more.replace("n INT)", "n INT8)").replace("v INT", "v INT8")
+    applied(con, wider, prune=True)
+    con.execute("INSERT INTO t VALUES (4, 3000000000, 5000000000)")
+    found = [(1, 2, None), (3, 4, 5), (4, 3000000000, 5000000000)]
+    check_rows(other, "SELECT * FROM m", *found)
+    check_rows(other, "SELECT * FROM above", *found)
+    check_rows(other, "SELECT * FROM only_k", (1,), (3,), (4,))
+    # A table that was altered by hand is no other.
+    con.execute("ALTER TABLE t ADD COLUMN z INT")
+    made = planned(con, wider.replace("n INT8)", "n INT8, z INT)"))
+    assert statuses(made)["t"] == "unchanged"
+    assert statuses(made)["above"] == "changed columns at its end"
