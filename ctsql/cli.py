@@ -138,7 +138,11 @@ _WITH_FOLDER = ("dump", "plan", "rehearse", "apply", "test")
     help="With run and status: one JSON object per line; with plan, rehearse and apply: one "
     "JSON object.",
 )
-@click.option("--prune", is_flag=True, help="With plan and apply: drop what is not in the folder.")
+@click.option(
+    "--prune",
+    is_flag=True,
+    help="With plan and apply: drop objects and columns that are not in the folder.",
+)
 @click.option(
     "--plan",
     "plan_file",

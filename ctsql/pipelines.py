@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ctsql.runtime.pipelines.plan import Change, Plan, Refusal
 
 CHANGES, REFUSED = 2, 4
+_NOTED = "="
+"""The mark of what stays as it is, where there is something to say of it."""
 _MARKS = {"new": "+", "changed": "~", "gone": "-", "refused": "!"}
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
@@ -120,7 +122,7 @@ def write_plan(made: "Plan", out: TextIO, *, as_json: bool) -> None:
 def lines_of(made: "Plan") -> Iterator[str]:
     """A plan as text: a block for each object that changes, and a line that counts all."""
     for change in made.changes:
-        mark = _MARKS.get(change.status.value)
+        mark = _MARKS.get(change.status.value, _NOTED if change.note else None)
         if mark is not None:
             yield from _block(mark, change)
     counted = ", ".join(f"{n} {what}" for what, n in made.counts().items())
@@ -133,6 +135,7 @@ def _block(mark: str, change: "Change") -> Iterator[str]:
         what += f" ({', '.join(change.parts)})"
     effect = f": {change.effect.value}" if change.effect.value else ""
     yield f"{mark} {change.keyword.lower()} {change.name}: {what}{effect}"
+    yield from (f"    {text}" for text in (*change.alterations, *change.notices))
     for read_table in change.reads:
         yield f"    reads {read_table.name}: {_size(read_table.rows, read_table.bytes)}"
     if change.incremental is not None:

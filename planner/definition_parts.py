@@ -30,6 +30,7 @@ class Part(Enum):
     OPTIONS = "options"
     LAYOUT = "layout"
     CONSTRAINTS = "constraints"
+    DEFAULTS = "defaults"
     COMMENT = "comment"
     BELOW = "query of a view that it reads"
 

@@ -31,6 +31,8 @@ PROMISES = {
     "hold them: whoever looks next loads them",
     "files_loaded": "they are in the table: nobody loads them again",
     "table_prepared": "ALTER TABLE has turned on what Delta needs for it: no column is changed yet",
+    "tables_altered": "the tables of a folder that is applied are as it says, but for columns that "
+    "go; its definitions are not in force: who applies it again does the rest",
     "columns_added": "the table of an output has columns of a definition that is not in force: "
     "NULL in all rows, and none of the output's own yet",
     "catalog_table_made": "a folder exists that no object owns: nobody sees it",

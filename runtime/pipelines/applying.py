@@ -1,8 +1,10 @@
 """Applies a folder of SQL: all its definitions come into force at one T, or none.
 
+    alter:    tables that have other columns or constraints, one after the other
     prepare:  folders of new tables and outputs, which no object owns yet; changed outputs are
               brought up to now
     decide:   :mod:`ctsql.runtime.statements.coming_into_force`
+    drop:     columns of tables that go
     write:    new outputs get their first contents, changed views what differs
 
 A1: the commit of the timeline decides. Before it every reader sees the old definitions, after it
@@ -10,8 +12,10 @@ A1: the commit of the timeline decides. Before it every reader sees the old defi
 A2: it takes place on top of the very definitions that were planned on. Who comes second finds
     other ones and is told.
 A3: a process that is killed leaves a warehouse in which the same folder comes to the same end:
-    before the decision nothing has happened but unused folders; after it the outputs are brought up
-    by whoever reads them, and by the next apply.
+    before the decision nothing has happened but unused folders and alterations of tables; after it
+    the outputs are brought up by whoever reads them, and by the next apply.
+A4: an alteration is one commit of its table, and what is left of them follows from what the tables
+    are: so a plan is made anew behind them, and is what was planned without them.
 """
 
 import uuid
@@ -29,6 +33,7 @@ from ctsql.catalog.items import (
     Revision,
     check_not_referred_to,
 )
+from ctsql.catalog.names import fold
 from ctsql.catalog.proposals import Proposal
 from ctsql.planner.folder import Folder
 from ctsql.planner.syntax import ast as st
@@ -37,8 +42,9 @@ from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.table_metadata import keeps_any
 from ctsql.runtime.log.write_handle import NO_UPPER
 from ctsql.runtime.pipelines.binding import BoundObject
-from ctsql.runtime.pipelines.plan import Plan, Status, check_still
+from ctsql.runtime.pipelines.plan import Plan, Status, check_still, moved_between
 from ctsql.runtime.pipelines.planning import PlannedFolder, plan_folder, warehouse_digest
+from ctsql.runtime.pipelines.table_changes import OF_TABLES, Altering, drops_constraint
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.alter_task import TaskAlteration
 from ctsql.runtime.statements.coming_into_force import TaskChanges, bring_into_force
@@ -74,9 +80,12 @@ def apply_folder(
 
     Raises:
         PLAN_REFUSED: an object cannot become what the folder says. PLAN_OUTDATED: it is not the
-            saved plan. DEFINITIONS_CHANGED: another process was first. In these cases nothing is
-            changed. VIEW_FAILED, TASK_FAILED: the definitions are in force, and one of them cannot
-            be computed on the data.
+            saved plan. DEFINITIONS_CHANGED: another process was first. CONSTRAINT_VIOLATED,
+            DATA_ERROR: rows of a table break a constraint that it gets. In these cases nothing is
+            changed, but for alterations of tables before another process was noticed.
+            COLUMNS_IN_USE: another process has begun to read a column that goes; the definitions
+            are in force. VIEW_FAILED, TASK_FAILED: so are they, and one of them cannot be computed
+            on the data.
     """
     engine.mint()
     planned = plan_folder(engine, folder, prune=prune)
@@ -84,12 +93,57 @@ def apply_folder(
     check_not_refused(plan)
     if saved is not None:
         check_still(saved, plan)
-    if plan.pending:
+    planned = _alter_first(engine, folder, planned, prune=prune)
+    if _has_definitions(planned):
         _Application(engine, planned).run()
+    _alter_last(engine, planned)
     _bring_up(engine, planned)
     for task in (i for o in planned.objects for i in o.items if o.old is None and i.earlier):
         TaskAlteration(Namespace(engine, task.search_schema)).forget(task)
     return plan
+
+
+def _alter_first(
+    engine: Engine, folder: Folder, planned: PlannedFolder, *, prune: bool
+) -> PlannedFolder:
+    """Make the alterations that come before the definitions; gives what is left to do.
+
+    Raises DEFINITIONS_CHANGED where that is not what was planned.
+    """
+    changes = [c for o in planned.objects if (c := o.altered) is not None and c.first]
+    if not changes:
+        return planned
+    altering = Altering(engine, warehouse_digest, planned.plan.warehouse)
+    altering.try_all(changes)
+    for change in changes:
+        altering.make(change, filter(drops_constraint, change.first))
+    for change in changes:
+        altering.make(change, (one for one in change.first if not drops_constraint(one)))
+    faults.point("tables_altered")
+    again = plan_folder(engine, folder, prune=prune)
+    tables = {str(c.table.name) for c in changes}
+    moved = moved_between(planned.plan.to_json(), again.plan.to_json())
+    is_left = any(o.altered is not None and o.altered.first for o in again.objects)
+    if is_left or again.plan.refused or set(moved) - tables:
+        raise error("DEFINITIONS_CHANGED")
+    return again
+
+
+def _alter_last(engine: Engine, planned: PlannedFolder) -> None:
+    """Drop the columns that go."""
+    expected = warehouse_digest(engine.refresh_catalog())
+    altering = Altering(engine, warehouse_digest, expected)
+    for made in planned.objects:
+        if made.altered is not None:
+            altering.make(made.altered, made.altered.last)
+
+
+def _has_definitions(planned: PlannedFolder) -> bool:
+    """Is there anything to do but to alter tables?"""
+    return bool(planned.gone or planned.schemas or planned.followers) or any(
+        o.old is None or set(o.parts) - (set(OF_TABLES) if o.altered is not None else set())
+        for o in planned.objects
+    )
 
 
 def check_not_refused(plan: Plan) -> None:
@@ -284,9 +338,15 @@ def with_changes(current: Catalog, bound: BoundObject) -> list[Item]:
         if now is None:  # the quarantine that it gets
             done.append(item)
             continue
+        columns = item.columns
+        if now.kind is ObjectKind.TABLE:  # only ALTER TABLE changes them
+            comments = {fold(c.name): c.comment for c in item.columns}
+            columns = tuple(
+                replace(c, comment=comments.get(fold(c.name), c.comment)) for c in now.columns
+            )
         later = replace(
             now,
-            columns=item.columns,
+            columns=columns,
             comment=item.comment,
             flow=item.flow,
             quarantine=item.quarantine,

@@ -4,10 +4,8 @@ Each is compared with the definition that is there: what says the same is left a
 at all; what says the same in other words is found out from Spark's plans.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-
-from pyspark.sql import types as T
 
 from ctsql.catalog.errors import (
     CatalogError,
@@ -17,21 +15,21 @@ from ctsql.catalog.errors import (
     error,
     not_supported,
 )
-from ctsql.catalog.items import Item, ObjectKind, check_no_cycle
+from ctsql.catalog.items import Item, ObjectKind, Reading, check_no_cycle
 from ctsql.catalog.names import Name, fold
-from ctsql.catalog.schemas import Column, changes_between, keeps_columns, same_columns
+from ctsql.catalog.schemas import Column, keeps_columns, lacking, same_columns
 from ctsql.catalog.spans import Source
 from ctsql.planner.binding import Bound, bind_task, qualify
 from ctsql.planner.binding.checks import check_not_void, check_updatable
 from ctsql.planner.definition_parts import Part, Words
 from ctsql.planner.folder import Defining, Definition, define
-from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.nodes import Query
 from ctsql.planner.syntax import ast as st, parse, parse_as
 from ctsql.planner.syntax.statements.alters import FIXED_OPTIONS
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock
 from ctsql.runtime.pipelines.overlay import Overlay, PlannedNames
+from ctsql.runtime.pipelines.table_changes import TableChange, TableComparison, declared
 from ctsql.runtime.statements.alter_task import TaskAlteration, check_same_shape, with_columns
 from ctsql.runtime.statements.create import (
     Creation,
@@ -49,11 +47,6 @@ from ctsql.runtime.statements.first_rows import with_first_rows
 from ctsql.runtime.statements.name_resolution import check_free, drop_text, new_quarantine
 from ctsql.runtime.statements.redefinition import definition_statement
 from ctsql.runtime.statements.refresh_view import check_not_finished
-from ctsql.runtime.statements.stored_constraints import (
-    constraint_changes,
-    names_of,
-    stored_constraints,
-)
 from ctsql.runtime.statements.table_constraints import bind_constraints
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_clock, check_strict, same_rows
@@ -70,6 +63,7 @@ class BoundObject:
         old: what is there now. parts: what of it differs; of a new object none.
         items: the object as it would be, a task's outputs behind it; of a flow task and view.
         plans: of what is new or redefined and is run, by the item's id.
+        altered: of a table that is there what ALTER TABLE makes of it.
     """
 
     definition: Definition
@@ -77,6 +71,7 @@ class BoundObject:
     parts: tuple[Part, ...]
     items: tuple[Item, ...]
     plans: dict[str, Bound]
+    altered: TableChange | None = None
 
     @property
     def redefined(self) -> list[Item]:
@@ -90,14 +85,20 @@ class BoundObject:
 
 
 class FolderBinder:
-    """Binds the definitions, in order of what they read."""
+    """Binds the definitions, in order of what they read.
 
-    def __init__(self, engine: Engine) -> None:
+    Args:
+        prune: whether columns of tables that the folder does not say are to go.
+    """
+
+    def __init__(self, engine: Engine, *, prune: bool = False) -> None:
         catalog = engine.refresh_catalog()
         engine.timeline.refresh()  # for the definitions of tasks that are in force
         self.engine = engine
         self.overlay = Overlay(engine, catalog, catalog)
+        self.tables = TableComparison(self.overlay, prune=prune)
         self.touched: set[str] = set()  # what has other columns, or is another plain view
+        self.grown: set[str] = set()  # of these what has the same words, over other tables
 
     def bind(self, made: Definition) -> BoundObject:
         """Bind one definition on top of those before it, and put it there.
@@ -230,7 +231,7 @@ class FolderBinder:
 
     def _changed(self, made: Definition, old: Item) -> BoundObject:
         parts = self._parts(made, old)
-        is_other = bool(parts) or self._reads_touched(old)
+        is_other = bool(parts) or self._reads_touched(old) or self._sees_others(made, old)
         if parts and old.flow and not isinstance(made.statement, st.CreateFlow):
             what = f"another {made.kind.value} in the place of a flow's"
             why = f'"{old.name}" is a part of a flow.'
@@ -238,9 +239,12 @@ class FolderBinder:
             raise not_supported(made.span, what, why=why, hint=hint)
         stored, plans = self.overlay.stored, dict[str, Bound]()
         items: tuple[Item, ...] = (old, *stored.flow_targets(old))
+        change: TableChange | None = None
         match made.statement:
             case st.CreateTable() as statement:
-                parts = self._table_parts(statement, old, parts, made.schema)
+                change, parts = self._altered_table(made, statement, old, parts), ()
+                if change is not None:
+                    items, parts = change.after, change.parts
             case st.CreateView() as statement if is_other:
                 item, parts = self._other_view(made, statement, old, parts)
                 items = (item,)
@@ -267,6 +271,7 @@ class FolderBinder:
             parts=tuple(dict.fromkeys(parts)),
             items=with_comments,
             plans=plans,
+            altered=change,
         )
 
     def _with_quarantine(
@@ -325,43 +330,61 @@ class FolderBinder:
         other = Words(made.schema, means).parts(made.statement)
         return tuple(part for part, said in other.items() if one.get(part) != said)
 
-    def _table_parts(
-        self, statement: st.CreateTable, old: Item, parts: tuple[Part, ...], schema: str
-    ) -> tuple[Part, ...]:
-        """Raise NOT_SUPPORTED where a table would have to be another one."""
+    def _altered_table(
+        self, made: Definition, statement: st.CreateTable, old: Item, parts: tuple[Part, ...]
+    ) -> TableChange | None:
+        """What ALTER TABLE makes of a table; None for nothing.
+
+        Raises:
+            NOT_SUPPORTED: it would have to be another table. And what comparing it raises.
+        """
         if statement.location is not None:
             same = self.engine.gateway.qualify(statement.location) == old.location
             if not same:
                 raise _other_table(statement, old, "another LOCATION", f"It is at {old.location}.")
-            return ()
-        wanted = declared(statement.columns)
-        place = statement.columns_span or statement.target.span
-        there = self.engine.relations.columns_now(old)
-        differs = changes_between(there, wanted) if wanted else []
-        if differs:
-            what = "changing the columns of a table with the folder"
-            why = f'Table "{old.name}" has ({", ".join(c.ddl() for c in there)}).'
-            hint = f"Type: {'; '.join(f'ALTER TABLE {old.name} {text}' for text in differs)}"
-            raise not_supported(place, what, why=why, hint=hint)
-        properties = self.engine.relations.table(old).configuration()
-        names = self.overlay.names(schema)
-
-        def id_of(ref: st.RelationRef) -> str | None:
-            found = names.catalog().find(qualify(ref, schema))
-            return None if found is None else found.id
-
-        differs = constraint_changes(statement.constraints, properties, id_of)
-        if differs:
-            told = (s.text for s in stored_constraints(properties, names_of(self.engine.catalog)))
-            what = "changing the constraints of a table with the folder"
-            why = f'Table "{old.name}" has {", ".join(told) or "no constraint"}.'
-            hint = f"Type: {'; '.join(f'ALTER TABLE {old.name} {text}' for text in differs)}"
-            raise not_supported(place, what, why=why, hint=hint)
+            return None
         if Part.LAYOUT in parts:
             raise _other_table(
                 statement, old, "another layout or source", "Both hold from its creation on."
             )
-        return ()  # its query has run
+        change = self.tables.change(made, statement, old)  # its query has run
+        if change is not None:
+            self.overlay.altered[old.id] = change.after[0].columns
+        return change
+
+    def _sees_others(self, made: Definition, old: Item) -> bool:
+        """Would the same words give a view other columns, as a table below has others by now?
+
+        Where they cannot be bound over these, what is stored goes on as it is.
+        """
+        statement = made.statement
+        if not isinstance(statement, st.CreateView | st.CreateMaterializedView):
+            return False
+        if not any(self._is_other_than_bound(r) for r in old.reads):
+            return False
+        binder = self._names(made).binder()
+        try:
+            if isinstance(statement, st.CreateView):
+                columns = binder.bind_view(statement).columns
+            else:
+                columns = binder.bind_materialized_view(statement, old).columns
+        except REFUSALS:
+            if any(r.object_id in self.overlay.altered for r in old.reads):
+                raise
+            return False
+        return not same_columns(old.columns, columns)
+
+    def _is_other_than_bound(self, read: Reading) -> bool:
+        item = self.overlay.catalog.items.get(read.object_id)
+        if item is None or item.kind is not ObjectKind.TABLE:
+            return False
+        if item.id in self.overlay.altered:
+            return True
+        now = self.overlay.columns_now(item)
+        is_retyped = any(" TYPE " in text.upper() for text in item.alterations)
+        # Another writer's changes are noted only with the next of ctsql's own.
+        is_retyped = is_retyped or bool(lacking(now, item.columns))
+        return is_retyped or {fold(c.name) for c in now} != {fold(c) for c in read.columns}
 
     def _other_view(
         self, made: Definition, statement: st.CreateView, old: Item, parts: tuple[Part, ...]
@@ -374,6 +397,8 @@ class FolderBinder:
             found.insert(0, Part.QUERY)
         if not found:
             return old, ()
+        if found == [Part.COLUMNS] and Part.QUERY not in parts:
+            self.grown.add(old.id)
         item = replace(
             old,
             definition=statement.span.text,
@@ -413,6 +438,8 @@ class FolderBinder:
             found.append(Part.BELOW)
         if not found:
             return old, None, ()
+        if found == [Part.MORE_COLUMNS] and Part.QUERY not in parts:
+            self.grown.add(old.id)
         item = replace(
             item,
             definition=statement.span.text,
@@ -441,7 +468,10 @@ class FolderBinder:
             hint = "Type its statement first: CREATE OR REPLACE CONTINUAL TASK ..."
             raise not_supported(made.span, what, why=why, hint=hint)
         parts = tuple(p for p in parts if p is not Part.COLUMNS)  # they are the same
-        if self._reads_touched(old):
+        if any(
+            r.object_id in self.touched - self.grown
+            for r in self.engine.relations.current(old).reads
+        ):
             parts = (*parts, Part.BELOW)
         if not parts:
             return old, None, ()
@@ -453,16 +483,17 @@ class FolderBinder:
         return item, bound, parts
 
     def _reads_touched(self, old: Item) -> bool:
-        current = self.engine.relations.current(old)
-        return any(r.object_id in self.touched for r in current.reads)
+        return any(r.object_id in self.touched for r in self.engine.relations.current(old).reads)
 
     def _is_touched(self, bound: Bound) -> bool:
-        return any(r.object_id in self.touched for r in bound.reads)
+        """Whether it reads what is another one; more columns of the same make no row another."""
+        return any(r.object_id in self.touched - self.grown for r in bound.reads)
 
     def _is_other_below(self, bound: Bound) -> bool:
         """Whether a plain view reads another one that changes; other columns below change none."""
         items = self.overlay.catalog.items
-        below = (items[r.object_id] for r in bound.reads if r.object_id in self.touched)
+        others = self.touched - self.grown
+        below = (items[r.object_id] for r in bound.reads if r.object_id in others)
         return any(i.kind is ObjectKind.VIEW for i in below)
 
     def _same(self, old: Item, query: Query) -> bool:
@@ -495,14 +526,6 @@ def define_alone(
 ) -> Definition:
     """The definition of one of the two statements of a flow."""
     return define(statement, flow.schema)
-
-
-def declared(columns: Iterable[st.ColumnDef]) -> tuple[Column, ...]:
-    """The columns of a list, with their types in Spark's spelling."""
-    return tuple(
-        Column(c.name, type_name(T.DataType.fromDDL(c.type or "")), c.nullable, c.comment)
-        for c in columns
-    )
 
 
 def old_statement(item: Item, *, as_flow: bool) -> Defining | None:

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -31,11 +31,13 @@ class Overlay:
 
     Attributes:
         stored: what is there. catalog: with the definitions that are bound so far.
+        altered: the columns that stored tables would have, by id.
     """
 
     engine: Engine
     stored: Catalog
     catalog: Catalog
+    altered: dict[str, tuple[Column, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.views = KnownViews(self.engine.session)
@@ -45,7 +47,9 @@ class Overlay:
         self.catalog = self.catalog.with_items(items)
 
     def columns_now(self, item: Item) -> tuple[Column, ...]:
-        """An object's columns; those of a stored table as its log has them."""
+        """An object's columns; those of a stored table as its log has, or would have, them."""
+        if item.id in self.altered:
+            return self.altered[item.id]
         if item.id in self.stored.items:
             return self.engine.relations.columns_now(item)
         return item.columns

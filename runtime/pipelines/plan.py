@@ -38,6 +38,8 @@ class Effect(Enum):
     NEXT_T = "takes over at the next T; what is written stays"
     FOLLOWS = "stored readers show the new query from the next T on"
     NOTED = "only noted in the catalog"
+    ALTERED = "altered before the definitions come into force"
+    LOSES = "altered; columns go with their values once the definitions are in force"
     DROPPED = "dropped; UNDROP brings it back"
     SCHEMA = "a schema is made"
 
@@ -79,6 +81,8 @@ class Change:
 
     Attributes:
         keyword: ``MATERIALIZED VIEW``. parts: of a changed one what of it differs.
+        alterations: the ALTER TABLE statements of a changed table, in order. notices: what these
+            mean for others, as sentences.
         reads: what is read at once for that.
         incremental: whether a view will follow its tables by their changes; None for other
             objects. reason: why not, with the reason's code and the place in the definition.
@@ -90,6 +94,8 @@ class Change:
     status: Status
     parts: tuple[str, ...] = ()
     effect: Effect = Effect.NONE
+    alterations: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
     reads: tuple[Read, ...] = ()
     incremental: bool | None = None
     reason: str = ""
@@ -100,7 +106,8 @@ class Change:
 
     def refused(self, problem: CtsqlError) -> "Change":
         """The same, refused for an error."""
-        return replace(self, status=Status.REFUSED, refusal=Refusal.of(problem), effect=Effect.NONE)
+        refusal = Refusal.of(problem)
+        return replace(self, status=Status.REFUSED, refusal=refusal, effect=Effect.NONE, notices=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,10 +176,7 @@ def saved(text: str, name: str) -> Mapping[str, Any]:
 
 def check_still(before: Mapping[str, Any], now: Plan) -> None:
     """Raise PLAN_OUTDATED where a saved plan is not what would be done now."""
-    current = now.to_json()
-    was = {c["name"]: c for c in before["changes"]}
-    moved = [c["name"] for c in current["changes"] if _said(was.get(c["name"])) != _said(c)]
-    moved += [name for name in was if name not in {c["name"] for c in current["changes"]}]
+    moved = moved_between(before, now.to_json())
     reasons: Sequence[str] = [
         text
         for text, differs in (
@@ -189,10 +193,17 @@ def check_still(before: Mapping[str, Any], now: Plan) -> None:
     raise error("PLAN_OUTDATED", detail=detail)
 
 
+def moved_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """The names of the objects of which two plans, as values of JSON, do not say the same."""
+    was = {c["name"]: c for c in before["changes"]}
+    moved = [c["name"] for c in now["changes"] if _said(was.get(c["name"])) != _said(c)]
+    return moved + [name for name in was if name not in {c["name"] for c in now["changes"]}]
+
+
 def _said(change: Mapping[str, Any] | None) -> object:
     """What a plan says of an object, figures left out: tables grow."""
     if change is None:
         return None
     return {k: change.get(k) for k in ("keyword", "status", "effect")} | {
-        "parts": list(change.get("parts", ()))
+        key: list(change.get(key, ())) for key in ("parts", "alterations")
     }

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.errors import CtsqlError, capitalised
 from ctsql.catalog.items import (
     Catalog,
     Item,
@@ -18,7 +18,7 @@ from ctsql.catalog.items import (
     stored_reads,
 )
 from ctsql.catalog.names import Name, fold
-from ctsql.catalog.schemas import same_columns
+from ctsql.catalog.schemas import keeps_columns, same_columns
 from ctsql.planner.binding import Bound
 from ctsql.planner.definition_parts import Part
 from ctsql.planner.due_times import snapshot_inputs
@@ -30,6 +30,8 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.pipelines.binding import REFUSALS, BoundObject, FolderBinder
 from ctsql.runtime.pipelines.plan import Change, Effect, Plan, Read, Status
+from ctsql.runtime.pipelines.table_changes import effects_on_readers
+from ctsql.runtime.statements.alter_table import BREAKS
 from ctsql.runtime.statements.columns_read import is_behind, readers_of_changed
 from ctsql.runtime.views.change_plans import prepared_for
 from ctsql.runtime.views.refresh_policy import WHY, Policy
@@ -59,11 +61,11 @@ def plan_folder(engine: Engine, folder: Folder, *, prune: bool = False) -> Plann
     """Compare a folder with the warehouse.
 
     Args:
-        prune: whether objects that are not in the folder are to be dropped.
+        prune: whether objects, and columns of tables, that are not in it are to be dropped.
     """
-    planning = _Planning(engine, folder)
+    planning = _Planning(engine, folder, prune=prune)
     try:
-        return planning.run(prune=prune)
+        return planning.run()
     finally:
         planning.overlay.views.drop()
 
@@ -72,15 +74,16 @@ def plan_folder(engine: Engine, folder: Folder, *, prune: bool = False) -> Plann
 class _Planning:
     engine: Engine
     folder: Folder
+    prune: bool
     changes: list[Change] = field(default_factory=list)
     objects: list[BoundObject] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.binder = FolderBinder(self.engine)
+        self.binder = FolderBinder(self.engine, prune=self.prune)
         self.overlay = self.binder.overlay
         self.stored = self.overlay.stored
 
-    def run(self, *, prune: bool) -> PlannedFolder:
+    def run(self) -> PlannedFolder:
         schemas = [s.name for s in self.folder.schemas if s.name.lower() not in self.stored.schemas]
         for schema in schemas:
             self.overlay.catalog = self.overlay.catalog.with_schema(schema)
@@ -94,8 +97,9 @@ class _Planning:
                 refused.update(dict.fromkeys(made.names, made))
             self.changes.append(change)
         followers = self._followers()
-        gone = self._others(prune=prune)
+        gone = self._others(prune=self.prune)
         self._check_readers(gone)
+        self._check_altered(gone)
         self._describe()
         plan = Plan(
             changes=tuple(self.changes),
@@ -127,13 +131,23 @@ class _Planning:
         change = replace(change, note=_unheeded(made.statement))
         if bound.old is None:
             return replace(change, status=Status.NEW, effect=self._effect_of_new(bound))
+        note = ""
+        if isinstance(made.statement, st.CreateTable):
+            note = self.binder.tables.note(made.statement, bound.old)
         if not bound.parts:
-            return replace(change, note="")
+            return replace(change, note=note)
+        change = replace(
+            change, status=Status.CHANGED, parts=tuple(part.value for part in bound.parts)
+        )
+        altered = bound.altered
+        if altered is None:
+            return replace(change, effect=effect_of_change(made.kind, bound.parts))
         return replace(
             change,
-            status=Status.CHANGED,
-            parts=tuple(part.value for part in bound.parts),
-            effect=effect_of_change(made.kind, bound.parts),
+            effect=altered.effect,
+            alterations=altered.texts,
+            notices=altered.notices,
+            note=note or change.note,
         )
 
     def _effect_of_new(self, bound: BoundObject) -> Effect:
@@ -223,7 +237,7 @@ class _Planning:
         for made in self.objects:
             for item in made.redefined:
                 before = self.stored.items[item.id]
-                if same_columns(before.columns, item.columns):
+                if same_columns(before.columns, item.columns) or self._only_grows(before, item):
                     continue
                 if item.kind is ObjectKind.MATERIALIZED_VIEW:
                     # Who is defined anew was bound to the new columns, but for the Ts it missed.
@@ -246,6 +260,48 @@ class _Planning:
                 told = f"It is read by {', '.join(named)}."
                 problem = in_use(item, told, keyword=_keyword(item))
                 self._refuse(item.name, problem, named)
+
+    def _check_altered(self, gone: Sequence[Item]) -> None:
+        """Say what the alterations of tables change for readers; refuse those that break one."""
+        altered = [o for o in self.objects if o.altered is not None]
+        dropped = {c for o in altered if o.altered is not None for c in o.altered.dropped}
+        without = {i.id for o in self.objects for i in o.redefined} | {i.id for i in gone}
+        for made in altered:
+            change, name = made.altered, made.definition.name
+            assert change is not None  # those are looked at
+            try:
+                found = effects_on_readers(
+                    self.engine,
+                    change,
+                    dropped=dropped,
+                    catalog=self.overlay.catalog,
+                    without=without,
+                )
+            except REFUSALS as problem:
+                problem.span = made.definition.span
+                self._refuse(name, problem, ())
+                continue
+            told = {e: f"{e.kind} {e.name}: {e.detail} {e.action}".strip() for e in found}
+            broken = [e for e in found if e.effect == BREAKS]
+            if broken:
+                item, hint = change.table, broken[0].action
+                said = " ".join(capitalised(f"{e.kind} {e.name}: {e.detail}") for e in broken)
+                refusal = columns_in_use(item, said, made.definition.span, hint)
+                self._refuse(name, refusal, [f"{e.kind} {e.name}" for e in broken])
+                continue
+            notices = (capitalised(told[e]) for e in found)
+            self._add_notices(name, notices)
+
+    def _add_notices(self, name: Name, notices: Iterable[str]) -> None:
+        place = next(n for n, c in enumerate(self.changes) if c.name == str(name))
+        change = self.changes[place]
+        found = tuple(dict.fromkeys((*change.notices, *notices)))
+        self.changes[place] = replace(change, notices=found)
+
+    def _only_grows(self, before: Item, item: Item) -> bool:
+        """Has a plain view only more columns at its end, which no reader from before sees?"""
+        is_grown = item.kind is ObjectKind.VIEW and item.id in self.binder.grown
+        return is_grown and keeps_columns(before.columns, item.columns)
 
     def _refuse_columns(self, made: BoundObject, item: Item, readers: Sequence[Item]) -> None:
         breaks = [f"{r.kind.value} {r.name}{_lost(self.stored.items[r.id], item)}" for r in readers]
@@ -289,6 +345,8 @@ class _Planning:
                 for i in made.items
                 if i.backfill
             )
+        if made.altered is not None and made.altered.is_looked_at:
+            reads = (self._read(made.altered.table),)
         if change.effect in reading:
             reads = tuple(self._read(i) for i in self._leaves(made))
         view = next((i for i in made.items if i.kind is ObjectKind.MATERIALIZED_VIEW), None)

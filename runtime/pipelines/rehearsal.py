@@ -19,10 +19,11 @@ from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame
 
-from ctsql.catalog.errors import CtsqlError, DataError
+from ctsql.catalog.errors import CtsqlError, DataError, not_supported
 from ctsql.catalog.items import Catalog, Item, ObjectKind, written_by
 from ctsql.catalog.schemas import same_columns
 from ctsql.catalog.times import to_iso
+from ctsql.planner.definition_parts import Part
 from ctsql.planner.folder import Folder
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.delta.overlay import ReadOnlyGateway
@@ -33,6 +34,7 @@ from ctsql.runtime.pipelines.applying import check_not_refused, with_changes
 from ctsql.runtime.pipelines.binding import BoundObject
 from ctsql.runtime.pipelines.plan import Refusal, Status
 from ctsql.runtime.pipelines.planning import PlannedFolder, plan_folder
+from ctsql.runtime.pipelines.table_changes import TableChange
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.create import Creation
 from ctsql.runtime.statements.dml import run_on_table
@@ -151,8 +153,28 @@ def rehearsed(engine: Engine, folder: Folder, *, count: int) -> Iterator[Rehears
     present.mint()
     planned = plan_folder(present, folder)
     check_not_refused(planned.plan)
+    _check_quarantines(planned)
     with tempfile.TemporaryDirectory(prefix="ctsql-rehearse-") as place:
         yield _Rehearsing(present, planned, place).run(count)
+
+
+def _check_quarantines(planned: PlannedFolder) -> None:
+    """Raise NOT_SUPPORTED where something reads the quarantine that a table would get."""
+    for change in (o.altered for o in planned.objects if o.altered is not None):
+        for away in change.after[1:]:
+            for item in (i for o in planned.objects for i in o.items):
+                if any(r.object_id == away.id for r in item.reads):
+                    why = f'"{away.name}" is made by a constraint that table gets.'
+                    raise _over_altered(item, "a quarantine that is new", why, change)
+
+
+def _over_altered(reader: Item, what: str, why: str, change: TableChange) -> CtsqlError:
+    hint = f"Type first: {'; '.join(change.texts)}"
+    return not_supported(None, f'rehearsing "{reader.name}" over {what}', why=why, hint=hint)
+
+
+def _is_defined_anew(made: BoundObject) -> bool:
+    return made.old is None or (bool(made.parts) and made.altered is None)
 
 
 @dataclass
@@ -165,7 +187,8 @@ class _Rehearsing:
 
     def __post_init__(self) -> None:
         self.stored = self.present.catalog
-        objects = [o for o in self.planned.objects if o.old is None or o.parts]
+        # Alterations of tables are not gone through.
+        objects = [o for o in self.planned.objects if _is_defined_anew(o)]
         items = [i for o in objects for i in (with_changes(self.stored, o) if o.old else o.items)]
         self.catalog = self.stored.with_items(items)
         self.changed = [i.id for o in objects for i in o.items]
@@ -175,6 +198,20 @@ class _Rehearsing:
         self.notes: list[str] = []
         self.affected = self._affected()
         self.running = self._running()
+        self._note_altered()
+
+    def _note_altered(self) -> None:
+        """Say what of tables is not rehearsed.
+
+        Raises NOT_SUPPORTED where what is rehearsed reads a table that would have other columns.
+        """
+        for change in (o.altered for o in self.planned.objects if o.altered is not None):
+            readers = [i for i in self.running if change.table in self.catalog.closure([i.id])]
+            if readers and Part.COLUMNS in change.parts:
+                why = f'Table "{change.table.name}" has them only when it is altered.'
+                raise _over_altered(readers[0], "other columns of a table", why, change)
+            told = ", ".join(p.value for p in change.parts)
+            self.notes.append(f"{change.table.name} is as it is now: its {told} are not rehearsed")
 
     def _affected(self) -> list[Item]:
         """The tasks and views that may have other rows, each after what it reads."""

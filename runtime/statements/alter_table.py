@@ -7,7 +7,7 @@ would then fail with is what it does fail with when a foreign writer changes the
 """
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.catalog.errors import capitalised, not_supported, sentence_of
@@ -21,7 +21,7 @@ from ctsql.catalog.items import (
     with_columns_there,
 )
 from ctsql.catalog.names import Name, backtick, fold
-from ctsql.catalog.schemas import Schema, names
+from ctsql.catalog.schemas import Schema, names, same_columns
 from ctsql.catalog.spans import Span
 from ctsql.planner.lowering.store_assignment import is_exact
 from ctsql.planner.syntax import ast as st
@@ -74,9 +74,9 @@ class TableAlteration(OnNames):
         item = self._table(statement)
         columns = self.engine.relations.columns_now(item)
         after = altered(columns, statement.change)
-        self._check_constraints(item, statement)
+        self.check_constraints(item, statement)
         table = self.engine.relations.table(item)
-        needed = features(statement.change, _has(table))
+        needed = features(statement.change, has_features(table))
         told = " ".join(capitalised(f.notice) for f in needed)
         shape = f"Its columns are then {', '.join(c.ddl() for c in after)}."
         is_same = after == columns and not isinstance(statement.change, st.SetDefault)
@@ -86,10 +86,15 @@ class TableAlteration(OnNames):
             GOES_ON if is_same else CHANGES,
             "Its columns are so already." if is_same else f"{shape} {told}".strip(),
         )
-        return [own, *self._effects(item, statement.change, columns, after)]
+        return [own, *self.effects(item, statement.change, columns, after)]
 
-    def alter(self, statement: st.AlterTable) -> tuple[str, list[str]]:
+    def alter(
+        self, statement: st.AlterTable, *, there: Schema | None = None
+    ) -> tuple[str, list[str]]:
         """Change the columns; returns the status line, and notices.
+
+        Args:
+            there: the columns that it is to have before; None for whatever it has.
 
         Raises:
             COLUMNS_IN_USE: a task, a view or a named subscription would fail. ALTERED_MEANWHILE.
@@ -97,14 +102,16 @@ class TableAlteration(OnNames):
         engine, change = self.engine, statement.change
         item = self._table(statement)
         columns = engine.relations.columns_now(item)
+        if there is not None and not same_columns(columns, there):
+            raise altered_meanwhile(item)
         after = altered(columns, change)
-        self._check_constraints(item, statement)
+        self.check_constraints(item, statement)
         if after == columns and not isinstance(change, st.SetDefault):
             return "ALTER TABLE (unchanged)", []
         known = engine.refresh_catalog()
         self._check_readers(item, statement, columns, after)
         table = engine.relations.table(item)
-        needed = features(change, _has(table))
+        needed = features(change, has_features(table))
         with alone(engine.timeline, item, engine.mint) as location, engine.leaving_intents():
             if engine.refresh_catalog() is not known:
                 self._check_readers(item, statement, columns, after)
@@ -142,6 +149,25 @@ class TableAlteration(OnNames):
     def _table(self, statement: st.AlterTable) -> Item:
         return target_table(self.engine, statement.target, self.names.search_schema)
 
+    def try_on(self, location: str, change: st.ColumnChange, columns: Schema) -> None:
+        """Make a change of a copy of a table alone, which shows whether it can be made.
+
+        Args:
+            columns: those that the copy has.
+
+        Raises:
+            NOT_SUPPORTED, DATA_ERROR: it cannot be made, or not with these rows.
+        """
+        table = self.engine.gateway.table(location)
+        if isinstance(change, st.SetNotNull) and change.not_null:
+            with translate_spark_errors():
+                _set_not_null(table, change)
+            return
+        needed = features(change, has_features(table))
+        if needed:
+            self._turn_on(location, needed)
+        self._change(location, change, columns)
+
     def _commit(
         self, item: Item, location: str, change: st.ColumnChange, needed: Sequence[Feature]
     ) -> None:
@@ -178,29 +204,41 @@ class TableAlteration(OnNames):
         with translate_spark_errors():
             self.engine.session.sql(delta_text(f"delta.`{location}`", change, columns))
 
-    def _check_constraints(self, item: Item, statement: st.AlterTable) -> None:
+    def check_constraints(
+        self,
+        item: Item,
+        statement: st.AlterTable,
+        *,
+        own: Mapping[str, str] | None = None,
+        gone: Collection[tuple[Name, str]] = (),
+    ) -> None:
         """Raise COLUMNS_IN_USE where a constraint that ctsql keeps is about a column that goes.
 
         So is one that gets another type, if it is a key: its values may no longer be one.
+
+        Args:
+            own: the properties of the table; None for those that it has now.
+            gone: constraints of other tables that do not count: the table, and the folded name.
         """
         change = statement.change
         if not isinstance(change, st.DropColumns | st.RenameColumn | st.RetypeColumn):
             return
         changed = named_columns(change)
-        found = self._constraints_about(item, only_keys=isinstance(change, st.RetypeColumn))
+        if own is None:
+            own = self.engine.relations.table(item).configuration()
+        found = self._constraints_about(item, own, only_keys=isinstance(change, st.RetypeColumn))
         for table, name, about in found:
-            if changed & about:
+            if changed & about and (table, fold(name)) not in gone:
                 of = "" if table == item.name else f' of table "{table}"'
                 told = f'Constraint "{name}"{of} is about the column.'
                 hint = f"Type first: ALTER TABLE {table} DROP CONSTRAINT {name}"
                 raise columns_in_use(item, told, statement.span, hint)
 
     def _constraints_about(
-        self, item: Item, *, only_keys: bool
+        self, item: Item, own: Mapping[str, str], *, only_keys: bool
     ) -> Iterator[tuple[Name, str, set[str]]]:
         """Constraints of a table, and those that refer to it, each with its columns, folded."""
-        relations = self.engine.relations
-        for one in kept_constraints(relations.table(item).configuration()):
+        for one in kept_constraints(own):
             assert one.made is not None  # it is one that ctsql keeps
             about = {fold(column) for column in one.made.columns}
             if one.made.predicate is not None and not only_keys:
@@ -214,22 +252,34 @@ class TableAlteration(OnNames):
     def _check_readers(
         self, item: Item, statement: st.AlterTable, columns: Schema, after: Schema
     ) -> None:
-        effects = self._effects(item, statement.change, columns, after)
+        effects = self.effects(item, statement.change, columns, after)
         broken = [e for e in effects if e.effect == BREAKS]
         if broken:
             told = " ".join(f"{e.kind.capitalize()} {e.name}: {e.detail}" for e in broken)
             raise columns_in_use(item, told, statement.span, broken[0].action)
 
-    def _effects(
-        self, item: Item, change: st.ColumnChange, columns: Schema, after: Schema
+    def effects(
+        self,
+        item: Item,
+        change: st.ColumnChange,
+        columns: Schema,
+        after: Schema,
+        *,
+        catalog: Catalog | None = None,
+        without: Collection[str] = (),
     ) -> list[Effect]:
-        """What a change means for each object that reads the table, directly or by plain views."""
-        catalog = self.engine.catalog
+        """What a change means for each object that reads the table, directly or by plain views.
+
+        Args:
+            catalog: the definitions that are there; None for those that are stored.
+            without: the ids of readers that are not asked.
+        """
+        catalog = self.engine.catalog if catalog is None else catalog
         found = [self._feed(item, after)] if item.feed is not None else []
         if columns == after:
             return found  # a default is for those who write
-        readers = readers_of(catalog, item)
-        effects = {r.id: self._effect(r, item, change, columns, after) for r in readers}
+        readers = [r for r in readers_of(catalog, item) if r.id not in without]
+        effects = {r.id: self._effect(r, item, change, columns, after, catalog) for r in readers}
         found += effects.values()
         for followed in (item, *(r for r in readers if r.kind is ObjectKind.VIEW)):
             for subscription in catalog.subscribers(followed.id):
@@ -255,11 +305,17 @@ class TableAlteration(OnNames):
         return Effect(name, what, CHANGES, f"What comes from now on fills the columns {told}.")
 
     def _effect(
-        self, reader: Item, table: Item, change: st.ColumnChange, columns: Schema, after: Schema
+        self,
+        reader: Item,
+        table: Item,
+        change: st.ColumnChange,
+        columns: Schema,
+        after: Schema,
+        catalog: Catalog,
     ) -> Effect:
-        name, kind = str(reader.name), reader.kind.value
-        definition = self.engine.relations.current(reader)
-        before, then = (analyse(self.engine, definition, table, c) for c in (columns, after))
+        name, kind, engine = str(reader.name), reader.kind.value, self.engine
+        definition = engine.relations.current(reader)
+        before, then = (analyse(engine, definition, table, c, catalog) for c in (columns, after))
         if before.problem is not None:
             told = f"It fails already: {before.problem.message}."
             if then.problem is None:
@@ -270,7 +326,7 @@ class TableAlteration(OnNames):
         if isinstance(change, st.AddColumns):
             detail = "It does not see the new column, SELECT * included."
             return Effect(name, kind, GOES_ON, detail)
-        if not reads(self.engine, before, table, columns, named_columns(change)):
+        if not reads(engine, before, table, columns, named_columns(change), catalog):
             return Effect(name, kind, GOES_ON, "It does not read the column.")
         if len(then.columns) != len(before.columns):
             detail = "Its SELECT * gives other columns then than it has."
@@ -281,7 +337,7 @@ class TableAlteration(OnNames):
         return _retyped(reader, change, then)
 
 
-def _has(table: DeltaTable) -> dict[str, str]:
+def has_features(table: DeltaTable) -> dict[str, str]:
     """A table's properties, with the features of its protocol that a change may need."""
     there = {FEATURE + f: "supported" for f in (DEFAULTS, WITHOUT_ZONE) if table.has_feature(f)}
     return {**table.configuration(), **there}

@@ -1,4 +1,7 @@
-"""The defaults of a table's columns that no statement of its definition says. Pure."""
+"""The defaults of a table's columns: those that no statement of its definition says, or others.
+
+Pure.
+"""
 
 from collections.abc import Iterable, Mapping
 
@@ -28,6 +31,22 @@ def unsaid_defaults(said: Iterable[st.Statement], metadata: TableMetadata) -> li
         if value is None and before is not None:
             texts.append(f"ALTER COLUMN {quote(column.name)} DROP DEFAULT")
         elif value is not None and (before is None or _words(before) != _words(value)):
+            texts.append(f"ALTER COLUMN {quote(column.name)} SET DEFAULT {value}")
+    return texts
+
+
+def default_changes(columns: Iterable[st.ColumnDef], metadata: TableMetadata) -> list[str]:
+    """What ALTER TABLE is to say so that a table's columns have the defaults of a column list."""
+    texts = []
+    for column in columns:
+        is_there = fold(column.name) in metadata.columns
+        before = stored_default(metadata, column.name) if is_there else None
+        if column.default is None:
+            if before is not None:
+                texts.append(f"ALTER COLUMN {quote(column.name)} DROP DEFAULT")
+            continue
+        value = _text(column.default)
+        if before is None or _words(before) != _words(value):
             texts.append(f"ALTER COLUMN {quote(column.name)} SET DEFAULT {value}")
     return texts
 

@@ -29,7 +29,7 @@ from ctsql.catalog.errors import CtsqlError, error, unknown_relation
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import backtick, backtick_all, fold
 from ctsql.catalog.reserved_columns import BROKEN, ROW_ID, STAYS
-from ctsql.catalog.schemas import get
+from ctsql.catalog.schemas import Schema, get
 from ctsql.planner.binding.constraints import bind_constraint, check_reference
 from ctsql.planner.lowering import AS_JSON, Context, mark_broken
 from ctsql.planner.nodes import Constraint, NormalReference
@@ -75,15 +75,24 @@ class Proposed:
 
 
 def bound_constraints(
-    warehouse: Warehouse, item: Item, configuration: Mapping[str, str]
+    warehouse: Warehouse,
+    item: Item,
+    configuration: Mapping[str, str],
+    *,
+    columns: Schema | None = None,
 ) -> tuple[Constraint, ...]:
     """The constraints that ctsql keeps of a table, by its properties.
+
+    Args:
+        columns: of the table; None for those that it has now.
 
     Raises:
         UNKNOWN_COLUMN, UNKNOWN_RELATION: another writer has dropped what one is about.
     """
     stored = kept_constraints(configuration, names_of(warehouse.catalog))
-    own = replace(item, columns=warehouse.relations.columns_now(item)) if stored else item
+    if stored and columns is None:
+        columns = warehouse.relations.columns_now(item)
+    own = item if columns is None else replace(item, columns=columns)
     return tuple(_bound(warehouse, own, one) for one in stored)
 
 

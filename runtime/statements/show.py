@@ -307,12 +307,23 @@ def show_create(engine: LogReader, statement: st.ShowCreate, search_schema: str)
 
 
 def column_changes(engine: LogReader, item: Item) -> list[str]:
-    """What ALTER TABLE changed of a table since it was made, and then other writers."""
-    if item.kind is not ObjectKind.TABLE:
+    """What ALTER TABLE changed of a table since it was made, and then other writers.
+
+    Nothing of one that LOCATION attaches: it is there as it is.
+    """
+    if item.kind is not ObjectKind.TABLE or _is_attached(item):
         return []
     there = engine.relations.columns_now(item)
     changes = [*item.alterations, *changes_between(item.columns, there)]
     return changes + _unsaid_changes(engine, item, changes)
+
+
+def _is_attached(item: Item) -> bool:
+    try:
+        made = parse(definition_span(item)) if item.definition else None
+    except (StatementError, NotSupported):
+        return False  # written by a newer version of ctsql
+    return isinstance(made, st.CreateTable) and made.location is not None
 
 
 def _unsaid_changes(engine: LogReader, item: Item, changes: Sequence[str]) -> list[str]:
@@ -328,7 +339,7 @@ def _unsaid_changes(engine: LogReader, item: Item, changes: Sequence[str]) -> li
         said = [parse(Source(f"{called} {text}", "").whole()) for text in changes]
     except (StatementError, NotSupported):
         return []  # written by a newer version of ctsql
-    if not isinstance(made, st.CreateTable) or made.location is not None:
+    if not isinstance(made, st.CreateTable):
         return []
     metadata = engine.relations.table(item).metadata
     named = names_of(engine.catalog)

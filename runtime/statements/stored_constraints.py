@@ -161,6 +161,11 @@ def property_of(
     return KEPT + fold(made.name), json.dumps(value)
 
 
+def property_of_delta(name: str, text: str) -> tuple[str, str]:
+    """The property of a CHECK of Delta, and its value."""
+    return _PROPERTY + fold(name), text
+
+
 def _plain(text: str) -> str:
     """A condition as people write it: Delta keeps its words with a blank between any two.
 

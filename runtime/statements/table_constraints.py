@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
+from pyspark.sql import DataFrame
+
 from ctsql.catalog.errors import not_supported
 from ctsql.catalog.items import (
     Catalog,
@@ -141,10 +143,10 @@ def store_constraints(engine: Engine, item: Item, made: Sequence[st.ConstraintDe
     kept = [one for one in made if not one.is_of_delta]
     if kept:
         table = engine.relations.table(item)
-        _change_properties(table, _properties(engine, item, kept, table.configuration()))
+        _change_properties(table, properties_of(engine, item, kept, table.configuration()))
 
 
-def _properties(
+def properties_of(
     engine: Engine,
     item: Item,
     kept: Iterable[st.ConstraintDef],
@@ -165,6 +167,21 @@ def _properties(
             found |= _COUNTS
     check_together(item, kept_constraints(now))
     return found
+
+
+def _check_rows(
+    engine: Engine, own: Item, properties: Mapping[str, str], rows: DataFrame, at: int
+) -> None:
+    """Raise where rows that are there break the newest of a table's constraints.
+
+    Args:
+        own: the table with its columns. at: the T at which other tables are read.
+    """
+    bound = bound_constraints(engine.warehouse, own, properties, columns=own.columns)[-1]
+    only = [replace(bound, action=st.OnViolation.FAIL)]
+    with ExitStack() as stack, translate_spark_errors():
+        proposed = Proposed(None, rows, None, at, written={own.id: lambda: rows})
+        check_proposed(engine.warehouse, own, only, proposed, small=False, stack=stack, hint=_HINT)
 
 
 def _change_properties(
@@ -273,20 +290,39 @@ class TableConstraints(OnNames):
         txn = table.begin()
         txn.depend_on_all()
         configuration = table.metadata_at(txn.version_read).configuration
-        added = _properties(engine, item, [made], configuration)
+        added = properties_of(engine, item, [made], configuration)
         if made.action is not st.OnViolation.WARN:
-            bound = bound_constraints(engine.warehouse, item, {**configuration, **added})[-1:]
-            only = [replace(bound[0], action=st.OnViolation.FAIL)]
+            own = replace(item, columns=engine.relations.columns_now(item))
             rows = table.frame(txn.version_read)
-            written = {item.id: lambda: rows}
-            with ExitStack() as stack, translate_spark_errors():
-                proposed = Proposed(None, rows, None, at, written=written)
-                check_proposed(
-                    engine.warehouse, item, only, proposed, small=False, stack=stack, hint=_HINT
-                )
+            _check_rows(engine, own, {**configuration, **added}, rows, at)
         self._note_before(item, made, beside)
         set_properties(txn, added)
         txn.commit(label="ctsql", epoch=0, metadata="{}")
+
+    def try_on(self, location: str, item: Item, made: st.ConstraintDef) -> None:
+        """Look whether the rows of a copy of a table keep a constraint that is to be added.
+
+        Args:
+            item: the table with the columns of the copy, as :func:`bind_constraints` gives it.
+
+        Raises:
+            DATA_ERROR, CONSTRAINT_VIOLATED: a row breaks it.
+        """
+        engine = self.engine
+        if made.is_of_delta:
+            store_constraints(engine, replace(item, location=location), [made])
+        elif made.action is not st.OnViolation.WARN:
+            copy = engine.gateway.table(location)
+            added = properties_of(engine, item, [made], copy.configuration())
+            rows = copy.frame(copy.version())
+            _check_rows(engine, item, added, rows, self._time_of(item))
+
+    def drop_on(self, location: str, statement: st.ChangeConstraints) -> None:
+        """Drop a constraint of a copy of a table, if it has it."""
+        copy = self.engine.gateway.table(location)
+        for found in stored_constraints(copy.configuration()):
+            if fold(found.name) == fold(statement.dropped):
+                self._drop(copy, location, found)
 
     def _drop(self, table: DeltaTable, location: str, found: StoredConstraint) -> None:
         if found.made is not None:
@@ -307,7 +343,7 @@ class TableConstraints(OnNames):
         def noted(current: Catalog) -> Catalog:
             now = still_there(current, item)
             if object_id is not None:
-                now = _referring(now, made.name, item_there(current, object_id))
+                now = referring(now, made.name, item_there(current, object_id))
             for one in beside:
                 check_free(current, one.name, None, quiet=False)
                 now = replace(now, quarantine=one.id)
@@ -324,13 +360,13 @@ class TableConstraints(OnNames):
         """
 
         def noted(current: Catalog) -> Catalog:
-            now = _referring(still_there(current, item), gone, None)
+            now = referring(still_there(current, item), gone, None)
             return current.with_item(replace(now, alterations=(*now.alterations, text)))
 
         self.engine.change_catalog(noted)
 
 
-def _referring(table: Item, constraint: str, other: Item | None) -> Item:
+def referring(table: Item, constraint: str, other: Item | None) -> Item:
     """A table of which a constraint refers to another object; None for to nothing."""
     refers = {name: object_id for name, object_id in table.refers if name != fold(constraint)}
     if other is not None:

@@ -38,8 +38,8 @@ from ctsql.runtime.views.state_table import groups_max, is_to_build
 from ctsql.runtime.views.strategies import STRATEGIES
 from ctsql.runtime.views.table_deltas import Moved, Span, find_move, opened, stored_as_of
 from ctsql.runtime.views.turn_table import OF_FEW, TurnTable, is_worth
+from ctsql.runtime.warehouse.replaced_views import is_by_another
 from ctsql.runtime.warehouse.sources import StoredSources
-from ctsql.runtime.warehouse.versions import DEFINITION
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 DETAIL_MAX = 200
@@ -235,7 +235,7 @@ class ViewRefresh:
         last = entries[-1]
         table = self.warehouse.relations.table(self.item)
         said = table.commit_at(last.version).metadata if table.has(last.version) else {}
-        if said.get(DEFINITION) != self.warehouse.catalog.fingerprint(self.item):
+        if is_by_another(self.warehouse, self.item, said):
             return Fallback("REDEFINED")
         if output.upper <= self.item.created:
             return Fallback("FIRST_WRITE")

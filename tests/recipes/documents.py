@@ -9,8 +9,8 @@ Where a document says ``warehouse``, the test's own is meant.
 | ``sql file PATH`` | is written to that file |
 | ``python`` | runs; names are kept for the document; ``expression  # -> value`` is compared |
 | ``console`` | lines with ``$``: ``make`` jobs must exist, ``ctsql`` with something to run is run |
-|  | and must print the lines that follow; so is ``ctsql test``, whose seconds do not |
-|  | matter, and ``ctsql plan`` and ``apply`` with a folder that was written; |
+|  | and must print the lines that follow; so are ``ctsql test`` and ``plan``, whose seconds and |
+|  | bytes do not matter, and ``apply`` with a folder that was written; |
 |  | other commands are only shown |
 | ``text`` or none | shown |
 """
@@ -137,7 +137,7 @@ class Document:
             words = [self.con.warehouse if w == "warehouse" else w for w in shlex.split(line)]
             if words[0] == "make":
                 assert set(words[1:]) <= self.jobs, f"{self._place(block)}: {line}"
-            elif {"test", "rehearse"} & {*words} and wanted:
+            elif {"test", "rehearse", "plan"} & {*words} and wanted:
                 done = CliRunner().invoke(main, words[1:])
                 assert done.exit_code in (0, 1, 2), f"{self._place(block)}: {line}\n{done.output}"
                 assert _timeless(done.stdout) == _timeless(wanted), (

@@ -129,8 +129,8 @@ def test_changes_come_into_force_together(connect: Callable[[], Connection]) -> 
 
 
 AS_VIEW = TABLES.replace("TABLE raw (k INT, v INT8 COMMENT 'value')", "VIEW raw AS SELECT 1 AS v")
-OTHER_COLUMNS = TABLES.replace("k INT, v INT8", "k INT8, w TEXT, v INT8")
-ALTERS = "ALTER TABLE raw ALTER COLUMN k TYPE bigint; ALTER TABLE raw ADD COLUMN w string"
+OTHER_COLUMNS = TABLES.replace("k INT, v INT8", "key INT, v INT8")
+ALTERS = "ALTER TABLE raw RENAME COLUMN k TO key"
 
 
 @pytest.mark.parametrize(
@@ -295,8 +295,10 @@ def test_tables_with_keys(connect: Callable[[], Connection]) -> None:
         dumped = [text for _, text in dump(engine)]
     assert set(statuses(planned(con, *dumped)).values()) == {"unchanged"}
     made = planned(con, KEYED.replace("UNIQUE (n) ON VIOLATION DROP", "UNIQUE (n)"))
-    assert exit_code(made) == 4
-    assert "changing the constraints" in str(change_of(made, "orders").refusal)
+    assert change_of(made, "orders").alterations == (
+        "ALTER TABLE orders DROP CONSTRAINT once",
+        "ALTER TABLE orders ADD CONSTRAINT once UNIQUE (n)",
+    )
     con.execute("ALTER TABLE customers RENAME TO clients")
     with con._running("test") as engine:
         text = "".join(text for _, text in dump(engine))

@@ -293,3 +293,23 @@ def test_a_replay_since_the_newest_change_is_told(con: Connection) -> None:
     assert _differences(report) == {}
     (note,) = report.rehearsal.notes
     assert note.startswith("x was changed again at 2"), note
+
+
+def test_tables_are_as_they_are(con: Connection) -> None:
+    """Over columns that a table has only once it is altered nothing is rehearsed."""
+    applied(con, COPIED)
+    con.execute("INSERT INTO t VALUES (1), (2)")
+    check = COPIED.replace("k INT);", "k INT UNIQUE ON VIOLATION QUARANTINE, w INT);", 1)
+    other = "CREATE TABLE beside (k INT);"
+    more = "CREATE MATERIALIZED VIEW ws AS SELECT w FROM t;"
+    with pytest.raises(CtsqlError, match="ALTER TABLE t ADD COLUMN w int") as caught:
+        rehearse(con, folder_of(check, more, other))
+    assert caught.value.condition == "NOT_SUPPORTED"
+    away = "CREATE VIEW away AS SELECT k FROM t_quarantine;"
+    with pytest.raises(CtsqlError, match='rehearsing "away" over a quarantine that is new'):
+        rehearse(con, folder_of(check.replace(", w INT", ""), away))
+    changed = check.replace(", w INT", "").replace("SELECT k", "SELECT -k")
+    report = rehearse(con, folder_of(changed))
+    assert report.rehearsal.notes == ("t is as it is now: its constraints are not rehearsed",)
+    assert [o.name for o in report.rehearsal.outputs] == ["x"]
+    assert "t_quarantine" not in str(con.execute("SHOW OBJECTS").fetchall())

@@ -1,0 +1,487 @@
+"""Tables of a folder that are there, with other columns or constraints: what ALTER TABLE says then.
+
+    first:  ADD COLUMN, a wider type, NOT NULL, DEFAULT and constraints, before the definitions of
+            the folder come into force. Who reads the table by an older definition goes on.
+    last:   DROP COLUMN, if what the folder does not say is to go: when nobody reads it any more
+
+Nothing is known here of what a change means for readers: :class:`TableAlteration` is asked, which
+does it as well.
+"""
+
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from pyspark.sql import types as T
+
+from ctsql.catalog.errors import CtsqlError, capitalised, error, not_supported
+from ctsql.catalog.items import Catalog, Item
+from ctsql.catalog.names import Name, fold, quote
+from ctsql.catalog.schemas import Column, Schema, changes_between, commented, find
+from ctsql.catalog.spans import Source, Span
+from ctsql.planner.binding import qualify
+from ctsql.planner.binding.constraints import bind_constraint, check_text
+from ctsql.planner.definition_parts import Part
+from ctsql.planner.folder import Definition
+from ctsql.planner.lowering.type_names import type_name
+from ctsql.planner.syntax import ast as st, parse
+from ctsql.planner.syntax.statements.constraints import constraint_text
+from ctsql.planner.syntax.tokens.tokenizer import words_of
+from ctsql.runtime.delta.clones import Clone
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.pipelines.overlay import Overlay
+from ctsql.runtime.pipelines.plan import Effect
+from ctsql.runtime.statements.alter_table import (
+    BREAKS,
+    CHANGES,
+    Effect as OnReader,
+    TableAlteration,
+    has_features,
+)
+from ctsql.runtime.statements.altered_columns import altered, features
+from ctsql.runtime.statements.column_defaults import default_changes
+from ctsql.runtime.statements.name_resolution import Namespace
+from ctsql.runtime.statements.stored_constraints import (
+    constraint_changes,
+    property_of_delta,
+    stored_constraints,
+)
+from ctsql.runtime.statements.table_constraints import (
+    TableConstraints,
+    bind_constraints,
+    properties_of,
+    referring,
+)
+
+Alteration = st.AlterTable | st.ChangeConstraints
+OF_TABLES = (Part.COLUMNS, Part.DEFAULTS, Part.CONSTRAINTS)
+"""What ALTER TABLE makes other of a table; of other objects these are parts of definitions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableChange:
+    """What ALTER TABLE is to say of a table.
+
+    Attributes:
+        table: as it is. there: the columns that it has. schema: of the names in constraints.
+        first: before definitions come into force, those that drop constraints in front. last: when
+            they have. Each with its text.
+        after: the table as it would be, and the quarantine that it would get.
+        kept: its properties without the constraints that go. notices: what is turned on for it.
+    """
+
+    table: Item
+    there: Schema
+    schema: str
+    first: tuple[Alteration, ...]
+    last: tuple[Alteration, ...]
+    after: tuple[Item, ...]
+    kept: Mapping[str, str]
+    notices: tuple[str, ...]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The statements, in order."""
+        return tuple(one.span.text for one in (*self.first, *self.last))
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What of the table differs."""
+        found = dict.fromkeys(map(_part, (*self.first, *self.last)))
+        return tuple(p for p in OF_TABLES if p in found)
+
+    @property
+    def effect(self) -> Effect:
+        """What the change does, in words."""
+        return Effect.LOSES if self.last else Effect.ALTERED
+
+    @property
+    def is_looked_at(self) -> bool:
+        """Are rows read, to see whether they may stay?"""
+        return any(_looks_at_rows(one) for one in self.first)
+
+    @property
+    def may_fail(self) -> bool:
+        """Is there anything that depends on rows, or that Delta may refuse?"""
+        return bool(self.last) or any(map(_may_fail, self.first))
+
+    @property
+    def dropped(self) -> set[tuple[Name, str]]:
+        """The constraints that go: the table, and the folded name."""
+        constraints = (one for one in self.first if isinstance(one, st.ChangeConstraints))
+        return {(self.table.name, fold(c.dropped)) for c in constraints if c.added is None}
+
+    def columns_before(self, alteration: Alteration) -> Schema:
+        """The columns that the table has when an alteration is made."""
+        columns = self.there
+        for one in (*self.first, *self.last):
+            if one is alteration:
+                break
+            if isinstance(one, st.AlterTable):
+                columns = altered(columns, one.change)
+        return columns
+
+
+class TableComparison:
+    """Compares tables that are there with what a folder says of them.
+
+    Args:
+        prune: whether columns that the folder does not say are to go.
+    """
+
+    def __init__(self, overlay: Overlay, *, prune: bool) -> None:
+        self.overlay, self.engine = overlay, overlay.engine
+        self._prune = prune
+
+    def change(
+        self, made: Definition, statement: st.CreateTable, table: Item
+    ) -> TableChange | None:
+        """What ALTER TABLE is to say; None for nothing.
+
+        Raises:
+            NOT_SUPPORTED: it cannot be said, or would lose values. And what binding a constraint
+                raises.
+        """
+        if not statement.columns:
+            return None  # a query has made its columns
+        there = self.engine.relations.columns_now(table)
+        stored = self.engine.relations.table(table)
+        wanted = declared(statement.columns)
+
+        def id_of(ref: st.RelationRef) -> str | None:
+            found = self.overlay.catalog.find(qualify(ref, made.schema))
+            return None if found is None else found.id
+
+        texts = changes_between(there, wanted)
+        texts += default_changes(statement.columns, stored.metadata)
+        texts += constraint_changes(statement.constraints, stored.configuration(), id_of)
+        if self._prune:
+            names = self._constraints_unsaid(statement, table)
+            texts += (f"DROP CONSTRAINT {quote(name)}" for name in names)
+        if not texts:
+            return None
+        said = [_parsed(table, text) for text in texts]
+        said += (
+            _parsed(table, text) for text in _around_types(said, statement, stored.configuration())
+        )
+        place = statement.columns_span or statement.target.span
+        self._check_lost(table, said, place)
+        last = [one for one in said if _loses(one)]
+        first = [one for one in said if one not in last]
+        first.sort(key=lambda one: not drops_constraint(one))
+        try:
+            found = self._simulated(made, table, there, first, last)
+            self._check_constraints(made, statement, found.after[0])
+            return found
+        except CtsqlError as problem:
+            problem.span = place
+            raise
+
+    def note(self, statement: st.CreateTable, table: Item) -> str:
+        """What of a table is left alone, though the folder does not say it; for people."""
+        names = [] if self._prune else self._constraints_unsaid(statement, table)
+        if not names:
+            return ""
+        told = ", ".join(map(quote, names))
+        return f"it has constraints that the folder does not say, which --prune drops: {told}"
+
+    def _constraints_unsaid(self, statement: st.CreateTable, table: Item) -> list[str]:
+        """The constraints of a table of which the folder says none."""
+        if statement.constraints or not statement.columns:
+            return []
+        properties = self.engine.relations.table(table).configuration()
+        return [one.name for one in stored_constraints(properties)]
+
+    def _check_lost(self, table: Item, said: Iterable[Alteration], place: Span) -> None:
+        """Raise NOT_SUPPORTED for what a folder cannot say, and for values that would be lost."""
+        named = [one for one in said if isinstance(one, st.AlterTable)]
+        renamed = [one for one in named if isinstance(one.change, st.RenameColumn)]
+        if renamed:
+            what = "renaming a column of a table with the folder"
+            why = "A column that goes while one of its type comes may be the same one."
+            typed = "; ".join(one.span.text for one in renamed)
+            gone = "; ".join(
+                f"ALTER TABLE {table.name} DROP COLUMN {one.change.column.span.text}"
+                for one in renamed
+                if isinstance(one.change, st.RenameColumn)
+            )
+            hint = f"If it is, type: {typed}. If it is not, drop it first: {gone}"
+            raise not_supported(place, what, why=why, hint=hint)
+        gone_texts = [one.span.text for one in named if isinstance(one.change, st.DropColumns)]
+        if gone_texts and not self._prune:
+            columns = ", ".join(
+                c.name
+                for one in named
+                if isinstance(one.change, st.DropColumns)
+                for c in one.change.columns
+            )
+            what = "dropping a column of a table with the folder, without --prune,"
+            why = f'Table "{table.name}" has {columns}, and its values would be lost.'
+            hint = f"To drop it: --prune, or type: {'; '.join(gone_texts)}"
+            raise not_supported(place, what, why=why, hint=hint)
+
+    def _simulated(
+        self,
+        made: Definition,
+        table: Item,
+        there: Schema,
+        first: Sequence[Alteration],
+        last: Sequence[Alteration],
+    ) -> TableChange:
+        """Go through the alterations without making them."""
+        engine, stored = self.engine, self.engine.relations.table(table)
+        has, now = has_features(stored), dict(stored.configuration())
+        columns, notices = there, dict[str, None]()
+        for one in (*first, *last):
+            if isinstance(one, st.AlterTable):
+                self._check_not_null(table, there, one)
+                after = altered(columns, one.change)
+                for feature in features(one.change, has):
+                    has[feature.name] = feature.value
+                    notices[capitalised(feature.notice)] = None
+                columns = after
+        item, beside = replace(table, columns=commented(table.columns, columns)), list[Item]()
+        for one in first:
+            if isinstance(one, st.ChangeConstraints) and one.added is None:
+                for constraint in list(stored_constraints(now)):
+                    if fold(constraint.name) == fold(one.dropped):
+                        del now[constraint.key]
+                item = referring(item, one.dropped, None)
+        kept, names = dict(now), self.overlay.names(made.schema)
+        for one in first:
+            if isinstance(one, st.ChangeConstraints) and one.added is not None:
+                self._check_refers(one.added, made.schema)
+                item, found = bind_constraints(names, item, [one.added])
+                beside += found
+                if one.added.is_of_delta:
+                    key, value = property_of_delta(one.added.name, check_text(one.added))
+                    now[key] = value
+                else:
+                    now |= properties_of(engine, item, [one.added], now)
+        return TableChange(
+            table=table,
+            there=there,
+            schema=made.schema,
+            first=tuple(first),
+            last=tuple(last),
+            after=(item, *beside),
+            kept=kept,
+            notices=tuple(notices),
+        )
+
+    def _check_constraints(self, made: Definition, statement: st.CreateTable, table: Item) -> None:
+        """Raise UNKNOWN_COLUMN, and what Spark says, of constraints over a table's new columns."""
+        names = self.overlay.names(made.schema)
+        analyst = names.analyst(names.catalog())
+        for constraint in statement.constraints:
+            bind_constraint(constraint, table, analyst)
+
+    def _check_not_null(self, table: Item, there: Schema, one: st.AlterTable) -> None:
+        """Raise NOT_SUPPORTED for NOT NULL of a column that comes, where rows are there."""
+        change = one.change
+        if not isinstance(change, st.SetNotNull) or not change.not_null:
+            return
+        stored = self.engine.relations.table(table)
+        if find(there, change.column.name) is None and stored.rows_count(stored.version()):
+            what = "NOT NULL of a column that is added"
+            why = f'Rows that are in table "{table.name}" have no value for it.'
+            hint = f"Write {change.column.name} without NOT NULL, apply, UPDATE the rows, and add "
+            raise not_supported(None, what, why=why, hint=f"{hint}NOT NULL then.")
+
+    def _check_refers(self, made: st.ConstraintDef, schema: str) -> None:
+        """Raise NOT_SUPPORTED for a reference to what is not there yet."""
+        if made.references is None:
+            return
+        name = qualify(made.references, schema)
+        other = self.overlay.catalog.find(name)
+        if other is not None and other.id not in self.overlay.stored.items:
+            what = "a constraint of a table that is there, which refers to an object that is new,"
+            why = f'"{name}" is not there before the folder is applied.'
+            hint = f"Apply the folder without constraint {made.name} first."
+            raise not_supported(None, what, why=why, hint=hint)
+
+
+def effects_on_readers(
+    engine: Engine,
+    change: TableChange,
+    *,
+    dropped: Collection[tuple[Name, str]],
+    catalog: Catalog,
+    without: Collection[str],
+) -> list[OnReader]:
+    """What the alterations of a table mean for who reads it: what changes, and what breaks.
+
+    Args:
+        dropped: the constraints of all tables that go. catalog: with the folder's definitions.
+        without: the ids of readers that have another definition, or are gone, when columns go.
+
+    Raises:
+        COLUMNS_IN_USE: a constraint is about a column that goes. And what a topic says of columns.
+    """
+    alteration = TableAlteration(Namespace(engine, change.schema))
+    found: list[OnReader] = []
+    for one in (*change.first, *change.last):
+        if not isinstance(one, st.AlterTable):
+            continue
+        columns = change.columns_before(one)
+        alteration.check_constraints(change.table, one, own=change.kept, gone=dropped)
+        after = altered(columns, one.change)
+        if one in change.last:
+            found += alteration.effects(
+                change.table, one.change, columns, after, catalog=catalog, without=without
+            )
+        else:
+            effects = alteration.effects(change.table, one.change, columns, after)
+            rebuilt = {str(catalog.items[i].name) for i in without if i in catalog.items}
+            found += (e for e in effects if e.effect == BREAKS or e.name not in rebuilt)
+    return [e for e in found if e.effect in (CHANGES, BREAKS)]
+
+
+class Altering:
+    """Makes the alterations of a folder's tables.
+
+    Each is made only while the catalog says what it said after the one before it, so that of two
+    processes that apply folders one is told.
+
+    Args:
+        expected: the digest of the definitions that were planned on.
+    """
+
+    def __init__(self, engine: Engine, digest: Callable[[Catalog], str], expected: str) -> None:
+        self._engine, self._digest, self._expected = engine, digest, expected
+
+    def try_all(self, changes: Iterable[TableChange]) -> None:
+        """Make what may fail of copies of the tables first; raises as the alterations would."""
+        found = list(changes)
+        ids = {change.table.id for change in found}
+        for change in found:
+            if change.may_fail:
+                self._try(change, ids)
+
+    def make(self, change: TableChange, alterations: Iterable[Alteration]) -> None:
+        """Make alterations of a table.
+
+        Raises:
+            DEFINITIONS_CHANGED, ALTERED_MEANWHILE: another process was first. COLUMNS_IN_USE. And
+                what rows that are there break.
+        """
+        names = Namespace(self._engine, change.schema)
+        for one in alterations:
+            if self._digest(self._engine.refresh_catalog()) != self._expected:
+                raise error("DEFINITIONS_CHANGED")
+            with _pointing_to(one):
+                if isinstance(one, st.AlterTable):
+                    there = change.columns_before(one)
+                    TableAlteration(names).alter(one, there=there)
+                else:
+                    TableConstraints(names).change(one)
+            self._expected = self._digest(self._engine.refresh_catalog())
+
+    def _try(self, change: TableChange, ids: Collection[str]) -> None:
+        """Make the alterations of a copy.
+
+        A reference to a table that is altered as well is looked at only when it is made.
+        """
+        engine, table = self._engine, self._engine.relations.table(change.table)
+        names = Namespace(engine, change.schema)
+        columns, constraints = change.there, TableConstraints(names)
+        group = f"alter-{uuid.uuid4().hex}"
+        copy = Clone(engine.gateway, table, table.version(), group)
+        try:
+            for one in (*change.first, *change.last):
+                with _pointing_to(one):
+                    if isinstance(one, st.AlterTable):
+                        TableAlteration(names).try_on(copy.location, one.change, columns)
+                        columns = altered(columns, one.change)
+                    elif one.added is None:
+                        constraints.drop_on(copy.location, one)
+                    elif not self._refers_to(change.after[0], one.added, ids):
+                        item = replace(change.after[0], columns=columns)
+                        constraints.try_on(copy.location, item, one.added)
+        finally:
+            copy.drop()
+
+    def _refers_to(self, item: Item, made: st.ConstraintDef, ids: Collection[str]) -> bool:
+        other = dict(item.refers).get(fold(made.name))
+        return other in ids and other != item.id
+
+
+@contextmanager
+def _pointing_to(one: Alteration) -> Iterator[None]:
+    """Let an error that names no place point to the statement."""
+    try:
+        yield
+    except CtsqlError as problem:
+        problem.span = problem.span or one.span
+        raise
+
+
+def declared(columns: Iterable[st.ColumnDef]) -> tuple[Column, ...]:
+    """The columns of a list, with their types in Spark's spelling."""
+    return tuple(
+        Column(c.name, type_name(T.DataType.fromDDL(c.type or "")), c.nullable, c.comment)
+        for c in columns
+    )
+
+
+def _parsed(table: Item, text: str) -> Alteration:
+    """A statement whose table is found whatever schema is searched."""
+    source = Source(f"ALTER TABLE {table.name} {text}", f"alteration of {table.name}")
+    made = parse(source.whole())
+    assert isinstance(made, Alteration)  # ALTER TABLE says it
+    parts = (table.name.schema, table.name.name)
+    return replace(made, target=replace(made.target, parts=parts))
+
+
+def _around_types(
+    said: Iterable[Alteration], statement: st.CreateTable, properties: Mapping[str, str]
+) -> list[str]:
+    """What takes CHECKs of Delta away from columns that get another type, and gives them back.
+
+    Delta gives no other type to a column that one is about.
+    """
+    changes = [one.change for one in said if isinstance(one, st.AlterTable)]
+    retyped = {fold(c.column.name) for c in changes if isinstance(c, st.RetypeColumn)}
+    gone = {fold(c.dropped) for c in said if isinstance(c, st.ChangeConstraints)}
+    wanted = {fold(c.name): constraint_text(c) for c in statement.constraints}
+    texts = []
+    for one in stored_constraints(properties):
+        if one.made is not None or fold(one.name) in gone:
+            continue
+        words = words_of(Source(properties[one.key], "constraint").whole())
+        if retyped & {fold(word.strip("`")) for word in words}:
+            texts.append(f"DROP CONSTRAINT {quote(one.name)}")
+            texts.append(f"ADD {wanted.get(fold(one.name), one.text)}")
+    return texts
+
+
+def drops_constraint(one: Alteration) -> bool:
+    """Does an alteration take a constraint away?"""
+    return isinstance(one, st.ChangeConstraints) and one.added is None
+
+
+def _loses(one: Alteration) -> bool:
+    return isinstance(one, st.AlterTable) and isinstance(one.change, st.DropColumns)
+
+
+def _part(one: Alteration) -> Part:
+    if isinstance(one, st.ChangeConstraints):
+        return Part.CONSTRAINTS
+    return Part.DEFAULTS if isinstance(one.change, st.SetDefault) else Part.COLUMNS
+
+
+def _may_fail(one: Alteration) -> bool:
+    if isinstance(one, st.ChangeConstraints):
+        return one.added is not None
+    change = one.change
+    is_plain = isinstance(change, st.AddColumns) and all(
+        "<" not in str(c.type) for c in change.columns
+    )
+    return not is_plain
+
+
+def _looks_at_rows(one: Alteration) -> bool:
+    if isinstance(one, st.ChangeConstraints):
+        return one.added is not None and one.added.action is not st.OnViolation.WARN
+    return isinstance(one.change, st.SetNotNull) and one.change.not_null

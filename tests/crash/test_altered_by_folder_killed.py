@@ -1,0 +1,113 @@
+"""A folder that alters tables: applied again after a kill, it comes to the same end."""
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ctsql.api import Connection
+from ctsql.catalog.errors import CtsqlError
+from ctsql.pipelines import exit_code
+from tests.crash.test_applied_killed import PROGRAM
+from tests.helpers.processes import SECONDS_MAX, start_program
+from tests.helpers.sql_folder import applied, planned
+from tests.scenarios.runner import assert_rows
+
+pytestmark = pytest.mark.spark
+
+OLD = """
+CREATE TABLE t (k INT, v INT, gone SMALLINT);
+CREATE VIEW p AS SELECT * FROM t;
+CREATE MATERIALIZED VIEW m AS SELECT k, v, gone FROM t;
+CREATE MATERIALIZED VIEW every AS SELECT * FROM p;
+CREATE CONTINUAL TASK c (k INT, v INT) ON INPUT t AS (INSERT INTO c SELECT k, gone FROM t);
+"""
+NEW = """
+CREATE TABLE t (k INT UNIQUE ON VIOLATION QUARANTINE, v INT8, n INT DEFAULT 5);
+CREATE VIEW p AS SELECT * FROM t;
+CREATE MATERIALIZED VIEW m AS SELECT k, v, n FROM t;
+CREATE MATERIALIZED VIEW every AS SELECT * FROM p;
+CREATE CONTINUAL TASK c (k INT, v INT) ON INPUT t AS (INSERT INTO c SELECT k, n FROM t);
+CREATE MATERIALIZED VIEW aside AS SELECT count(*) AS n FROM t_quarantine;
+"""
+POINTS = (
+    "table_prepared",
+    "source_committed",
+    "source_committed:2",
+    "source_committed:4",
+    "catalog_committed:2",
+    "tables_altered",
+    "output_committed:2",
+    "definitions_proposed",
+    "definitions_in_force",
+    "table_prepared:3",
+    "source_committed:5",
+)
+EACH_TIME = ("tables_altered",)
+
+
+@pytest.mark.parametrize(
+    "point", [pytest.param(p, marks=[] if p in EACH_TIME else [pytest.mark.slow]) for p in POINTS]
+)
+def test_killed_at(
+    point: str, warehouse: Path, tmp_path: Path, connect: Callable[[], Connection]
+) -> None:
+    """What is there goes on between, and the next apply does the rest, once."""
+    first = connect()
+    applied(first, OLD)
+    first.execute("INSERT INTO t VALUES (1, 1, 10), (2, 2, 20); SELECT * FROM c; SELECT * FROM m")
+    first.execute("SELECT * FROM every")
+    first.close()
+    (tmp_path / "sql").mkdir()
+    (tmp_path / "sql" / "all.sql").write_text(NEW)
+    process = start_program(PROGRAM, str(warehouse), str(tmp_path / "sql"), fault=point)
+    _, problems = process.communicate(timeout=SECONDS_MAX)
+    assert process.returncode == -signal.SIGKILL, problems
+    con = connect()
+    is_new = "aside" in {str(row[1]) for row in con.execute("SHOW OBJECTS").fetchall()}
+    assert is_new == (point in POINTS[-3:])
+    con.execute("INSERT INTO t (k, v) VALUES (3, 3)")
+    rows = [(1, 10), (2, 20), (3, 5 if is_new else None)]
+    assert_rows(con.execute("SELECT * FROM c").fetchall(), rows, point)
+    applied(con, NEW, prune=True)
+    assert exit_code(planned(con, NEW, prune=True)) == 0
+    con.execute("INSERT INTO t (k, v) VALUES (3, 4), (4, 4)")
+    rows.append((4, 5))
+    assert_rows(con.execute("SELECT * FROM c").fetchall(), rows, point)
+    found = con.execute("SELECT k, v FROM every").fetchall()
+    assert_rows(found, [(1, 1), (2, 2), (3, 3), (4, 4)], point)
+    assert con.execute("SELECT * FROM every").columns == ["k", "v", "n"]
+    assert con.execute("SELECT * FROM m").fetchall()
+    assert_rows(con.execute("SELECT * FROM aside").fetchall(), [(1,)], point)
+    with pytest.raises(CtsqlError, match="gone"):
+        con.execute("SELECT gone FROM t")
+
+
+@pytest.mark.slow
+def test_two_folders_alter_a_table_at_once(
+    warehouse: Path, tmp_path: Path, connect: Callable[[], Connection]
+) -> None:
+    """One wins, the other is told; the table and the view are one folder's."""
+    con = connect()
+    text = "CREATE TABLE t (k INT); CREATE MATERIALIZED VIEW m AS SELECT * FROM t;"
+    applied(con, text)
+    con.execute("INSERT INTO t VALUES (1); SELECT * FROM m")
+    running = []
+    for name in ("a", "b"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "all.sql").write_text(
+            text.replace("(k INT)", f"(k INT, {name} INT, z{name} INT)")
+        )
+        running.append(start_program(PROGRAM, str(warehouse), str(folder)))
+    ended = [process.communicate(timeout=SECONDS_MAX)[0].strip() for process in running]
+    codes = [process.returncode for process in running]
+    columns = con.execute("SELECT * FROM t").columns
+    assert columns in (["k", "a", "za"], ["k", "b", "zb"]), ended
+    assert con.execute("SELECT * FROM m").columns == columns
+    last = "ab".index(columns[1])
+    assert codes[last] == 0, ended
+    for code, told in zip(codes, ended, strict=True):
+        # One after the other is no race: then the second one drops what is not in its folder.
+        assert (code, told) in ((0, ""), (7, "DEFINITIONS_CHANGED"), (7, "ALTERED_MEANWHILE"))

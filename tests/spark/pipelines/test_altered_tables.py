@@ -1,0 +1,353 @@
+"""A folder's CREATE TABLE of a table that is there: the table becomes what it says."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ctsql.api import Connection
+from ctsql.catalog.errors import CtsqlError
+from ctsql.pipelines import apply, exit_code, lines_of
+from ctsql.runtime.pipelines.plan import saved
+from ctsql.runtime.statements.dump import dump
+from tests.helpers.opened import check_rows
+from tests.helpers.sql_folder import applied, change_of, folder_of, planned, statuses
+
+pytestmark = pytest.mark.spark
+
+OLD = """
+CREATE TABLE t (k INT, v INT);
+CREATE TABLE other (id INT);
+CREATE MATERIALIZED VIEW named AS SELECT k, v FROM t;
+CREATE MATERIALIZED VIEW counted AS SELECT k, count(*) AS n FROM t GROUP BY k;
+CREATE VIEW whole AS SELECT * FROM t;
+CREATE MATERIALIZED VIEW sums AS SELECT k, sum(v) AS s FROM whole GROUP BY k;
+CREATE CONTINUAL TASK log (k INT, v INT) ON INPUT t AS (INSERT INTO log SELECT k, v FROM t);
+"""
+NEW = """
+CREATE TABLE t (
+    k INT NOT NULL, v INT8, note TEXT DEFAULT 'none' COMMENT 'a remark',
+    CONSTRAINT once UNIQUE (k) ON VIOLATION QUARANTINE, CHECK (v < 1000),
+    FOREIGN KEY (k) REFERENCES other (id) ON VIOLATION WARN
+);
+CREATE TABLE other (id INT UNIQUE);
+CREATE MATERIALIZED VIEW named AS SELECT k, v FROM t;
+CREATE MATERIALIZED VIEW counted AS SELECT k, count(*) AS n FROM t GROUP BY k;
+CREATE VIEW whole AS SELECT * FROM t;
+CREATE MATERIALIZED VIEW sums AS SELECT k, sum(v) AS s FROM whole GROUP BY k;
+CREATE CONTINUAL TASK log (k INT, v INT) ON INPUT t AS (INSERT INTO log SELECT k, v FROM t);
+CREATE MATERIALIZED VIEW notes AS SELECT note, count(*) AS n FROM whole GROUP BY note;
+CREATE VIEW aside AS SELECT constraint_name FROM t_quarantine;
+"""
+
+
+def _moments(con: Connection) -> tuple[int, int]:
+    """The newest version of the catalog, and the newest T."""
+    with con._running("test") as engine:
+        return engine.catalog_store.table.version(), engine.timeline.refresh()
+
+
+def _dumped(con: Connection) -> list[str]:
+    with con._running("test") as engine:
+        return [text for _, text in dump(engine)]
+
+
+def test_tables_become_what_the_folder_says(connect: Callable[[], Connection]) -> None:
+    """Columns, types, defaults and constraints, and what reads them, in one apply."""
+    con, other = connect(), connect()
+    applied(con, OLD)
+    con.execute("INSERT INTO t VALUES (1, 5), (2, 6); INSERT INTO other VALUES (1)")
+    check_rows(con, "SELECT * FROM named", (1, 5), (2, 6))
+    check_rows(con, "SELECT * FROM log", (1, 5), (2, 6))
+    made = planned(con, NEW)
+    assert statuses(made) == {
+        "t": "changed columns defaults constraints comment",
+        "other": "changed constraints",
+        "named": "changed columns",
+        "counted": "unchanged",
+        "whole": "changed columns",
+        "sums": "unchanged",
+        "log": "unchanged",
+        "notes": "new",
+        "aside": "new",
+    }
+    change = change_of(made, "t")
+    assert change.alterations == (
+        "ALTER TABLE t ALTER COLUMN k SET NOT NULL",
+        "ALTER TABLE t ALTER COLUMN v TYPE bigint",
+        "ALTER TABLE t ADD COLUMN note string",
+        "ALTER TABLE t ALTER COLUMN note SET DEFAULT 'none'",
+        "ALTER TABLE t ADD CONSTRAINT once UNIQUE (k) ON VIOLATION QUARANTINE",
+        "ALTER TABLE t ADD CONSTRAINT check CHECK (v < 1000)",
+        "ALTER TABLE t ADD CONSTRAINT k_references FOREIGN KEY (k) REFERENCES other (id) "
+        "ON VIOLATION WARN",
+    )
+    told = "\n".join(lines_of(made))
+    assert "altered before the definitions come into force" in told
+    assert "    ALTER TABLE t ADD COLUMN note string" in told
+    assert "    Type widening is turned on for it" in told
+    assert "    Continual task log: It reads the column. Where it stores" in told
+    assert "Materialized view named" not in told, "it is built anew"
+    assert "    reads t: about 2 rows, " in told
+    assert json.loads(json.dumps(made.to_json()))["changes"][1]["alterations"]
+    applied(con, NEW)
+    con.execute("INSERT INTO t (k, v) VALUES (3, 7); INSERT INTO t VALUES (3, 8, 'twice')")
+    con.execute("INSERT INTO other VALUES (4)")
+    check_rows(other, "SELECT * FROM t", (1, 5, None), (2, 6, None), (3, 7, "none"))
+    check_rows(other, "SELECT * FROM aside", ("once, k_references",))
+    check_rows(other, "SELECT * FROM notes", (None, 2), ("none", 1))
+    check_rows(other, "SELECT * FROM sums", (1, 5), (2, 6), (3, 7))
+    check_rows(other, "SELECT * FROM log", (1, 5), (2, 6), (3, 7))
+    for statement in ("INSERT INTO t VALUES (9, 1000, '')", "INSERT INTO t (v) VALUES (1)"):
+        with pytest.raises(CtsqlError):
+            con.execute(statement)
+    con.execute("INSERT INTO t VALUES (4, 9, 'x'); SELECT * FROM named")
+    types = con.execute("SELECT * FROM named").types
+    assert [str(t).lower() for t in types] == ["int", "bigint"]
+    before = _moments(con)
+    again = applied(con, NEW)
+    assert (exit_code(again), _moments(con)) == (0, before)
+    assert set(statuses(planned(con, *_dumped(con))).values()) == {"unchanged"}
+
+
+REFUSED = """
+CREATE TABLE t (k INT UNIQUE, v INT, f FLOAT, CONSTRAINT pos CHECK (v > 0));
+CREATE MATERIALIZED VIEW m AS SELECT f FROM t;
+CREATE VIEW p AS SELECT v FROM t;
+CREATE MATERIALIZED VIEW q AS SELECT v FROM p;
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "condition", "told"),
+    [
+        ("v INT,", "w INT,", "NOT_SUPPORTED", "RENAME COLUMN v TO w. If it is not, drop it first"),
+        ("v INT,", "v SMALLINT,", "NOT_SUPPORTED", "drop this one"),
+        ("v INT, ", "", "NOT_SUPPORTED", "--prune, or type: ALTER TABLE t DROP COLUMN v"),
+        ("f FLOAT", "f FLOAT, n INT NOT NULL", "NOT_SUPPORTED", "NOT NULL then"),
+        ("f FLOAT", "f DOUBLE", "COLUMNS_IN_USE", "CREATE OR REPLACE MATERIALIZED VIEW m"),
+        ("k INT UNIQUE", "k INT8 UNIQUE", "COLUMNS_IN_USE", "DROP CONSTRAINT k_unique"),
+        ("f FLOAT,", "f FLOAT, CHECK (z > 0),", "UNKNOWN_COLUMN", ""),
+        ("f FLOAT,", "f FLOAT, i INT REFERENCES u (i),", "NOT_SUPPORTED", "without constraint"),
+    ],
+)
+def test_refused(con: Connection, before: str, after: str, condition: str, told: str) -> None:
+    """What cannot be, or would break a reader, is refused before anything is changed."""
+    applied(con, REFUSED)
+    con.execute("INSERT INTO t VALUES (1, 2, 3.5); SELECT * FROM m")
+    con.execute("SELECT * FROM q")
+    moments = _moments(con)
+    text = REFUSED.replace(before, after)
+    if "REFERENCES" in after:
+        text += "CREATE TABLE u (i INT);"
+    made = planned(con, text)
+    refusal = change_of(made, "t").refusal
+    assert refusal is not None
+    assert refusal.condition == condition
+    assert told in refusal.hint
+    with pytest.raises(CtsqlError) as caught:
+        applied(con, text)
+    assert caught.value.condition == "PLAN_REFUSED"
+    assert _moments(con) == moments
+
+
+def test_readers_that_would_break_are_named(con: Connection) -> None:
+    """A task of the folder that stays as it is; views are bound over what is left."""
+    task = "CREATE CONTINUAL TASK c ON INPUT t AS (INSERT INTO c SELECT v FROM t);"
+    applied(con, REFUSED, task)
+    text = REFUSED.replace("v INT, ", "").replace(", CONSTRAINT pos CHECK (v > 0)", "")
+    text = text.replace("p AS SELECT v", "p AS SELECT k AS v")
+    change = change_of(planned(con, text, task, prune=True), "t")
+    assert change.refusal is not None
+    assert change.refusal.condition == "COLUMNS_IN_USE"
+    assert change.breaks == ("continual task c",)
+    assert change.alterations[-1] == "ALTER TABLE t DROP COLUMN v"
+    kept = text.replace("f FLOAT", "f FLOAT, CONSTRAINT pos CHECK (v > 0)")
+    refusal = change_of(planned(con, kept, prune=True), "t").refusal
+    assert refusal is not None
+    assert refusal.condition == "UNKNOWN_COLUMN"
+    made = planned(con, text, prune=True)
+    assert statuses(made) == {
+        "t": "changed columns constraints",
+        "m": "unchanged",
+        "p": "changed query",
+        "q": "changed query of a view that it reads",
+        "c": "gone",
+    }
+    assert "columns go with their values" in "\n".join(lines_of(made))
+
+
+def test_columns_go_when_nobody_reads_them(connect: Callable[[], Connection]) -> None:
+    """The new definitions come into force first; what a view made of the column goes with it."""
+    con, other = connect(), connect()
+    text = """
+    CREATE TABLE t (k INT, v INT, w INT CHECK (w > 0), KEY INT);
+    CREATE MATERIALIZED VIEW m AS SELECT k, v FROM t;
+    CREATE MATERIALIZED VIEW every AS SELECT * FROM t;
+    CREATE CONTINUAL TASK c (k INT, v INT) ON INPUT t AS (INSERT INTO c SELECT k, v FROM t);
+    """
+    applied(con, text)
+    con.execute("INSERT INTO t VALUES (1, 2, 3, 4); SELECT * FROM m; SELECT * FROM every")
+    check_rows(con, "SELECT * FROM c", (1, 2))
+    after = text.replace(" v INT, w INT CHECK (w > 0),", "").replace("k, v FROM t;", "k FROM t;")
+    after = after.replace("SELECT k, v FROM t)", "SELECT k, 0 FROM t)")
+    assert exit_code(planned(con, after)) == 4, "not without --prune"
+    made = applied(con, after, prune=True)
+    assert change_of(made, "t").alterations == (
+        "ALTER TABLE t DROP CONSTRAINT w_check",
+        "ALTER TABLE t DROP COLUMN v",
+        "ALTER TABLE t DROP COLUMN w",
+    )
+    con.execute("INSERT INTO t VALUES (5, 6)")
+    check_rows(other, "SELECT * FROM t", (1, 4), (5, 6))
+    check_rows(other, "SELECT * FROM every", (1, 4), (5, 6))
+    check_rows(other, "SELECT * FROM m", (1,), (5,))
+    check_rows(other, "SELECT * FROM c", (1, 2), (5, 0))
+    before = _moments(con)
+    assert exit_code(applied(con, after, prune=True)) == 0
+    assert _moments(con) == before
+
+
+@pytest.mark.parametrize(
+    ("list_", "condition"),
+    [
+        ("k INT NOT NULL, v INT, n INT", "NOT_SUPPORTED"),
+        ("k INT, v INT, n INT, CHECK (v < 6)", "DATA_ERROR"),
+        ("k INT, v INT8 CHECK (v < 7), n INT, CHECK (v < 6)", "DATA_ERROR"),
+        ("k INT, v INT UNIQUE, n INT", "CONSTRAINT_VIOLATED"),
+        ("k INT, v INT DEFAULT 'x', n INT", "INVALID_STATEMENT"),
+    ],
+)
+def test_rows_that_do_not_fit_change_nothing(con: Connection, list_: str, condition: str) -> None:
+    """Alterations are made of a copy first; then neither a table nor a view is another."""
+    applied(con, OLD)
+    con.execute("INSERT INTO t VALUES (1, 6), (NULL, 6); SELECT * FROM counted")
+    moments = _moments(con)
+    text = OLD.replace("t (k INT, v INT);", f"t ({list_});").replace("id INT", "id INT, x INT")
+    text = text.replace("count(*) AS n", "count(*) + 1 AS n")
+    assert exit_code(planned(con, text)) == 2
+    with pytest.raises(CtsqlError) as caught:
+        applied(con, text)
+    assert caught.value.condition == condition
+    assert _moments(con)[0] == moments[0], "the catalog"
+    assert set(statuses(planned(con, OLD)).values()) == {"unchanged"}
+    con.execute("INSERT INTO t VALUES (1, 7)")
+    check_rows(con, "SELECT * FROM counted", (1, 2), (None, 1))
+
+
+def test_defaults_and_constraints_that_are_left(con: Connection) -> None:
+    """A default is a column's own; constraints of which a folder says none go by --prune."""
+    applied(con, "CREATE TABLE t (a INT DEFAULT 1, b INT, CONSTRAINT c CHECK (a > 0));")
+    other = "CREATE TABLE t (a int default 2, b INT DEFAULT (1 + 1), CONSTRAINT c CHECK (a > 0));"
+    assert change_of(planned(con, other), "t").alterations == (
+        "ALTER TABLE t ALTER COLUMN a SET DEFAULT 2",
+        "ALTER TABLE t ALTER COLUMN b SET DEFAULT (1 + 1)",
+    )
+    applied(con, other)
+    con.execute("INSERT INTO t (b) VALUES (7)")
+    check_rows(con, "SELECT a, b FROM t", (2, 7))
+    none = "CREATE TABLE t (a INT, b INT);"
+    made = planned(con, none)
+    assert statuses(made) == {"t": "changed defaults"}
+    assert "    it has constraints that the folder does not say, which --prune drops: c" in list(
+        lines_of(made)
+    )
+    applied(con, none)
+    told = list(lines_of(planned(con, none)))
+    assert told[0] == "= table t: unchanged"
+    applied(con, none, prune=True)
+    con.execute("INSERT INTO t (b) VALUES (8); INSERT INTO t VALUES (-1, 9)")
+    check_rows(con, "SELECT a, b FROM t", (2, 7), (None, 8), (-1, 9))
+    assert list(lines_of(planned(con, none, prune=True))) == ["1 unchanged"]
+
+
+def test_a_saved_plan_has_the_alterations(connect: Callable[[], Connection]) -> None:
+    """It is what is done; not where another process altered the table meanwhile."""
+    con, other = connect(), connect()
+    applied(con, OLD)
+    text = OLD.replace("v INT);", "v INT, n INT);")
+    made = json.dumps(planned(con, text).to_json())
+    wider = OLD.replace("v INT);", "v INT, n INT8);")
+    with pytest.raises(CtsqlError, match="not what would be done now"):
+        apply(con, folder_of(wider), saved=saved(made, "p"))
+    assert apply(con, folder_of(text), saved=saved(made, "p")).pending
+    made = json.dumps(planned(con, text.replace("n INT", "n INT8")).to_json())
+    other.execute("ALTER TABLE t ALTER COLUMN n TYPE INT8")
+    with pytest.raises(CtsqlError, match="not what would be done now"):
+        apply(con, folder_of(text.replace("n INT", "n INT8")), saved=saved(made, "p"))
+
+
+def test_an_attached_table_is_dumped_as_it_is(
+    tmp_path: Path, connect: Callable[[], Connection], con: Connection
+) -> None:
+    """Whoever gives it other columns: it has them where the dump is loaded."""
+    place = f"{tmp_path}/outside"
+    con.spark.sql(f"CREATE TABLE delta.`{place}` (a INT, b INT) USING delta")
+    con.execute(f"CREATE TABLE t LOCATION '{place}'")
+    con.spark.sql(f"ALTER TABLE delta.`{place}` ADD COLUMNS (c INT)")
+    con.execute("ALTER TABLE t ADD COLUMN d INT; COMMENT ON COLUMN t.c IS 'third'")
+    dumped = _dumped(con)
+    assert "ALTER" not in "".join(dumped)
+    assert "ALTER" not in str(con.execute("SHOW CREATE t").fetchall())
+    con.execute("DROP TABLE t")
+    con.execute("".join(dumped))
+    check_rows(con, "SELECT a, b, c, d FROM t")
+
+
+def test_a_check_of_a_column_that_gets_wider(con: Connection) -> None:
+    """Delta keeps the type of a column that a CHECK is about: it goes, and comes back."""
+    text = "CREATE TABLE t (v INT, w INT CHECK (w > 1), CONSTRAINT `Pos 1` CHECK (`v` > 0));"
+    applied(con, text)
+    con.execute("INSERT INTO t VALUES (1, 2)")
+    wider = text.replace("(v INT", "(v INT8")
+    assert change_of(planned(con, wider), "t").alterations == (
+        "ALTER TABLE t DROP CONSTRAINT `pos 1`",
+        "ALTER TABLE t ALTER COLUMN v TYPE bigint",
+        "ALTER TABLE t ADD CONSTRAINT `Pos 1` CHECK (`v` > 0)",
+    )
+    applied(con, wider)
+    assert exit_code(planned(con, wider)) == 0
+    con.execute("INSERT INTO t VALUES (3000000000, 3)")
+    with pytest.raises(CtsqlError, match="DATA_ERROR"):
+        con.execute("INSERT INTO t VALUES (-1, 3)")
+
+
+def test_the_same_words_over_other_columns(connect: Callable[[], Connection]) -> None:
+    """A view of SELECT * is written again, and what reads it; others are left alone."""
+    con, other = connect(), connect()
+    text = """
+    CREATE TABLE t (k INT, v INT);
+    CREATE VIEW p AS SELECT * FROM t;
+    CREATE MATERIALIZED VIEW m AS SELECT * FROM p;
+    CREATE MATERIALIZED VIEW above AS SELECT * FROM m WHERE k > 0;
+    CREATE MATERIALIZED VIEW only_k AS SELECT k FROM m;
+    """
+    applied(con, text)
+    con.execute("INSERT INTO t VALUES (1, 2); SELECT * FROM above; SELECT * FROM only_k")
+    con.execute("CREATE MATERIALIZED VIEW mine AS SELECT k FROM p")  # not of the folder
+    more = text.replace("v INT)", "v INT, n INT)")
+    assert statuses(planned(con, more)) == {
+        "t": "changed columns",
+        "p": "changed columns",
+        "m": "changed columns at its end",
+        "above": "changed columns at its end",
+        "only_k": "unchanged",
+        "mine": "not in the folder",
+    }
+    applied(con, more)
+    con.execute("INSERT INTO t VALUES (3, 4, 5)")
+    check_rows(other, "SELECT * FROM above", (1, 2, None), (3, 4, 5))
+    check_rows(other, "SELECT * FROM mine", (1,), (3,))
+    wider = more.replace("n INT)", "n INT8)").replace("v INT", "v INT8")
+    applied(con, wider, prune=True)
+    con.execute("INSERT INTO t VALUES (4, 3000000000, 5000000000)")
+    found = [(1, 2, None), (3, 4, 5), (4, 3000000000, 5000000000)]
+    check_rows(other, "SELECT * FROM m", *found)
+    check_rows(other, "SELECT * FROM above", *found)
+    check_rows(other, "SELECT * FROM only_k", (1,), (3,), (4,))
+    # A table that was altered by hand is no other.
+    con.execute("ALTER TABLE t ADD COLUMN z INT")
+    made = planned(con, wider.replace("n INT8)", "n INT8, z INT)"))
+    assert statuses(made)["t"] == "unchanged"
+    assert statuses(made)["above"] == "changed columns at its end"
