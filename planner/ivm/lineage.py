@@ -12,7 +12,8 @@ The rows of a table at one place where it is read carry their locations up throu
     window functions          all rows of the partition, of each of the functions
     ORDER BY .. LIMIT         the row itself, and its equals
     EXISTS, IN, subqueries    the rows that the subquery found for the row around it; of a value
-                              that is an aggregate, the rows that it was computed from
+                              that is an aggregate, the rows that it was computed from. In the
+                              condition of a join: for the pairs of rows that it lets through
 
 So the contributing rows are exact, each once, whatever the multiplicities. What an operator that
 puts rows together gives is joined with its own input again, NULL equal to NULL, instead of being
@@ -87,8 +88,10 @@ class Lineage:
         compared: the places of the columns by which a wanted row is found again; the step
             ``WANTED`` has these columns, called as :func:`wanted_columns` says.
         inexact: the places of the others: their values depend on the order of their rows.
+        wanted: those rows of the query that are asked about, by the columns that are compared.
     """
 
+    wanted: Text
     contributions: tuple[Contribution, ...]
     compared: tuple[int, ...]
     inexact: tuple[int, ...]
@@ -120,7 +123,7 @@ def whole_query(sql: str, relations: Mapping[str, Relation]) -> Text | Reason:
         relations: what each name in it means, as for :func:`ctsql.planner.ivm.change_plan`.
     """
     try:
-        node, _ = compile_query(sql, relations)
+        node, _ = compile_query(sql, relations, with_subqueries_in_joins=True)
     except Refused as refusal:
         return refusal.reason
     node = prune(node, node.columns)
@@ -138,6 +141,12 @@ def lineage(query: alg.Node) -> Lineage:
     compared = tuple(i for i, c in enumerate(query.columns) if c not in inexact)
     step = alg.Step(name=WANTED, columns=wanted_columns(len(compared)))
     pairs = tuple(zip((query.columns[i] for i in compared), step.columns, strict=True))
+    wanted = tuple(query.columns[i] for i in compared)
+    wanted_rows = Text(
+        node=alg.Project(child=restrict(query, step, pairs), items=pass_through(wanted)),
+        columns=wanted,
+        names=tuple(c.sql for c in wanted),
+    )
     found = []
     query, tables = _told_apart(query)
     for scan in [n for n in descend(query) if isinstance(n, alg.Scan)]:
@@ -164,7 +173,7 @@ def lineage(query: alg.Node) -> Lineage:
             )
             found.append(Contribution(table=table, operators=path, rows=text))
     others = tuple(i for i, c in enumerate(query.columns) if c in inexact)
-    return Lineage(tuple(found), compared, others)
+    return Lineage(wanted_rows, tuple(found), compared, others)
 
 
 def _told_apart(query: alg.Node) -> tuple[alg.Node, dict[str, str]]:
@@ -386,8 +395,10 @@ class _Marking:
 
     def _from_subquery(self, node: alg.Node) -> alg.Node | None:
         inner = next(s for s in own_subqueries(node) if self.has(s.node))
+        if isinstance(node, alg.TwoSided):
+            return self._from_subquery_of_join(node)
         if not isinstance(node, alg.Filter | alg.Project):
-            raise _Untold("a subquery in a condition of a join", _span(node))
+            raise _Untold(f"a subquery in {label(node)}", _span(node))
         if inner.left is not None and list(subqueries(inner.left)):
             raise _Untold("a subquery before IN", _span(node))
         if isinstance(node, alg.Filter) and any(_finds_none(p, inner) for p in node.predicates):
@@ -414,6 +425,22 @@ class _Marking:
             return self._lateral(node, right, conditions)
         left = self._lateral(node.child, right, conditions)
         return alg.Project(child=left, items=(*node.items, *pass_through(self.marks)))
+
+    def _from_subquery_of_join(self, node: alg.TwoSided) -> alg.Node | None:
+        """A pair of rows that a join lets through is there by what its subqueries found for it.
+
+        A row without a partner is there by none.
+        """
+        if isinstance(node, alg.OuterOrSemiJoin) and node.kind is alg.JoinKind.ANTI:
+            return None
+        assert isinstance(node, alg.OuterOrSemiJoin | alg.LateralJoin)
+        plain = tuple(c for c in node.conditions if not any(subqueries(c)))
+        asking = tuple(c for c in node.conditions if any(subqueries(c)))
+        if isinstance(node, alg.LateralJoin):
+            matched: alg.Node = replace(node, is_left=False, conditions=plain)
+        else:
+            matched = alg.Join(children=(node.left, node.right), conditions=plain)
+        return self._from_subquery(alg.Filter(child=matched, predicates=asking))
 
     def _behind(self, node: alg.Node) -> alg.Node:
         """The rows from which a subquery's one value is computed, or for which EXISTS is true."""

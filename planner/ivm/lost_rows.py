@@ -141,7 +141,7 @@ def search(
     """
     view = PlainView(sql, tuple(columns), relations)
     try:
-        node, _ = compile_query(asked, {name: view})
+        node, _ = compile_query(asked, {name: view}, with_subqueries_in_joins=True)
     except Refused as refusal:
         return refusal.reason
     while not isinstance(node, alg.Filter):
@@ -196,9 +196,8 @@ class _Walk:
             found = [(p, m) for p in asked if (m := move(p)) is not None]
             moved |= {p for p, _ in found}
             needed.append(self.add(child, [m for _, m in found]))
-        if isinstance(node, alg.Filter):
-            for predicate in node.predicates:
-                needed += self._add_subquery(predicate, node.child.columns, asked)
+        for predicate, around in _needed_predicates(node):
+            needed += self._add_subquery(predicate, around, asked)
         if isinstance(node, _UNSEEN) and all(p in moved for p in asked):
             return needed[0]
         span = next((e.span for e in expressions(node) if e.span is not None), None)
@@ -252,6 +251,18 @@ class _Walk:
 
 _COMPARING = frozenset(["=", "==", "<>", "!=", "<", ">", "<=", ">=", "+", "-", "*", "(", ")"])
 """Words of a predicate that is NULL where the one value in it is."""
+
+
+def _needed_predicates(node: alg.Node) -> Iterator[tuple[alg.Expr, Sequence[alg.Col]]]:
+    """The predicates without which no row of a node is there, with the columns around them."""
+    match node:
+        case alg.Filter():
+            yield from ((p, node.child.columns) for p in node.predicates)
+        case alg.OuterOrSemiJoin(kind=alg.JoinKind.SEMI) | alg.LateralJoin(is_left=False):
+            around = node.left.columns + node.right.columns
+            yield from ((c, around) for c in node.conditions)
+        case _:
+            pass
 
 
 def _needed_subquery(predicate: alg.Expr) -> alg.Subquery | None:

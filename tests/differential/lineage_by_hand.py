@@ -177,13 +177,11 @@ class ByHand:
                 raise Unsupported(type(node).__name__)
 
     def _join(self, node: alg.Join, env: Env) -> list[Row]:
-        if own_subqueries(node):
-            raise Unsupported("a subquery in a join")
         found: list[Row] = []
         for combined in itertools.product(*(self.rows(c, env) for c in node.children)):
             row = {c: v for one, _ in combined for c, v in one.items()}
             if self.holds(node.conditions, {**env, **row}):
-                found.append((row, _union(combined)))
+                found.append((row, _union(combined) | self.found_by(node, {**env, **row})))
         return found
 
     def _side_join(self, node: alg.OuterOrSemiJoin, env: Env) -> list[Row]:
@@ -193,9 +191,9 @@ class ByHand:
         partners: Counter[int] = Counter()
         for row, where in left:
             matches = [
-                (i, other)
-                for i, other in enumerate(right)
-                if self.holds(node.conditions, {**env, **row, **other[0]})
+                (i, (other, theirs | self.found_by(node, {**env, **row, **other})))
+                for i, (other, theirs) in enumerate(right)
+                if self.holds(node.conditions, {**env, **row, **other})
             ]
             partners.update(i for i, _ in matches)
             if kind is alg.JoinKind.SEMI and matches:
@@ -215,7 +213,7 @@ class ByHand:
         found: list[Row] = []
         for row, where in self.rows(node.left, env):
             matches = [
-                (other, theirs)
+                (other, theirs | self.found_by(node, {**env, **row, **other}))
                 for other, theirs in self.rows(node.right, {**env, **row})
                 if self.holds(node.conditions, {**env, **row, **other})
             ]

@@ -13,8 +13,9 @@ from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.catalog.schemas import Column
 from ctsql.planner.ivm import NoChangePlan, change_plan, name_by
 from ctsql.planner.ivm.algebra.reasons import Reason
-from ctsql.planner.ivm.lineage import WANTED, lineage, wanted_columns
+from ctsql.planner.ivm.lineage import WANTED, lineage, wanted_columns, whole_query
 from ctsql.planner.ivm.lost_rows import Verdict, search
+from ctsql.planner.ivm.sql.queries import Text
 from tests.differential.lineage_by_hand import ByHand, Unsupported
 from tests.differential.plans_on_duckdb import connect_plainly, frozen, translated
 from tests.differential.random_sql import TABLES, Maker
@@ -63,8 +64,13 @@ def check(number: int, sql: str, tables: Tables, count: int = 6) -> int:
     plan = change_plan(sql, tables)
     if isinstance(plan, NoChangePlan):
         return 0
+    return compare(number, sql, plan.normal(), tables, count)
+
+
+def compare(number: int, sql: str, whole: Text, tables: Tables, count: int = 6) -> int:
+    """A query as it was read, over random tables; returns how many places were compared."""
     connection, held = _filled(random.Random(number), tables, count)
-    query, printed = plan.query, translated(plan.normal().sql(NAMES))
+    query, printed = whole.node, translated(whole.sql(NAMES))
     try:
         made = ByHand(connection, held).rows(query, {})
     except Unsupported:
@@ -121,6 +127,40 @@ def test_every_construct(name: str) -> None:
         except duckdb.NotImplementedException:
             pytest.skip("DuckDB does not run it")
     assert (compared > 0) is (name not in UNTOLD)
+
+
+ASKING = (
+    "p.n IN (SELECT w FROM b)",
+    "EXISTS (SELECT 1 FROM b WHERE b.k = p.k)",
+    "EXISTS (SELECT 1 FROM c WHERE c.x = q.n)",
+    "NOT EXISTS (SELECT 1 FROM b WHERE b.k = q.k AND b.w > 1)",
+    "p.k NOT IN (SELECT x FROM c WHERE x IS NOT NULL)",
+    "q.n >= (SELECT min(w) FROM b)",
+    "q.n = (SELECT max(x) FROM c WHERE c.k = q.k)",
+    "(p.n = 2 OR EXISTS (SELECT 1 FROM c WHERE c.x = p.n AND c.k IS NOT NULL))",
+)
+JOINS = ("JOIN", "LEFT JOIN", "RIGHT JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN")
+
+
+@pytest.mark.parametrize("join", JOINS)
+@pytest.mark.parametrize("asking", ASKING)
+def test_subqueries_in_the_condition_of_a_join(join: str, asking: str) -> None:
+    """What they found for the pairs of rows that the join lets through contributes."""
+    shown = "p.k, p.n" if join in ("LEFT SEMI JOIN", "LEFT ANTI JOIN") else "p.k, q.n"
+    sql = (
+        f"SELECT {shown} FROM (SELECT k, v AS n FROM a) p {join} (SELECT k, w AS n FROM b) q"
+        f" ON p.k = q.k AND {asking}"
+    )
+    whole = whole_query(sql, TABLES)
+    assert isinstance(whole, Text), whole
+    try:
+        assert sum(compare(number, sql, whole, TABLES) for number in range(4)) > 0
+    except duckdb.NotImplementedException:
+        pytest.skip("DuckDB does not run it: tests/spark/statements/test_why.py does")
+    grouped = f"SELECT k, count(*) AS m FROM ({sql}) GROUP BY k"
+    whole = whole_query(grouped, TABLES)
+    assert isinstance(whole, Text), whole
+    assert sum(compare(number, grouped, whole, TABLES) for number in range(2)) > 0
 
 
 @settings(max_examples=40, deadline=None)

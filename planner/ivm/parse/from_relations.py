@@ -50,11 +50,19 @@ class Relations(ABC):
     Args:
         reading: the text. relations: by name as typed, ``t`` or ``s.t``, folded.
         numbers: the numbers for new columns; shared with the texts of plain views.
+        with_subqueries_in_joins: whether the condition of a join may have subqueries, for which
+            there is no change rule.
     """
 
     def __init__(
-        self, reading: Reading, relations: Mapping[str, Relation], numbers: Iterator[int]
+        self,
+        reading: Reading,
+        relations: Mapping[str, Relation],
+        numbers: Iterator[int],
+        *,
+        with_subqueries_in_joins: bool = False,
     ) -> None:
+        self.with_subqueries_in_joins = with_subqueries_in_joins
         self.reading = reading
         self.known = relations
         self.numbers = numbers
@@ -114,7 +122,12 @@ class Relations(ABC):
         if found is None:
             raise Refused("RELATION_UNKNOWN", span)
         if isinstance(found, PlainView):
-            below = type(self)(Reading.of(found.sql), found.relations, self.numbers)
+            below = type(self)(
+                Reading.of(found.sql),
+                found.relations,
+                self.numbers,
+                with_subqueries_in_joins=self.with_subqueries_in_joins,
+            )
             try:
                 node, _ = below.query(clauses.read_query(below.reading.tokens), Scope())
             except Refused as refusal:  # the place is in another text
@@ -192,7 +205,7 @@ class Relations(ABC):
         pieces = conjuncts(source.on) if source.on else ()
         conditions = tuple(self.expressions.build(piece, both) for piece in pieces)
         conditions += tuple(alg.Expr.of(a, "=", b) for _, a, b in shared)
-        if any(any(subqueries(c)) for c in conditions):
+        if any(any(subqueries(c)) for c in conditions) and not self.with_subqueries_in_joins:
             raise Refused("SUBQUERY_PLACE", span_of(source.on))
         if not is_lateral:
             return self._connect(source.kind, left, right, conditions, shared)

@@ -98,13 +98,21 @@ def _wider(a: alg.Col, b: alg.Col) -> str:
     return a.type if a.type == b.type else ""
 
 
-def compile_query(sql: str, relations: Mapping[str, Relation]) -> tuple[alg.Node, list[str]]:
+def compile_query(
+    sql: str, relations: Mapping[str, Relation], *, with_subqueries_in_joins: bool = False
+) -> tuple[alg.Node, list[str]]:
     """A query's node, and the names of its columns.
+
+    Args:
+        with_subqueries_in_joins: also where the condition of a join has subqueries, which have no
+            change rule there.
 
     Raises:
         Refused: the query, or a part of it, has no change rule.
     """
     reading = Reading.of(sql)
     folded = {name.lower(): relation for name, relation in relations.items()}
-    compiler = Compiler(reading, folded, itertools.count(1))
+    compiler = Compiler(
+        reading, folded, itertools.count(1), with_subqueries_in_joins=with_subqueries_in_joins
+    )
     return compiler.query(read_query(reading.tokens), Scope())

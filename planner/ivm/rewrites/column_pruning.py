@@ -37,15 +37,22 @@ def prune(node: alg.Node, wanted: Collection[alg.Col]) -> alg.Node:
         case alg.Project():
             items = tuple(replace(i, expr=_inside(i.expr)) for i in node.items if i.col in need)
             return alg.Project(child=prune(node.child, _uses(i.expr for i in items)), items=items)
-        case alg.Join() | alg.OuterOrSemiJoin() | alg.Generate() | alg.Limit():
+        case alg.Join() | alg.OuterOrSemiJoin():
+            conditions = tuple(_inside(c) for c in node.conditions)
+            need |= _uses(conditions)
+            made = replace(node, conditions=conditions)
+            return with_inputs(made, lambda child: prune(child, need))
+        case alg.Generate() | alg.Limit():
             need |= _uses(expressions(node))
             return with_inputs(node, lambda child: prune(child, need))
         case alg.Distinct() | alg.SetOperation():
             return with_inputs(node, lambda child: prune(child, child.columns))
         case alg.LateralJoin():
-            need |= _uses(node.conditions)
+            conditions = tuple(_inside(c) for c in node.conditions)
+            need |= _uses(conditions)
             right = prune(node.right, need)
-            return replace(node, left=prune(node.left, need | free(right)), right=right)
+            left = prune(node.left, need | free(right))
+            return replace(node, left=left, right=right, conditions=conditions)
         case alg.Aggregate():
             return _aggregate(node, need)
         case alg.UnionAll():
