@@ -308,11 +308,15 @@ def show_create(engine: LogReader, statement: st.ShowCreate, search_schema: str)
 
 def column_changes(engine: LogReader, item: Item) -> list[str]:
     """What ALTER TABLE changed of a table since it was made, and then other writers."""
+    return [*item.alterations, *unnoted_changes(engine, item)]
+
+
+def unnoted_changes(engine: LogReader, item: Item) -> list[str]:
+    """What other writers, or a process that was killed, have changed of a table."""
     if item.kind is not ObjectKind.TABLE:
         return []
-    there = engine.relations.columns_now(item)
-    changes = [*item.alterations, *changes_between(item.columns, there)]
-    return changes + _unsaid_changes(engine, item, changes)
+    changes = changes_between(item.columns, engine.relations.columns_now(item))
+    return changes + _unsaid_changes(engine, item, [*item.alterations, *changes])
 
 
 def _unsaid_changes(engine: LogReader, item: Item, changes: Sequence[str]) -> list[str]:
