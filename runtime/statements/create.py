@@ -438,7 +438,8 @@ class Creation(OnNames):
 
         def replace_view(current: Catalog) -> Catalog:
             now = self._still_there(current, old, bound)
-            current = self._replace_quarantine(current, now, away, statement.target.span)
+            is_new = old.quarantine is None
+            current = self._replace_quarantine(current, now, away, statement.target.span, is_new)
             item = replace(
                 now,
                 definition=statement.span.text,
@@ -484,9 +485,12 @@ class Creation(OnNames):
         delete_folders(self.engine, [*gone.values()])
 
     def _replace_quarantine(
-        self, current: Catalog, view: Item, away: Item | None, span: Span
+        self, current: Catalog, view: Item, away: Item | None, span: Span, is_new: bool
     ) -> Catalog:
         """The catalog with another quarantine of a view, or with none.
+
+        Args:
+            is_new: whether the view had none when the statement began.
 
         Raises:
             DEPENDENT_OBJECTS, COLUMNS_IN_USE: somebody reads the one that is there.
@@ -494,7 +498,7 @@ class Creation(OnNames):
         """
         there = current.items.get(view.quarantine or "")
         if there is None and away is not None:
-            if self.engine.catalog.items.get(away.id) is not None:
+            if not is_new:
                 raise was_dropped(away.name, "meanwhile", away.kind.value)
             check_free(current, away.name, span, quiet=False)
             return current.with_item(away)
