@@ -21,6 +21,7 @@ from ctsql import conversions
 from ctsql.catalog.errors import CtsqlError, error, misuse
 from ctsql.catalog.names import backtick
 from ctsql.conversions import Row as Row
+from ctsql.values import holds_instants, with_offset
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -293,6 +294,9 @@ class Result:
                 values[i] = _moment(kind, _LOCAL_EPOCH, days=values[i]).date()
             elif kind == "binary":
                 values[i] = bytes(values[i])
+            elif holds_instants(kind):
+                with _catch_unheld():
+                    values[i] = with_offset(values[i], kind)
         return tuple(values)
 
     def _fetch_frame(self) -> "DataFrame":

@@ -17,9 +17,12 @@ Source: our choice; the hexadecimal follows Spark's own ``hex`` and ``unhex``.
 import datetime
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from typing import Any
 
+_INSTANT = re.compile(r"\btimestamp\b")
 NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
 
@@ -74,6 +77,38 @@ def _format_nested(value: object, kind: str) -> str:
 def _object(pairs: list[tuple[str, str]]) -> str:
     items = (f"{json.dumps(name, ensure_ascii=False)}: {item}" for name, item in pairs)
     return "{" + ", ".join(items) + "}"
+
+
+def holds_instants(kind: str) -> bool:
+    """Whether a type has a ``timestamp`` within.
+
+    >>> holds_instants("array<timestamp>"), holds_instants("array<timestamp_ntz>")
+    (True, False)
+    """
+    return "<" in kind and _INSTANT.search(kind) is not None
+
+
+def with_offset(value: Any, kind: str) -> Any:
+    """A value in which instants are of the machine's zone, as PySpark has them, with those of UTC.
+
+    Raises OverflowError, ValueError where Python has no such instant.
+    """
+    if value is None or not _INSTANT.search(kind):
+        return value
+    if isinstance(value, datetime.datetime):
+        return value.astimezone(datetime.UTC) if kind == "timestamp" else value
+    inner = inner_types(kind)
+    if isinstance(value, Mapping):
+        pairs = value.items()
+        return {with_offset(k, inner[0]): with_offset(v, inner[1]) for k, v in pairs}
+    if isinstance(value, tuple):
+        values = [with_offset(v, one) for v, one in zip(value, inner, strict=True)]
+        fields = getattr(value, "__fields__", None)
+        if fields is None:
+            return tuple(values)
+        named: Any = type(value)(*fields)  # a pyspark Row, which is called with its values
+        return named(*values)
+    return [with_offset(v, inner[0]) for v in value] if isinstance(value, list) else value
 
 
 def _scalar(value: object, kind: str, *, separator: str) -> str | None:

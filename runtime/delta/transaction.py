@@ -71,10 +71,12 @@ class Transaction:
         self._actions.append(make(domain, configuration, removed))
 
     def stage(self, rows: RowSet | DataFrame) -> list[StagedFile]:
-        """Write rows into files of the table's folder, invisible until committed."""
+        """Write rows into files of the table's folder, invisible until committed; none of none."""
         given = row_set(rows)
         local = given.local
         if not isinstance(local, Declined):
+            if local.is_empty:
+                return []
             file = self.stage_here(local)
             if file is not None:
                 return [file]

@@ -173,17 +173,19 @@ class Alteration(OnNames):
         else:
             item = self.names.of_kind(statement.target, statement.kind)
         wanted = None if statement.column is None else fold(statement.column)
-        there = () if wanted is None else self.engine.relations.columns_now(item)
-        if wanted is not None and all(fold(c.name) != wanted for c in there):
-            detail = f"Columns here: {', '.join(c.name for c in there)}."
-            raise error(
-                "UNKNOWN_COLUMN", span=statement.target.span, column=statement.column, detail=detail
-            )
 
         def comment_on(current: Catalog) -> Catalog:
             now = still_there(current, item)
             if wanted is None:
                 return current.with_item(replace(now, comment=statement.comment))
+            there = self.engine.relations.columns_now(now)  # not before: ALTER TABLE may come first
+            if all(fold(c.name) != wanted for c in there):
+                raise error(
+                    "UNKNOWN_COLUMN",
+                    span=statement.target.span,
+                    column=statement.column,
+                    detail=f"Columns here: {', '.join(c.name for c in there)}.",
+                )
             if now.kind is ObjectKind.TABLE:
                 now = with_columns_there(now, there)
             columns = tuple(

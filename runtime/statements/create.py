@@ -31,7 +31,15 @@ from ctsql.catalog.items import (
 )
 from ctsql.catalog.names import Name, fold, quarantine_name
 from ctsql.catalog.refreshes import At, RefreshPart
-from ctsql.catalog.schemas import Column, Schema, find, keeps_columns, lacking, same_columns
+from ctsql.catalog.schemas import (
+    Column,
+    Schema,
+    commented,
+    find,
+    keeps_columns,
+    lacking,
+    same_columns,
+)
 from ctsql.catalog.spans import Source, Span
 from ctsql.catalog.system_tables import is_system
 from ctsql.planner.binding import Bound, bind_task, qualify, refresh_parts
@@ -111,6 +119,8 @@ class Creation(OnNames):
         flow: of the objects of a flow what makes them one, see :class:`Item`.
         flows: of a streaming table those that append to it.
         fills: the streaming table without a flow whose name and place the new object takes.
+        alters: whether a view that is replaced keeps its comments, whatever the statement says, and
+            its flow.
     """
 
     def __init__(
@@ -120,8 +130,10 @@ class Creation(OnNames):
         *,
         flows: tuple[Flow, ...] = (),
         fills: Item | None = None,
+        alters: bool = False,
     ) -> None:
         super().__init__(names)
+        self.alters = alters
         self.flow = flow
         self.flows = flows
         self.fills = fills
@@ -426,7 +438,8 @@ class Creation(OnNames):
 
         def replace_view(current: Catalog) -> Catalog:
             now = self._still_there(current, old, bound)
-            current = self._replace_quarantine(current, now, away, statement.target.span)
+            is_new = old.quarantine is None
+            current = self._replace_quarantine(current, now, away, statement.target.span, is_new)
             item = replace(
                 now,
                 definition=statement.span.text,
@@ -438,6 +451,9 @@ class Creation(OnNames):
                 quarantine=None if away is None else now.quarantine or away.id,
                 flow=self.flow,
             )
+            if self.alters:
+                columns = commented(now.columns, bound.columns)
+                item = replace(item, columns=columns, comment=now.comment, flow=now.flow)
             item = with_history(item, history, created)
             self.check_replacement(current, now, item, statement.target.span)
             if history is History.KEPT and not keeps_columns(now.columns, item.columns):
@@ -469,9 +485,12 @@ class Creation(OnNames):
         delete_folders(self.engine, [*gone.values()])
 
     def _replace_quarantine(
-        self, current: Catalog, view: Item, away: Item | None, span: Span
+        self, current: Catalog, view: Item, away: Item | None, span: Span, is_new: bool
     ) -> Catalog:
         """The catalog with another quarantine of a view, or with none.
+
+        Args:
+            is_new: whether the view had none when the statement began.
 
         Raises:
             DEPENDENT_OBJECTS, COLUMNS_IN_USE: somebody reads the one that is there.
@@ -479,7 +498,7 @@ class Creation(OnNames):
         """
         there = current.items.get(view.quarantine or "")
         if there is None and away is not None:
-            if self.engine.catalog.items.get(away.id) is not None:
+            if not is_new:
                 raise was_dropped(away.name, "meanwhile", away.kind.value)
             check_free(current, away.name, span, quiet=False)
             return current.with_item(away)

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable, Iterator
 
+from ctsql.catalog.errors import NotSupported, StatementError
 from ctsql.catalog.items import Catalog, Item, ObjectKind, beside, is_quarantine
 from ctsql.catalog.names import DEFAULT_SCHEMA, fold, quote
 from ctsql.catalog.refreshes import Every
 from ctsql.catalog.schemas import commented
+from ctsql.catalog.spans import Source
 from ctsql.literals import literal
 from ctsql.planner.binding.checks import has_forbidden
-from ctsql.planner.syntax import ast as st, parse_as, splice
+from ctsql.planner.syntax import ast as st, parse, parse_as, splice
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.statements.column_defaults import stored_default
 from ctsql.runtime.statements.show import column_changes, current_definition
@@ -73,8 +75,9 @@ def _text(engine: Engine, item: Item) -> str:
     if item.flows:
         definition = streaming_text(definition, item)
     lines = [f"USE {quote(item.search_schema)};", f"{definition};", *changes]
+    typed = _typed_comments(engine.catalog, item, definition)
     for named in (item, *beside(engine.catalog, item)):
-        lines += _comments(engine, named, definition)
+        lines += _comments(engine, named, typed.get(named.id, {}))
     if engine.relations.is_suspended(item):
         lines.append(f"ALTER CONTINUAL TASK {item.name.qualified()} SUSPEND;")
     return "\n".join(lines) + "\n"
@@ -129,15 +132,51 @@ def _streams(part: st.BodyStatement) -> Iterator[st.Edit]:
             yield st.Edit(span=ref.span, text=named)
 
 
-def _comments(engine: Engine, item: Item, definition: str) -> Iterator[str]:
-    """COMMENT ON, where the definition does not have the comment."""
+Comments = dict[str | None, str | None]
+"""Comments of an object, by None, and of its columns, by their folded names."""
+
+
+def _typed_comments(catalog: Catalog, item: Item, definition: str) -> dict[str, Comments]:
+    """The comments that a definition has, by the id of what it makes."""
+    if item.flows:  # the text is made with all that there are
+        return {item.id: {None: item.comment, **{fold(c.name): c.comment for c in item.columns}}}
+    try:
+        made = parse(Source(definition, str(item.name)).whole())
+    except (StatementError, NotSupported):
+        return {}  # written by a newer version of ctsql
+    match made:
+        case (
+            st.CreateTable()
+            | st.CreateView()
+            | st.CreateMaterializedView()
+            | st.CreateContinualTask()
+            | st.CreateStreamingTable()
+        ):
+            found = {item.id: {None: made.comment, **_of_columns(made.columns)}}
+        case _:
+            return {}
+    if isinstance(made, st.CreateContinualTask):
+        outputs = zip(catalog.outputs_of(item), made.outputs, strict=False)
+        found |= {output.id: _of_columns(listed.columns) for output, listed in outputs}
+    return found
+
+
+def _of_columns(columns: Iterable[st.ColumnDef]) -> Comments:
+    return {fold(c.name): c.comment for c in columns}
+
+
+def _comments(engine: Engine, item: Item, typed: Comments) -> Iterator[str]:
+    """COMMENT ON, where the definition has another comment, or none.
+
+    Args:
+        typed: those that it has.
+    """
     name = item.name.qualified()
-    if item.comment is not None and literal(item.comment) not in definition:
+    if item.comment != typed.get(None):
         yield f"COMMENT ON {item.kind.keyword} {name} IS {literal(item.comment)};"
     there = engine.relations.columns_now(item)
     for column, stored in zip(commented(item.columns, there), there, strict=True):
         said, place = column.comment, f"{name}.{quote(column.name)}"
-        if said is not None and literal(said) not in definition:
+        before = typed.get(fold(column.name))
+        if said != before or (said is None and stored.comment is not None):
             yield f"COMMENT ON COLUMN {place} IS {literal(said)};"
-        elif said is None and stored.comment is not None:
-            yield f"COMMENT ON COLUMN {place} IS NULL;"

@@ -311,11 +311,15 @@ def column_changes(engine: LogReader, item: Item) -> list[str]:
 
     Nothing of one that LOCATION attaches: it is there as it is.
     """
+    return [] if _is_attached(item) else [*item.alterations, *unnoted_changes(engine, item)]
+
+
+def unnoted_changes(engine: LogReader, item: Item) -> list[str]:
+    """What other writers, or a process that was killed, have changed of a table."""
     if item.kind is not ObjectKind.TABLE or _is_attached(item):
         return []
-    there = engine.relations.columns_now(item)
-    changes = [*item.alterations, *changes_between(item.columns, there)]
-    return changes + _unsaid_changes(engine, item, changes)
+    changes = changes_between(item.columns, engine.relations.columns_now(item))
+    return changes + _unsaid_changes(engine, item, [*item.alterations, *changes])
 
 
 def _is_attached(item: Item) -> bool:

@@ -46,8 +46,10 @@ from ctsql.runtime.statements.kept_constraints import (
 )
 from ctsql.runtime.statements.name_resolution import Namespace, OnNames, check_free
 from ctsql.runtime.statements.output_tables import make_table, undo_on_failure
+from ctsql.runtime.statements.show import unnoted_changes
 from ctsql.runtime.statements.stored_constraints import (
     StoredConstraint,
+    constraint_changes,
     kept_constraints,
     names_of,
     property_of,
@@ -224,7 +226,8 @@ class TableConstraints(OnNames):
         try:
             with undo_on_failure(engine, beside):
                 if statement.added is not None:
-                    text = self._added(item, statement.added, there, beside)
+                    text = self._added_before(item, statement.added)
+                    text = text or self._added(item, statement.added, there, beside)
                 else:
                     dropped = fold(statement.dropped)
                     found = next((s for s in there if fold(s.name) == dropped), None)
@@ -244,6 +247,24 @@ class TableConstraints(OnNames):
             raise altered_meanwhile(item, COMMITTED_BESIDE) from problem
         engine.mint()
         return _DONE
+
+    def _added_before(self, item: Item, typed: st.ConstraintDef) -> str:
+        """The text of the change where a process that was killed has made it; else empty.
+
+        It has not noted it then, so the same constraint is no second one.
+        """
+        now = self.engine.catalog.items[item.id]
+        properties = self.engine.relations.table(item).configuration()
+        wanted = _named(typed, ())
+        for one in stored_constraints(properties, names_of(self.engine.catalog)):
+            text = f"ADD {one.text}"
+            if fold(one.name) == fold(wanted.name) and text in unnoted_changes(self.engine, now):
+                differs = constraint_changes([wanted], {one.key: properties[one.key]}, self._id_of)
+                return "" if differs else text
+        return ""
+
+    def _id_of(self, ref: st.RelationRef) -> str:
+        return self.names.binder().resolve(ref).id
 
     def _added(
         self,

@@ -1,11 +1,14 @@
 """Results: fetching, what is known when, and a lazy frame touched as little as possible."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.sql import Row
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.result import Result
@@ -40,6 +43,58 @@ def converter() -> Iterator[None]:
         yield
     except RuntimeError as problem:
         raise error("SPARK_ERROR", message="m", detail="", hint="", cause=problem) from problem
+
+
+class NestedFrame:
+    """A DataFrame of one row as PySpark gives it: instants in this machine's zone, without it."""
+
+    def __init__(self, *values: tuple[str, object]) -> None:
+        self.schema = SimpleNamespace(
+            fields=[
+                SimpleNamespace(
+                    name=f"c{i}", dataType=SimpleNamespace(simpleString=lambda kind=kind: kind)
+                )
+                for i, (kind, _) in enumerate(values)
+            ]
+        )
+        self.row = tuple(value for _, value in values)
+
+    def collect(self) -> list[tuple[object, ...]]:
+        return [self.row]
+
+
+@pytest.fixture
+def far_away(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This machine is in Los Angeles, where the clock is put back once a year."""
+    monkeypatch.setenv("TZ", "America/Los_Angeles")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("far_away")
+def test_instants_within_values_have_their_offset() -> None:
+    """As those that stand alone: nobody else knows the zone of this machine."""
+    here = datetime(2024, 11, 3, 1, 30)
+    first, second = (datetime(2024, 11, 3, hour, 30, tzinfo=UTC) for hour in (8, 9))
+    struct = "struct<t:timestamp,n:struct<u:timestamp,timestamp:timestamp_ntz>>"
+    frame: Any = NestedFrame(
+        ("array<timestamp>", [here, here.replace(fold=1), None]),
+        ("map<timestamp,array<timestamp>>", {here: [here]}),
+        (struct, Row(t=here, n=Row(u=None, timestamp=here))),
+        ("array<timestamp_ntz>", [here]),
+    )
+    ((array, pairs, row, plain),) = Result.of_dataframe(frame, convert=converter).fetchall()
+    assert array == [first, second, None]
+    assert array[0].tzinfo is UTC
+    assert pairs == {first: [first]}
+    assert row == Row(t=first, n=Row(u=None, timestamp=here))
+    assert (row.t, row.n.timestamp) == (first, here)
+    assert plain == [here]
+    late: Any = NestedFrame(("array<timestamp>", [datetime.max]))
+    with pytest.raises(CtsqlError, match="DATA_ERROR"):
+        Result.of_dataframe(late, convert=converter).fetchall()
 
 
 def of(frame: FakeFrame) -> Result:

@@ -8,6 +8,8 @@ import pytest
 
 from ctsql.api import Connection, connect as open_connection
 from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.items import Catalog, Item
+from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.statements import alter_table
 from ctsql.runtime.statements.dump import dump
 from tests.helpers.opened import check_rows
@@ -71,6 +73,31 @@ def test_readers_are_asked(connect: Callable[[], Connection]) -> None:
     told = other.execute("SUBSCRIBE TO plain UP TO NOW AS 'r'").fetchall()
     assert_rows([row[1:] for row in told], [(1, 2, "c"), (1, 3, "d")], "told")
     check_rows(con, "VERIFY MATERIALIZED VIEW counts")
+
+
+def test_a_comment_while_a_column_comes(
+    connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What ALTER TABLE of another process has noted meanwhile stays noted, as it was."""
+    con, other = connect(), connect()
+    con.execute("CREATE TABLE t AS SELECT 1 AS k")
+    change = LogReader.change_catalog
+    late = ["ALTER TABLE t ADD COLUMN v INT"]
+
+    def change_catalog(engine: LogReader, make: Callable[[Catalog], Catalog]) -> Catalog:
+        if late:
+            other.execute(late.pop())
+        return change(engine, make)
+
+    monkeypatch.setattr(LogReader, "change_catalog", change_catalog)
+    con.execute("COMMENT ON COLUMN t.k IS 'key'")
+    ((_, made),) = other.execute("SHOW CREATE TABLE t").fetchall()
+    assert made.splitlines()[1:] == ["ALTER TABLE t ADD COLUMN v INT"]
+    assert [c.comment for c in _table(other).columns] == ["key", None]
+
+
+def _table(con: Connection) -> Item:
+    return next(i for i in con._opened().refresh_catalog() if i.name.name == "t")
 
 
 def test_a_name_does_not_come_to_mean_something_else(con: Connection) -> None:

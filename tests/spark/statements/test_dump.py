@@ -54,6 +54,51 @@ def test_a_dump_makes_the_same_again(con: Connection, tmp_path: Path) -> None:
         write_dump(con, tmp_path / "first")
 
 
+def test_comments_are_those_of_now(con: Connection, tmp_path: Path) -> None:
+    """Also where the definition has the same text elsewhere, and where it had one that is gone."""
+    con.execute("""
+        CREATE TABLE t (k INT COMMENT 'key', v INT, w INT COMMENT 'gone') COMMENT 'gone';
+        COMMENT ON COLUMN t.v IS 'key'; COMMENT ON COLUMN t.w IS NULL; COMMENT ON TABLE t IS NULL;
+        CREATE VIEW p AS SELECT k FROM t WHERE 'done' > 'a'; COMMENT ON VIEW p IS 'done';
+        CREATE MATERIALIZED VIEW m (k COMMENT 'key', v COMMENT 'x') AS SELECT k, v FROM t;
+        COMMENT ON COLUMN m.k IS 'x'; COMMENT ON COLUMN m.v IS NULL;
+        CREATE CONTINUAL TASK c OUTPUTS (o (k INT COMMENT 'key', v INT)) ON INPUT t AS
+            (INSERT INTO o SELECT k, v FROM t);
+        COMMENT ON COLUMN o.v IS 'key'; COMMENT ON COLUMN o.k IS NULL;
+    """)
+
+    wanted = _comments(con)
+    assert wanted == {
+        "t": [None, "key", "key", None], "p": ["done", None], "m": [None, "x", None],
+        "c": [None], "o": [None, None, "key"],
+    }  # fmt: skip
+    with connect(str(tmp_path / "other"), spark=con.spark) as other:
+        for path in write_dump(con, tmp_path / "first"):
+            for span in split(Source(path.read_text(), path.name)):
+                other.run_statement(span)
+        assert _comments(other) == wanted
+
+
+def _comments(con: Connection) -> dict[str, list[str | None]]:
+    """Of each object, then of its columns."""
+    catalog = con._opened().refresh_catalog()
+    return {i.name.name: [i.comment, *(c.comment for c in i.columns)] for i in catalog}
+
+
+def test_a_view_that_is_altered_keeps_its_comments(con: Connection) -> None:
+    """Those of now, not those of its definition."""
+    con.execute("""
+        CREATE TABLE t (k INT, v INT);
+        CREATE MATERIALIZED VIEW m COMMENT 'old' AS SELECT k, v FROM t;
+        COMMENT ON MATERIALIZED VIEW m IS 'new'; COMMENT ON COLUMN m.v IS 'x';
+        ALTER MATERIALIZED VIEW m SET (ASSERT NOT NULL k);
+        ALTER MATERIALIZED VIEW m ADD CONSTRAINT few CHECK (v < 10) ON VIOLATION DROP
+    """)
+    assert _comments(con)["m"] == ["new", None, "x"]
+    con.execute("CREATE OR REPLACE MATERIALIZED VIEW m COMMENT 'other' AS SELECT k, v FROM t")
+    assert _comments(con)["m"] == ["other", None, None]
+
+
 def test_an_altered_table_is_what_it_is_now(con: Connection, tmp_path: Path) -> None:
     """ALTER TABLE is no definition of a folder, so the dump has the columns and rules of now."""
     con.execute("""

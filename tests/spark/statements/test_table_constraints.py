@@ -1,5 +1,6 @@
 """Constraints that ctsql keeps of a table: counts, other writers, what is refused."""
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -9,7 +10,7 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.runtime.statements import table_constraints
 from ctsql.runtime.statements.table_constraints import TableConstraints
 from tests.helpers.opened import check_rows
-from tests.helpers.table_folder import folder, named_files, versions
+from tests.helpers.table_folder import folder, log, named_files, versions
 
 pytestmark = pytest.mark.spark
 
@@ -117,6 +118,53 @@ def test_what_is_referred_to_stays_when_adding_a_constraint_is_cut_off(
             con.execute(f"DROP TABLE {name}")
         con.execute(f"ALTER TABLE t DROP CONSTRAINT {name}; DROP TABLE {name}")
     con.execute("INSERT INTO t VALUES (1)")
+
+
+def test_adding_a_constraint_is_tried_again(
+    con: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cut off behind the table's commit, it is there, and is noted by the next try, once."""
+    con.execute("CREATE TABLE one (k INT); CREATE TABLE t AS SELECT 1 AS k, 2 AS v")
+
+    def cut_off(*_: object, **__: object) -> None:
+        raise error("STATEMENT_CANCELLED")
+
+    added = (
+        "UNIQUE (k)",
+        "CONSTRAINT fk FOREIGN KEY (k) REFERENCES one (k) ON VIOLATION WARN",
+        "CONSTRAINT c CHECK ( v>0 )",
+    )
+    for text in added:
+        with monkeypatch.context() as patched:
+            patched.setattr(TableConstraints, "_note", cut_off)
+            with pytest.raises(CtsqlError, match="STATEMENT_CANCELLED"):
+                con.execute(f"ALTER TABLE t ADD {text}")
+        with pytest.raises(CtsqlError, match="INVALID_STATEMENT"):
+            con.execute("ALTER TABLE t ADD CONSTRAINT k_unique UNIQUE (v)")
+        con.execute(f"ALTER TABLE t ADD {text}")
+    ((_, made),) = con.execute("SHOW CREATE TABLE t").fetchall()
+    assert made.count("ADD CONSTRAINT") == len(added)
+    assert len(con.execute("SHOW CONSTRAINTS FOR t").fetchall()) == len(added)
+    with pytest.raises(CtsqlError, match="INVALID_STATEMENT"):
+        con.execute("ALTER TABLE t ADD CONSTRAINT c CHECK (v > 0)")
+
+
+def test_no_file_without_rows(con: Connection) -> None:
+    """Where constraints leave out all rows of a statement."""
+    con.execute("CREATE TABLE t (k INT, v INT CHECK (v > 0) ON VIOLATION DROP)")
+    con.execute("INSERT INTO t VALUES (1, 1)")
+    for text in (
+        "INSERT INTO t VALUES (2, 0)",
+        "INSERT INTO t SELECT id, -1 FROM range(3)",
+        "UPDATE t SET v = v - 1",
+        "BEGIN; INSERT INTO t VALUES (3, -1); COMMIT",
+    ):
+        assert con.execute(text).rowcount <= 0
+    check_rows(con, "SELECT * FROM t", (1, 1))
+    adds = [
+        action["add"] for commit in log(folder(con, "t")) for action in commit if "add" in action
+    ]
+    assert all(json.loads(add["stats"])["numRecords"] for add in adds)
 
 
 def test_files_that_do_not_say_how_many_rows_they_have(con: Connection) -> None:
