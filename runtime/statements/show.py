@@ -316,7 +316,7 @@ def column_changes(engine: LogReader, item: Item) -> list[str]:
 
 def unnoted_changes(engine: LogReader, item: Item) -> list[str]:
     """What other writers, or a process that was killed, have changed of a table."""
-    if item.kind is not ObjectKind.TABLE or _is_attached(item):
+    if item.kind is not ObjectKind.TABLE:
         return []
     changes = changes_between(item.columns, engine.relations.columns_now(item))
     return changes + _unsaid_changes(engine, item, [*item.alterations, *changes])

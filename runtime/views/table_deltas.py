@@ -197,9 +197,9 @@ class Relations:
         if use.table in self.spans:
             return Declined("which rows are in a window, Spark has to say")
         found = self._near(use)
-        if isinstance(found, LocalRows) and found.row_count > DRIVER_ROWS_MAX:
-            return TOO_MANY
-        return found
+        if isinstance(found, Declined):
+            return found
+        return TOO_MANY if found.row_count > DRIVER_ROWS_MAX else found
 
     def _rows(self, use: TableUse) -> RowSet:
         is_change = use.version is Version.DELTA
