@@ -107,6 +107,13 @@ def derive(
     return _PreparedRows(Recipe((key, tuple(r.key for r in recipes)), leaves, whole))
 
 
+def compute(
+    inputs: Sequence[LocalRows], build: Callable[[Sequence[DataFrame]], DataFrame]
+) -> LocalRows | Declined:
+    """The rows that Spark makes of others once, computed now; declined when they are not few."""
+    return prepared_plans(inputs[0].session).compute(Recipe(None, tuple(inputs), build))
+
+
 def together(rows: Sequence[RowSet]) -> list[LocalRows] | Declined:
     """Several sets of few rows, computed now in one job.
 
@@ -281,7 +288,7 @@ class PreparedPlans:
             if len(self._plans) > PLANS_MAX:
                 self._plans.popitem(last=False)
         if known is None:
-            return self._plan_and_run(recipe)
+            return self.compute(recipe)
         with active(self._session), translate_spark_errors():
             if isinstance(known, Plan) and not self._is_current(known):
                 known = _SEEN
@@ -293,7 +300,7 @@ class PreparedPlans:
                 except BaseException:
                     self._plans.pop(key, None)
                     raise
-        return self._plan_and_run(recipe)
+        return self.compute(recipe)
 
     def _is_current(self, plan: Plan) -> bool:
         return bool(self._settings_now().equals(plan.settings))
@@ -304,7 +311,8 @@ class PreparedPlans:
         copied.remove(_LAST_COMMIT)
         return copied
 
-    def _plan_and_run(self, recipe: Recipe) -> LocalRows | Declined:
+    def compute(self, recipe: Recipe) -> LocalRows | Declined:
+        """The rows, computed now by a plan that is not kept; declined when they are not few."""
         rows = recipe.build([leaf.frame for leaf in recipe.leaves])
         has_range = _reads_range(rows)
         code = nullcontext() if has_range else self._code_for(recipe.leaves)
