@@ -11,9 +11,11 @@ rows that earlier statements took, and what these proposed. So is ``changes(x)``
 and those that went, each once with how often. So where a row comes from is asked of queries over
 the inputs and over the output as of T - 1, of nothing that is there only while a body runs. Pure.
 
-The statements mean what :mod:`ctsql.planner.lowering.transaction` makes of them.
+A body with ITERATIONS runs several times at one T. Each time is asked about by itself: what the
+times before proposed and is still there is one more relation, :func:`made_before`. So are rows that
+RETRY QUARANTINE sent through again, beside those that an input inserted.
 
-*Not yet*: a body with ITERATIONS that reads or changes its own rows.
+The statements mean what :mod:`ctsql.planner.lowering.transaction` makes of them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,10 +29,10 @@ from ctsql.planner.syntax import rewrite
 from ctsql.planner.syntax.ast import MergeAction, MergeWhen, Select
 from ctsql.planner.syntax.parse import parse_as
 
-ITERATED = "the body runs several times at one T, and a run changes what the next one reads"
 BY_NAME = "only Spark knows which columns a query BY NAME fills"
 _ROWS = Name("", f"{PREFIX}rows")
-Rows = lp.SelfReference | lp.ViewReference | lp.InsertsInput | lp.DeletesInput
+BEFORE = "made by an earlier pass of the body"
+Rows = lp.SelfReference | lp.ViewReference | lp.InsertsInput | lp.DeletesInput | lp.NormalReference
 Piece = str | lp.Query
 Pieces = list[Piece]
 Change = lp.Delete | lp.Update | lp.Merge
@@ -52,23 +54,53 @@ class Written:
     untold: str = ""
 
 
-def written_rows(task: lp.TaskWrite, object_id: str) -> tuple[Written, ...]:
-    """What the statements of a task's body write into an output, as queries as of T."""
+def written_rows(
+    task: lp.TaskWrite,
+    object_id: str,
+    *,
+    is_later: bool = False,
+    again: Mapping[str, lp.NormalReference] | None = None,
+) -> tuple[Written, ...]:
+    """What the statements of a task's body write into an output, as queries as of T.
+
+    Args:
+        is_later: of a later pass of the body: the outputs hold :func:`made_before`, too, and these
+            rows are among the written ones as far as they are still there.
+        again: rows that are read beside those inserted, by the id by which the body reads an input.
+    """
     body, seen = task.transaction, {view.object_id: view for view in task.seen}
     if any(isinstance(s, lp.Insert) and not s.filled for s in body.statements):
         return (Written(statement="INSERT", untold=BY_NAME),)
-    outputs = _before(body)
+    outputs = _before(body, is_later=is_later)
     for number, statement in enumerate(body.statements, 1):
-        own = lp.output_of(statement)
-        outputs[own] = _Step(outputs, outputs[own], f"statement {number}", seen).after(statement)
-    written = [one.told for one in outputs[object_id].proposed] if object_id in outputs else []
+        own, name = lp.output_of(statement), f"statement {number}"
+        outputs[own] = _Step(outputs, outputs[own], name, seen, again or {}).after(statement)
+    return tuple(one.told for one in outputs[object_id].proposed) if object_id in outputs else ()
+
+
+def depends_on_passes(task: lp.TaskWrite) -> bool:
+    """Whether a pass of a body with ITERATIONS reads or changes what an earlier one wrote."""
+    body = task.transaction
     if body.iterations == 1:
-        return tuple(written)
+        return False
     changes = any(isinstance(s, lp.Update | lp.Merge) for s in body.statements)
-    return tuple(replace(w, untold=ITERATED) if changes or _reads_own(w) else w for w in written)
+    ids = {lp.output_of(statement) for statement in body.statements}
+    return changes or any(_reads_own(w) for o in ids for w in written_rows(task, o))
 
 
-def _before(body: lp.Transaction) -> "dict[str, _Held]":
+def made_before(object_id: str, columns: Sequence[str]) -> lp.NormalReference:
+    """What earlier passes of a body have proposed for an output and is still there."""
+    made = f"{PREFIX}made_{object_id}"
+    return lp.NormalReference(object_id=made, name=_ROWS, columns=tuple(columns))
+
+
+def sent_again(object_id: str, columns: Sequence[str]) -> lp.NormalReference:
+    """Rows that are read beside what an input inserted: those of RETRY QUARANTINE."""
+    made = f"{PREFIX}again_{object_id}"
+    return lp.NormalReference(object_id=made, name=_ROWS, columns=tuple(columns))
+
+
+def _before(body: lp.Transaction, *, is_later: bool) -> "dict[str, _Held]":
     """Each output that a body writes or reads, before its first statement."""
     read = {n.object_id: n for n in lp.descend(body) if isinstance(n, lp.SelfReference)}
     targets: dict[str, tuple[Column, ...]] = {}
@@ -79,7 +111,8 @@ def _before(body: lp.Transaction) -> "dict[str, _Held]":
         targets[own] = target
         columns = tuple(c.name for c in target)
         read.setdefault(own, lp.SelfReference(object_id=own, name=_ROWS, columns=columns))
-    return {o: _Held(targets.get(o, ()), base=node, stored=node) for o, node in read.items()}
+    held = {o: _Held(targets.get(o, ()), base=node, stored=node) for o, node in read.items()}
+    return {o: one.with_made() if is_later and o in targets else one for o, one in held.items()}
 
 
 def _reads_own(written: Written) -> bool:
@@ -111,6 +144,13 @@ class _Held:
     base: lp.SelfReference
     stored: Rows
     proposed: tuple[_Proposed, ...] = ()
+
+    def with_made(self) -> "_Held":
+        """With what earlier passes proposed."""
+        made = made_before(self.base.object_id, self.base.columns)
+        query = _compose(["SELECT * FROM {rows}"], {"rows": made})
+        told = Written(statement=BEFORE, columns=self.target, query=query)
+        return replace(self, proposed=(_Proposed(told, made),))
 
     def contents(self) -> Rows:
         """All rows."""
@@ -199,13 +239,14 @@ class _Step:
 
     Attributes:
         held: the output that it writes. seen: what a body sees of an input that it does not see
-            whole, by the input's id.
+            whole, by the input's id. again: rows that are read beside what an input inserted.
     """
 
     outputs: Mapping[str, _Held]
     held: _Held
     name: str
     seen: Mapping[str, lp.ViewReference]
+    again: Mapping[str, lp.NormalReference]
 
     def after(self, statement: lp.Insert | Change) -> _Held:
         """The output after the statement."""
@@ -283,6 +324,8 @@ class _Step:
                     return self.outputs[node.object_id].contents()
                 case lp.ChangesInput():
                     return lp.map_nodes(_changes(node), change)
+                case lp.InsertsInput() if node.object_id in self.again:
+                    return self._with_again(node)
                 case lp.InsertsInput() if node.object_id in self.seen:
                     return self.seen[node.object_id]
                 case lp.DeletesInput() if node.object_id in self.seen:
@@ -293,6 +336,16 @@ class _Step:
         made = lp.map_nodes(query, change)
         assert isinstance(made, lp.Query)  # it stays one
         return made
+
+    def _with_again(self, node: lp.InsertsInput) -> lp.ViewReference:
+        """What came, with the rows that are read beside it."""
+        rows: dict[str, Rows] = {
+            "came": self.seen.get(node.object_id, node),
+            "again": self.again[node.object_id],
+        }
+        listed = ", ".join(backtick_all(node.columns))
+        text = " UNION ALL ".join(f"SELECT {listed} FROM {{{name}}}" for name in rows)
+        return _view(_compose([text], rows), node.columns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -338,7 +338,8 @@ class Engine(LogReader):
                     rows = {**external, **given}
                     return lower_query(query, context, rows, parameters=parameters)
 
-                return lower(self._system_queries.frames(system, lower))
+                is_alone = len(system) == len(query.relations)
+                return self._system_queries.run(system, lower, is_alone=is_alone)
             external = self.external_rows(query.relations)
             return lower_query(query, context, external, parameters=parameters)
 

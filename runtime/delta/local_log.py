@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Never
 
 from ctsql.runtime.delta.locks import local_path
-from ctsql.runtime.delta.log_files import CHECKPOINT_NAME, LogFiles
+from ctsql.runtime.delta.log_files import CHECKPOINT_NAME, LogFiles, commit_versions
 from ctsql.runtime.delta.log_stores import LocalStore
 from ctsql.runtime.delta.snapshots import Snapshot
 from ctsql.runtime.delta.table_log import TableLog
@@ -117,8 +117,10 @@ class LocalLogFiles(LogFiles):
 
     def newest(self) -> LoggedState | None:
         """The newest version with its state; None without a committed version."""
-        last = self.last_version()
-        made = (int(found[1]) for n in self.names() if (found := CHECKPOINT_NAME.fullmatch(n)))
+        names = self.names()
+        last = max(commit_versions(names), default=None)
+        checkpoints = (n for n in names if ".checkpoint." in n)
+        made = (int(found[1]) for n in checkpoints if (found := CHECKPOINT_NAME.fullmatch(n)))
         if max(made, default=-1) > (-1 if last is None else last):
             raise NeedsSpark("a checkpoint behind all commits")
         return None if last is None else self.snapshot_at(last)

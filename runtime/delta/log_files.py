@@ -12,7 +12,8 @@ from ctsql.runtime.log.actions import Commit, Unreadable, parse_checksum, parse_
 from ctsql.runtime.spark.storage_errors import damaged_file
 
 COMMITS_CACHED_MAX = 2_000
-_COMMIT_NAME = re.compile(r"\d{20}\.json")
+_COMMIT_SUFFIX = ".json"
+_COMMIT_LENGTH = 20 + len(_COMMIT_SUFFIX)
 CHECKPOINT_NAME = re.compile(r"(\d{20})\.checkpoint\..*")
 
 
@@ -108,16 +109,16 @@ class LogFiles(ABC):
 
     def last_version(self) -> int | None:
         """The version of the last commit in the folder; None without any."""
-        return max(_versions(self.names()), default=None)
+        return max(commit_versions(self.names()), default=None)
 
     def first_version(self, *, after: int) -> int | None:
         """The version of the first commit in the folder after a version; None without any."""
-        return min((v for v in _versions(self.names()) if v > after), default=None)
+        return min((v for v in commit_versions(self.names()) if v > after), default=None)
 
     def check_whole(self) -> None:
         """Raise STORED_DATA_INVALID if the last commit is damaged, or one in front is missing."""
         names = self.names()
-        there = _versions(names)
+        there = commit_versions(names)
         if not there:
             return
         last = max(there)
@@ -129,9 +130,15 @@ class LogFiles(ABC):
             raise damaged_file(path, "it is missing, and later commits are there")
 
 
-def _versions(names: Iterable[str]) -> set[int]:
-    """The versions of the commits among the names of a log's files."""
-    return {int(name.removesuffix(".json")) for name in names if _COMMIT_NAME.fullmatch(name)}
+def commit_versions(names: Iterable[str]) -> set[int]:
+    """The versions of the commits among the names of a log's files.
+
+    >>> commit_versions(["00000000000000000012.json", "00000000000000000012.crc", "12.json"])
+    {12}
+    """
+    # Not by a pattern: a log has thousands of files.
+    named = (n[:20] for n in names if len(n) == _COMMIT_LENGTH and n.endswith(_COMMIT_SUFFIX))
+    return {int(number) for number in named if number.isascii() and number.isdigit()}
 
 
 def commit_name(version: int) -> str:

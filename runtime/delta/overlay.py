@@ -167,6 +167,12 @@ class MemoryTable(DeltaTable):
         step = self.step(version)
         return super().commit_at(version) if step is None else step.commit
 
+    def find_commit(self, version: int) -> Commit | None:
+        """One commit, if it is in memory or still in the log."""
+        if version > self.stored_version:
+            return self.commit_at(version) if self.has(version) else None
+        return super().find_commit(version)
+
     def transaction_version(self, app: str, snapshot: Snapshot) -> int | None:
         """The version of an application id, including commits in memory."""
         for step in reversed(self.steps):

@@ -111,6 +111,17 @@ class TableLog(ABC):
         """One commit, parsed; raises as :meth:`LogFiles.commit_at`."""
         return self.log_files.commit_at(version)
 
+    def find_commit(self, version: int) -> Commit | None:
+        """One commit, if the log still has it, by one request; raises STORED_DATA_INVALID."""
+        if version < 0 or (self.log_files.remembers(version) and not self.has(version)):
+            return None
+        try:
+            return self.commit_at(version)
+        except CtsqlError as problem:
+            if problem.condition != "HISTORY_LOST":
+                raise
+            return None
+
     # ---- what the commits have recorded
 
     def transaction_version(self, app: str, snapshot: Snapshot) -> int | None:

@@ -32,6 +32,7 @@ ROWS_CHANGED = (
 """Metrics, of Delta's Spark and Rust writers, that say that a commit changed rows."""
 
 
+_decode = json.JSONDecoder().raw_decode
 _GOING_BACK = ("RESTORE", "CLONE")
 """Operations after which a file may have any of its earlier deletion vectors."""
 
@@ -185,10 +186,13 @@ def _is_cut_off(commit: Commit, actions: Sequence[tuple[str, dict[str, Any]]]) -
 def _actions(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
     # Not splitlines(): a value in a line may have U+2028 and the like.
     for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
+        text = line.strip()
+        if not text:
             continue
         try:
-            action = json.loads(line)
+            action, end = _decode(text)  # loads() looks for white space around it again
+            if end != len(text):
+                raise json.JSONDecodeError("Extra data", text, end)
         except json.JSONDecodeError as problem:
             raise Unreadable(f"line {number} is cut off or is no JSON") from problem
         if not isinstance(action, dict):

@@ -6,15 +6,18 @@ backwards, as far as is asked for, or to where it was cleaned up.
 """
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from ctsql.runtime.log.actions import Commit
-from ctsql.runtime.log.protocol import LogTable
 from ctsql.runtime.monitoring.wanted import Bounds
+
+if TYPE_CHECKING:
+    from ctsql.runtime.delta.table import DeltaTable
 
 MICROSECONDS = 1_000
 
 
-def commits_back(table: LogTable, app: str, t: Bounds, at: Bounds) -> Iterator[Commit]:
+def commits_back(table: "DeltaTable", app: str, t: Bounds, at: Bounds) -> Iterator[Commit]:
     """The commits within bounds, the newest first; commits without an upper are among them.
 
     Args:
@@ -26,8 +29,7 @@ def commits_back(table: LogTable, app: str, t: Bounds, at: Bounds) -> Iterator[C
         version = _last_within(table, version, at.upper, lambda c: c.time_ms * MICROSECONDS)
     if t.upper is not None:
         version = _last_within(table, version, t.upper, lambda c: _reached(table, app, c))
-    while version >= 0 and table.has(version):
-        commit = table.commit_at(version)
+    while (commit := table.find_commit(version)) is not None:
         upper = commit.transaction(app)
         if at.lower is not None and commit.time_ms * MICROSECONDS < at.lower:
             return
@@ -37,7 +39,7 @@ def commits_back(table: LogTable, app: str, t: Bounds, at: Bounds) -> Iterator[C
         version -= 1
 
 
-def first_within(table: LogTable, app: str, t: Bounds, at: Bounds) -> int:
+def first_within(table: "DeltaTable", app: str, t: Bounds, at: Bounds) -> int:
     """The first version that is not below the lower bounds; it may have been cleaned up."""
     newest, first = table.version(), 0
     if at.lower is not None:
@@ -48,21 +50,23 @@ def first_within(table: LogTable, app: str, t: Bounds, at: Bounds) -> int:
     return first
 
 
-def _reached(table: LogTable, app: str, commit: Commit) -> int:
+def _reached(table: "DeltaTable", app: str, commit: Commit) -> int:
     """The T to which a commit, or the last one before it that did, brought the output."""
     while (upper := commit.transaction(app)) is None:
-        if not table.has(commit.version - 1):
+        before = table.find_commit(commit.version - 1)
+        if before is None:
             return -1
-        commit = table.commit_at(commit.version - 1)
+        commit = before
     return upper - 1
 
 
-def _last_within(table: LogTable, newest: int, upper: int, key: Callable[[Commit], int]) -> int:
+def _last_within(table: "DeltaTable", newest: int, upper: int, key: Callable[[Commit], int]) -> int:
     """The last version at or before one whose key is at most ``upper``; -1 if there is none."""
     first, behind = 0, newest + 1  # the answer + 1 is in [first, behind]
     while first < behind:
         middle = (first + behind) // 2
-        if table.has(middle) and key(table.commit_at(middle)) > upper:
+        commit = table.find_commit(middle)
+        if commit is not None and key(commit) > upper:
             behind = middle
         else:
             first = middle + 1

@@ -10,12 +10,13 @@ from typing import Any
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.times import CLOSED
 from ctsql.runtime.log.actions import Commit, rows_changed
+from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.phases import PHASES
 from ctsql.runtime.log.process import PROCESS
 from ctsql.runtime.log.uppers import SHARED_BY
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.history import commits_back
-from ctsql.runtime.monitoring.wanted import Bounds, Wanted
+from ctsql.runtime.monitoring.wanted import ALL, Bounds, Wanted
 from ctsql.runtime.views.refresh_policy import TURNS_BY
 from ctsql.runtime.warehouse.table_checks import missing_table
 
@@ -93,7 +94,7 @@ def _timed(found: Iterator[Refresh], closing: list[Refresh]) -> Iterator[Refresh
 def _of_output(reader: LogReader, one: OutputOf, wanted: Wanted) -> Iterator[Refresh]:
     table = reader.relations.table(one.output)
     for commit in commits_back(table, one.output.app, wanted.t, wanted.at):
-        made = refresh_of(one, commit)
+        made = refresh_of(one, commit, wanted)
         if made is not None and _is_within(made.t, wanted.t):
             yield made
 
@@ -108,17 +109,25 @@ def _detail_of(said: Mapping[str, Any]) -> str | None:
     return told or "; ".join(f"{n}: {how}" for n, how in said.get(TURNS_BY, {}).items()) or None
 
 
-def refresh_of(one: OutputOf, commit: Commit) -> Refresh | None:
-    """The row of a commit; None for one that moves no upper, as of a compaction."""
+def refresh_of(one: OutputOf, commit: Commit, wanted: Wanted = ALL) -> Refresh | None:
+    """The row of a commit; None for one that moves no upper, as of a compaction.
+
+    What takes the longest is left out of columns that nobody looks at.
+    """
     upper = commit.transaction(one.output.app)
     if upper is None:
         return None
     said = commit.metadata
     work: Mapping[str, Any] = said.get(WORK) or {}
+    phases = (said.get(PHASES) or {}) if wanted.looks_at("phases") else {}
     t = None if upper == CLOSED else upper - 1
-    inserted, deleted = rows_changed(commit)
-    gone = {r.path for r in commit.removes}
-    written = [a for a in commit.adds if a.data_change and a.path not in gone]
+    looks_at = wanted.looks_at
+    counts = looks_at("rows_inserted") or looks_at("rows_deleted")
+    inserted, deleted = rows_changed(commit) if counts else (None, None)
+    written: list[DataFile] = []
+    if looks_at("files_written") or looks_at("bytes_written"):
+        gone = {r.path for r in commit.removes}
+        written = [a for a in commit.adds if a.data_change and a.path not in gone]
     return Refresh(
         object=str(one.item.name),
         output=str(one.output.name),
@@ -126,9 +135,9 @@ def refresh_of(one: OutputOf, commit: Commit) -> Refresh | None:
         t=t,
         at=datetime.fromtimestamp(commit.time_ms / 1000, UTC),
         version=commit.version,
-        strategy=_strategy(one.item, commit),
+        strategy=_strategy(one.item, commit) if looks_at("strategy") else "",
         reason=said.get("why"),
-        detail=_detail_of(said),
+        detail=_detail_of(said) if looks_at("detail") else None,
         changed=tuple(said.get("changed", ())),
         rows_inserted=inserted,
         rows_deleted=deleted,
@@ -138,7 +147,7 @@ def refresh_of(one: OutputOf, commit: Commit) -> Refresh | None:
         bytes_read=work.get("bytes_read"),
         jobs=work.get("jobs"),
         seconds=None if "ms" not in work else work["ms"] / 1000,
-        phases={name: ms / 1000 for name, ms in (said.get(PHASES) or {}).items()},
+        phases={name: ms / 1000 for name, ms in phases.items()},
         delay_seconds=None if t is None else (commit.time_ms - t) / 1000,
         times=max(len(said.get(SHARED_BY, ())), 1),
         process=said.get(PROCESS),

@@ -1,24 +1,28 @@
-"""The system tables of a query, as DataFrames of no more rows than the query asks for.
+"""Queries over system tables, of which no more rows are made than a query asks for.
 
 On a local disk the rows are read by a reader of logs that needs no Spark: it knows nothing of what
 a read-only engine has computed in memory, and opening a table's log costs it no call of the JVM.
+They go to Spark as Arrow, without the values of columns that nobody looks at. A query of few rows
+is computed at once, without code for it (docs/decisions/0158-few-rows-without-code.md).
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, types as T
 
-from ctsql.catalog.names import Name
-from ctsql.catalog.system_tables import SYSTEM_SCHEMA, SYSTEM_TABLES, SystemTable
+from ctsql.catalog.system_tables import SYSTEM_TABLES, SystemTable
 from ctsql.runtime.delta.local_log import NeedsSpark
 from ctsql.runtime.log_reader import LocalLogReader, LogReader
 from ctsql.runtime.monitoring.quarantined import NAME as QUARANTINE, quarantined
 from ctsql.runtime.monitoring.scan_filters import asked_of
-from ctsql.runtime.monitoring.system_tables import as_tuples, system_rows
+from ctsql.runtime.monitoring.system_tables import as_arrow, system_rows
 from ctsql.runtime.monitoring.wanted import ALL, Wanted
-from ctsql.runtime.rows.given_rows import rows_for
+from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.rows.prepared_rows import WITHOUT_CODE_MAX, compute
+from ctsql.runtime.rows.row_set import LocalRows
+from ctsql.runtime.rows.sorted_rows import sorted_here
 from ctsql.runtime.spark.empty_tables import empty
 
 
@@ -33,38 +37,76 @@ class SystemQueries:
         self._session = session
         self._reader = reader
         self._local: LocalLogReader | None = None
+        self._schemas: dict[str, T.StructType] = {}
 
-    def frames(
-        self, tables: Mapping[int, str], lower: Callable[[Mapping[int, DataFrame]], DataFrame]
-    ) -> dict[int, DataFrame]:
-        """The rows that a query asks for, by the places of the tables in it.
+    def run(
+        self,
+        tables: Mapping[int, str],
+        lower: Callable[[Mapping[int, DataFrame]], DataFrame],
+        *,
+        is_alone: bool,
+    ) -> DataFrame:
+        """The result of a query; computed now if it reads few rows of system tables alone.
 
         Args:
             tables: the tables' names, without schema, by place. lower: plans the query over given
                 rows for these places.
+            is_alone: whether it reads nothing else.
         """
         unknown = {
             i: empty(self._session, SYSTEM_TABLES[name].columns, with_not_null=True)
             for i, name in tables.items()
         }
         asked = asked_of(lower(unknown), unknown)
-        return {
-            i: self._frame(SYSTEM_TABLES[name], asked[i]) if i in asked else unknown[i]
-            for i, name in tables.items()
-        }
+        frames, few = dict(unknown), {}
+        for i, name in tables.items():
+            if i not in asked:
+                continue
+            if name == QUARANTINE:
+                frames[i] = self._set_aside(asked[i])
+                continue
+            few[i] = self._row_set(SYSTEM_TABLES[name], asked[i])
+        rows = lower({**frames, **{i: made.plain_frame for i, made in few.items()}})
+        if not is_alone or len(few) < len(tables):
+            return rows
+        if sum(made.row_count for made in few.values()) > WITHOUT_CODE_MAX:
+            return rows
+        found = sorted_here(rows)
+        return self._computed(few, lower, rows) if found is None else found
+
+    def _computed(
+        self,
+        few: Mapping[int, LocalRows],
+        lower: Callable[[Mapping[int, DataFrame]], DataFrame],
+        rows: DataFrame,
+    ) -> DataFrame:
+        """The result of a query of few rows, computed now if it is few rows itself."""
+        names = rows.columns
+        if len(set(names)) < len(names):
+            return rows  # computed rows are known by the names of their columns
+        found = compute(
+            list(few.values()), lambda frames: lower(dict(zip(few, frames, strict=True)))
+        )
+        return rows if isinstance(found, Declined) else found.plain_frame
 
     def all_rows(self, name: str) -> DataFrame:
         """All rows of a system table, for a statement that is no query."""
-        return self._frame(SYSTEM_TABLES[name], ALL)
+        if name == QUARANTINE:
+            return self._set_aside(ALL)
+        return self._row_set(SYSTEM_TABLES[name], ALL).plain_frame
 
-    def _frame(self, table: SystemTable, wanted: Wanted) -> DataFrame:
-        if table.name == QUARANTINE:
-            return quarantined(self._session, self._reader, table.columns, wanted)
-        found = as_tuples(table.name, self._rows(table.name, wanted))
-        name = str(Name(SYSTEM_SCHEMA, table.name))
-        # Spark is not told of NOT NULL: it takes Arrow's columns as they are.
-        columns = [replace(c, nullable=True) for c in table.columns]
-        return rows_for(self._session, found, columns, name)
+    def _set_aside(self, wanted: Wanted) -> DataFrame:
+        columns = SYSTEM_TABLES[QUARANTINE].columns
+        return quarantined(self._session, self._reader, columns, wanted)
+
+    def _row_set(self, table: SystemTable, wanted: Wanted) -> LocalRows:
+        schema = self._schemas.get(table.name)
+        if schema is None:
+            # Spark is not told of NOT NULL: of columns that nobody looks at there are no values.
+            columns = [replace(c, nullable=True) for c in table.columns]
+            schema = self._schemas[table.name] = empty(self._session, columns).schema
+        found = as_arrow(self._rows(table.name, wanted), wanted, schema)
+        return LocalRows(self._session, schema, found)
 
     def _rows(self, name: str, wanted: Wanted) -> list[Any]:
         try:

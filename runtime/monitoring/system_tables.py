@@ -1,8 +1,7 @@
 """The rows of system tables: what each table asks its part of this room for."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.failures import FailureRow, failures
@@ -17,6 +16,10 @@ from ctsql.runtime.monitoring.objects import (
 from ctsql.runtime.monitoring.refreshes import Refresh, refreshes
 from ctsql.runtime.monitoring.storage import StorageRow, storage
 from ctsql.runtime.monitoring.wanted import ALL, Wanted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import types as T
 
 ROWS_OF: dict[str, tuple[type, Callable[[LogReader, Wanted], Iterator[Any]]]] = {
     "dependencies": (DependencyRow, dependencies),
@@ -41,10 +44,26 @@ def system_rows(reader: LogReader, name: str, wanted: Wanted = ALL) -> list[Any]
         return list(ROWS_OF[name][1](reader, wanted))
 
 
-def as_tuples(name: str, rows: list[Any]) -> list[tuple[Any, ...]]:
-    """Rows of a system table as tuples in the order of its columns."""
-    names = [f.name for f in fields(ROWS_OF[name][0])]
-    return [tuple(_plain(getattr(row, n)) for n in names) for row in rows]
+def as_arrow(rows: list[Any], wanted: Wanted, schema: "T.StructType") -> "pa.Table":
+    """Rows of a system table as Arrow, with NULL in columns that nobody looks at.
+
+    Args:
+        schema: of the table, as Spark has it.
+    """
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    wide = to_arrow_schema(schema, timezone="UTC")
+    arrays = []
+    for field in wide:
+        if wanted.looks_at(field.name):
+            values = [getattr(row, field.name) for row in rows]
+            if not pa.types.is_primitive(field.type) and not pa.types.is_string(field.type):
+                values = [_plain(value) for value in values]
+            arrays.append(pa.array(values, field.type))
+        else:
+            arrays.append(pa.nulls(len(rows), field.type))
+    return pa.table(arrays, schema=wide)
 
 
 def _plain(value: object) -> object:

@@ -147,6 +147,14 @@ def derive(
     return _PreparedRows(Recipe(key, tuple(recipes), build))
 
 
+def compute(
+    inputs: Sequence[LocalRows], build: Callable[[Sequence[DataFrame]], DataFrame]
+) -> LocalRows | Declined:
+    """The rows that Spark makes of others once, computed now; declined when they are not few."""
+    recipe = Recipe(None, tuple(_leaf(rows) for rows in inputs), build)
+    return prepared_plans(inputs[0].session).compute(recipe)
+
+
 def together(rows: Sequence[RowSet]) -> list[LocalRows] | Declined:
     """Several sets of few rows, computed now in one job.
 
@@ -187,8 +195,12 @@ def _part(rows: LocalRows, number: int, places: Sequence[int]) -> LocalRows:
 def _recipe(rows: RowSet) -> Recipe | None:
     held = rows.local
     if isinstance(held, LocalRows):
-        return Recipe(None, (), lambda frames: frames[0], held)
+        return _leaf(held)
     return rows.recipe if isinstance(rows, _PreparedRows) else None
+
+
+def _leaf(rows: LocalRows) -> Recipe:
+    return Recipe(None, (), lambda frames: frames[0], rows)
 
 
 def _reads_range(rows: DataFrame) -> bool:
@@ -321,7 +333,7 @@ class PreparedPlans:
             if len(self._plans) > PLANS_MAX:
                 self._plans.popitem(last=False)
         if known is None:
-            return self._plan_and_run(recipe)
+            return self.compute(recipe)
         with active(self._session), translate_spark_errors():
             if isinstance(known, Plan) and not self._is_current(known):
                 known = _SEEN
@@ -333,7 +345,7 @@ class PreparedPlans:
                 except BaseException:
                     self._plans.pop(key, None)
                     raise
-        return self._plan_and_run(recipe)
+        return self.compute(recipe)
 
     def _is_current(self, plan: Plan) -> bool:
         return bool(self._settings_now().equals(plan.settings))
@@ -344,7 +356,8 @@ class PreparedPlans:
         copied.remove(_LAST_COMMIT)
         return copied
 
-    def _plan_and_run(self, recipe: Recipe) -> LocalRows | Declined:
+    def compute(self, recipe: Recipe) -> LocalRows | Declined:
+        """The rows, computed now by a plan that is not kept; declined when they are not few."""
         rows = recipe.frame
         has_range = _reads_range(rows)
         code = nullcontext() if has_range else self._code_for(recipe.leaves)

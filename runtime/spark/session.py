@@ -226,15 +226,22 @@ def without_code(session: SparkSession) -> Iterator[None]:
 
     As Spark does itself with constants, and where code does not compile.
     """
+    with quick_setting(session, _FACTORY, "NO_CODEGEN"):
+        yield
+
+
+@contextmanager
+def quick_setting(session: SparkSession, name: str, value: str) -> Iterator[None]:
+    """As :func:`setting`, by two calls into the JVM; the value is not checked."""
     settings = settings_of(session)
-    before = settings.put(_FACTORY, "NO_CODEGEN")
+    before = settings.put(name, value)
     try:
         yield
     finally:
         if before is None:
-            settings.remove(_FACTORY)
+            settings.remove(name)
         else:
-            settings.put(_FACTORY, before)
+            settings.put(name, before)
 
 
 @lru_cache(maxsize=16)

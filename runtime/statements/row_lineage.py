@@ -2,14 +2,17 @@
 
 A view's rows come from what its query reads as of the same T. A task's row comes from the run at
 the T at which it was last written: from the changes of the inputs at that T, and what else the
-INSERT read as of it. Each level is found by the locations of rows (:mod:`ctsql.planner.ivm.lineage`
-makes the queries, Spark runs them); of the rows found there the driver takes the first few.
+INSERT read as of it, or an earlier pass of the body had made, or RETRY QUARANTINE had sent through
+again (:mod:`ctsql.runtime.statements.task_runs`). Each level is found by the locations of rows
+(:mod:`ctsql.planner.ivm.lineage` makes the queries, Spark runs them); of the rows found there the
+driver takes the first few.
 
 L1: what is listed is exact. Where something cannot be told a line says so in its note.
 L2: the driver takes at most ``SHOWN_MAX`` rows a line of the plan, of bounded width.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import reduce
@@ -39,6 +42,7 @@ from ctsql.runtime.rows.row_set import RowSet, SparkRows
 from ctsql.runtime.spark.checkpoint import computed
 from ctsql.runtime.spark.storage_errors import FILE_MISSING
 from ctsql.runtime.spark.temp_views import TemporaryNames
+from ctsql.runtime.statements.task_runs import Pass, TaskRun, equal_rows, taken, without
 from ctsql.runtime.views.change_plans import types_given
 from ctsql.runtime.warehouse.query_engine import Table
 from ctsql.runtime.warehouse.row_origins import (
@@ -67,7 +71,9 @@ RUNS_MAX = 10
 """Of so many runs of a task at most, the newest ones, it is told where their rows come from."""
 ROW_CHARACTERS_MAX = 8192
 _WIDE = f"the row has more than {ROW_CHARACTERS_MAX} letters"
-_LOST = ("HISTORY_LOST", "AS_OF_OUT_OF_RANGE", "NOT_SUPPORTED")
+_LOST = ("HISTORY_LOST", "AS_OF_OUT_OF_RANGE", "NOT_SUPPORTED", "DATA_ERROR")
+
+_RETRIED = "RETRY QUARANTINE"
 
 Line = tuple[object, ...]
 
@@ -82,16 +88,25 @@ class Rows:
     at: int
 
 
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Some rows that an earlier pass of a body made for an output."""
+
+    output_id: str
+    rows: DataFrame
+
+
 @dataclass
 class Reader:
     """The text of a query with a name for each relation that it reads.
 
     Attributes:
-        nodes: what each name means.
+        beside: the columns of what is no stored object's, by id. nodes: what each name means.
     """
 
     engine: Engine
     at: int
+    beside: Mapping[str, Sequence[Column]] = field(default_factory=dict)
     nodes: dict[str, lp.Node] = field(default_factory=dict)
 
     def read(self, query: lp.Query) -> tuple[Rewritten, dict[str, Relation]]:
@@ -132,8 +147,11 @@ class Reader:
         return None if alike is not None else "Spark may read this query otherwise"
 
     def _columns(self, node: lp.Relation) -> tuple[Column, ...]:
-        item = self.engine.relations.item(node.object_id)
-        known = {fold(c.name): c for c in self.engine.versions.columns_at(item, self.at)}
+        columns = self.beside.get(node.object_id)
+        if columns is None:
+            item = self.engine.relations.item(node.object_id)
+            columns = self.engine.versions.columns_at(item, self.at)
+        known = {fold(c.name): c for c in columns}
         there = [known[fold(c)] for c in node.columns if fold(c) in known]
         return tuple(replace(c, type=plain_type(c.type)) for c in there)
 
@@ -211,29 +229,79 @@ class RowLineage:
             self._tell(level, output, time, "", None, f"cannot be told: {why}")
             return
         _, plan = self.engine.relations.in_force(task, time)
-        for one in written_rows(plan, output.id):
-            if one.untold or one.query is None:
-                note = f"cannot be told: {one.untold}"
-                self._tell(level, output, time, one.statement, None, note)
-                continue
-            step = _Step(
-                one.query,
-                [c.name for c in one.columns],
-                one.columns,
-                output,
-                time,
-                one.statement,
-                is_snapshot=plan.snapshot and time == task.created,
-            )
-            self._trace(step, rows, level)
+        with ExitStack() as stack:
+            run = TaskRun(self.engine, task, plan, time, stack)
+            try:
+                passes = run.passes()
+                mended = run.mended(output, rows)
+            except CtsqlError as problem:
+                if not _is_lost(problem):
+                    raise
+                passes, mended = problem.message, None
+            if isinstance(passes, str):
+                self._tell(level, output, time, "", None, f"cannot be told: {passes}")
+                return
+            if mended is not None:
+                sent = Rows(mended.item, mended, mended.rows, time - 1)
+                if self._show(sent, level, _RETRIED):
+                    self._follow(sent, level + 1)
+            wanted = {output.id: rows}
+            if output.id == task.quarantine:
+                wanted = self._through_set_aside(run, rows, level)
+            for found in reversed(passes):
+                wanted = self._through_pass(run, found, wanted, level)
+
+    def _through_set_aside(self, run: TaskRun, rows: DataFrame, level: int) -> dict[str, DataFrame]:
+        """Show and follow rows of the input that were at fault.
+
+        Returns, of rows that broke a constraint, those that the body proposed, by output.
+        """
+        input_id, at_fault, proposed = run.set_aside(rows)
+        if at_fault is None:
+            return proposed
+        item = self.engine.relations.item(input_id)
+        via = "set aside as it could not be computed"
+        at_first = run.is_snapshot
+        located = (
+            self._whole(item, run.time) if at_first else inserted_at(self.warehouse, item, run.time)
+        )
+        if isinstance(located, Located):
+            chosen = equal_rows(located.rows, at_fault)
+            came = Rows(item, located, chosen, run.time)
+            if self._show(came, level, via):
+                self._follow(came, level + 1)
+        return proposed
+
+    def _through_pass(
+        self, run: TaskRun, found: Pass, wanted: Mapping[str, DataFrame], level: int
+    ) -> dict[str, DataFrame]:
+        """Follow rows that outputs held behind a pass; returns those that earlier ones made."""
+        earlier: dict[str, list[DataFrame]] = {}
+        for output_id, rows in wanted.items():
+            output = self.engine.relations.item(output_id)
+            for one in written_rows(run.plan, output_id, is_later=found.is_later, again=run.again):
+                name = found.name_of(one.statement)
+                if one.untold or one.query is None:
+                    self._tell(level, output, run.time, name, None, f"cannot be told: {one.untold}")
+                    continue
+                step = _Step(
+                    one.query,
+                    [c.name for c in one.columns],
+                    one.columns,
+                    output,
+                    run.time,
+                    name,
+                    is_snapshot=run.is_snapshot,
+                    found=found,
+                )
+                for made in self._trace(step, rows, level):
+                    earlier.setdefault(made.output_id, []).append(made.rows)
+        return {o: reduce(DataFrame.unionByName, parts) for o, parts in earlier.items()}
 
     def _why_untold(self, task: Item, time: int) -> str | None:
         """Why the definition does not say what wrote rows at a T; None if it does."""
         if time == task.created and _begins_with_copies(task):
             return "the task began with rows that were copied"
-        then, _ = self.engine.relations.in_force(task, time)
-        if then.retry:
-            return "rows that were set aside were sent through again then: RETRY QUARANTINE"
         number = self.engine.timeline.task(task.id).revision_at(time)
         if task.flows or number in {r.number for r in task.revisions}:
             return None
@@ -241,37 +309,50 @@ class RowLineage:
 
     # ---- one query
 
-    def _trace(self, step: "_Step", rows: DataFrame, level: int) -> None:
-        """Show and follow what some rows come from through one query."""
-        reader = Reader(self.engine, step.at)
+    def _trace(self, step: "_Step", rows: DataFrame, level: int) -> list[Made]:
+        """Show and follow what some rows come from through one query.
+
+        Returns what is neither shown nor followed: rows that an earlier pass of the body made.
+        """
+        beside = {key: one.columns for key, one in step.found.beside.items()}
+        reader = Reader(self.engine, step.at, beside)
         text, relations = reader.read(step.query)
         whole = whole_query(text.text, relations)
-        why = self._refusals.get(text.text, "")
+        key = f"{text.text} over {relations}"
+        why = self._refusals.get(key, "")
         if why == "":
-            why = self._refusals[text.text] = reader.refusal(step.query, whole)
+            why = self._refusals[key] = reader.refusal(step.query, whole)
         if why is not None or isinstance(whole, Reason):
             self._tell(level, step.item, step.at, step.name, None, f"cannot be told: {why}")
-            return
+            return []
         found = trace(whole, step.casts)
         wanted = _kept(_asked(rows, [step.columns[i] for i in found.compared]))
+        if step.found.number and not self._gives_any(found.wanted, reader.nodes, step, wanted):
+            return []  # one question instead of one for each place that each pass reads
         note: str | None = None
         if found.inexact:
             listed = ", ".join(step.columns[i] for i in found.inexact)
             note = f"{listed} is not compared, as it depends on the order of rows"
         groups: dict[tuple[str, int], list[Rows]] = {}
+        earlier: list[Made] = []
         for one in found.contributions:
             via = " > ".join((step.name, *one.operators))
             came = self._contributing(one, reader.nodes, step, wanted)
             node = reader.nodes[one.table]
             if isinstance(came, str):
-                item = self.engine.relations.item(read_id(node))
+                is_beside = read_id(node) in step.found.beside
+                item = step.item if is_beside else self.engine.relations.item(read_id(node))
                 self._tell(level, item, None, via, None, came)
+                continue
+            if isinstance(came, Made):
+                earlier += [] if came.rows.isEmpty() else [came]
                 continue
             shown = 0 if came is None else self._show(came, level, via, note)
             if came is not None and shown and not isinstance(node, lp.SelfReference):
                 groups.setdefault((came.item.id, came.at), []).append(came)
         for parts in groups.values():
             self._follow(_together(parts), level + 1)
+        return earlier
 
     def _contributing(
         self,
@@ -279,34 +360,72 @@ class RowLineage:
         nodes: Mapping[str, lp.Node],
         step: "_Step",
         wanted: DataFrame,
-    ) -> "Rows | str | None":
-        """The rows at one place; a sentence where they cannot be told, None if there are none."""
+    ) -> "Rows | Made | str | None":
+        """The rows at one place; a sentence where they cannot be told, None if there are none.
+
+        Those of an earlier pass of the body have no place that could be shown.
+        """
         if one.rows is None:
             return f"cannot be told: {one.untold}"
-        inputs: dict[Input, RowSet] = {}
-        located: Located | None = None
+        node = nodes[one.table]
+        target = step.found.beside.get(read_id(node))
         try:
-            for use in one.rows.inputs:
-                if not isinstance(use, TableUse):
-                    inputs[use] = SparkRows(wanted)
-                    continue
-                found = self._located(nodes[use.table], step)
-                if isinstance(found, str):
-                    return found
-                if use.table == one.table and FILE_COLUMN in use.columns:
-                    located = found
-                inputs[use] = SparkRows(self._read(use, nodes[use.table], found, step.at))
-            if located is None:
-                return None
+            inputs = self._inputs(one.rows, nodes, step, wanted)
+            if isinstance(inputs, str):
+                return inputs
+            located = None if target is not None else self._located(node, step)
+            if target is None and not isinstance(located, Located):
+                return located
             with TemporaryNames() as names:
                 places = _kept(self.warehouse.queries.run(one.rows, inputs, names).frame)
         except CtsqlError as problem:
-            if problem.condition not in _LOST and problem.message != FILE_MISSING:
+            if not _is_lost(problem):
                 raise
             return f"cannot be told: {problem.message}"
-        rows = located.rows.join(places, [FILE_COLUMN, ROW_COLUMN], "left_semi")
-        was = isinstance(nodes[one.table], lp.DeletesInput | lp.SelfReference)
+        if target is not None and target.origin is None:
+            rows = _at_places(target.rows, places).drop(FILE_COLUMN, ROW_COLUMN)
+            return Made(target.made, rows)
+        if target is not None and target.origin is not None:
+            origin = target.origin
+            return Rows(origin.item, origin, _at_places(origin.rows, places), step.at - 1)
+        assert isinstance(located, Located)  # it is one of the two
+        rows = _at_places(located.rows, places)
+        was = isinstance(node, lp.DeletesInput | lp.SelfReference)
         return Rows(located.item, located, rows, step.at - 1 if was else step.at)
+
+    def _inputs(
+        self, text: Text, nodes: Mapping[str, lp.Node], step: "_Step", wanted: DataFrame
+    ) -> dict[Input, RowSet] | str:
+        """What a query reads; a sentence where it is not known."""
+        inputs: dict[Input, RowSet] = {}
+        for use in text.inputs:
+            if not isinstance(use, TableUse):
+                inputs[use] = SparkRows(wanted)
+                continue
+            other = step.found.beside.get(read_id(nodes[use.table]))
+            if other is not None:
+                inputs[use] = SparkRows(other.rows.select(*backtick_all(use.columns)))
+                continue
+            found = self._located(nodes[use.table], step)
+            if isinstance(found, str):
+                return found
+            inputs[use] = SparkRows(self._read(use, nodes[use.table], found, step.at))
+        return inputs
+
+    def _gives_any(
+        self, text: Text, nodes: Mapping[str, lp.Node], step: "_Step", wanted: DataFrame
+    ) -> bool:
+        """Whether a query gives a row; also where that cannot be told."""
+        try:
+            inputs = self._inputs(text, nodes, step, wanted)
+            if isinstance(inputs, str):
+                return True
+            with TemporaryNames() as names:
+                return not self.warehouse.queries.run(text, inputs, names).is_empty
+        except CtsqlError as problem:
+            if not _is_lost(problem):
+                raise
+            return True
 
     def _read(self, use: TableUse, node: lp.Node, found: Located | None, at: int) -> DataFrame:
         if found is not None:
@@ -319,14 +438,20 @@ class RowLineage:
         """The rows that a relation has at a step's T; a sentence where these are not known."""
         item, at = self.engine.relations.item(read_id(node)), step.at
         match node:
-            case lp.InsertsInput() if not step.is_snapshot:
-                return inserted_at(self.warehouse, item, at)
+            case lp.InsertsInput():
+                if step.is_snapshot:
+                    came = self._whole(item, at)
+                else:
+                    came = inserted_at(self.warehouse, item, at)
+                return came if not isinstance(came, Located) else taken(came, step.found.at_fault)
             case lp.DeletesInput() if not step.is_snapshot:
                 return deleted_at(self.warehouse, item, at)
             case lp.DeletesInput():
                 return None
             case lp.SelfReference():
-                return self._whole(item, at - 1)
+                whole = self._whole(item, at - 1)
+                victims = step.found.victims.get(item.id)
+                return whole if not isinstance(whole, Located) else without(whole, victims)
             case _:
                 return self._whole(item, at)
 
@@ -384,7 +509,7 @@ class _Step:
     Attributes:
         columns: the output's columns that the query's fill, in order; stored: with their types.
         item: what was written. name: what the query is called in ``via``.
-        is_snapshot: whether the inputs were read whole.
+        is_snapshot: whether the inputs were read whole. found: what a body found beside its inputs.
     """
 
     query: lp.Query
@@ -394,6 +519,7 @@ class _Step:
     at: int
     name: str
     is_snapshot: bool = False
+    found: Pass = field(default_factory=Pass)
 
     @property
     def casts(self) -> dict[int, str]:
@@ -427,6 +553,15 @@ def read_id(node: lp.Node) -> str:
         lp.InsertsInput | lp.DeletesInput | lp.ChangesInput | lp.NormalReference | lp.SelfReference,
     )
     return node.object_id
+
+
+def _is_lost(problem: CtsqlError) -> bool:
+    """Whether an error says that something is no longer known, and not that all is wrong."""
+    return problem.condition in _LOST or problem.message == FILE_MISSING
+
+
+def _at_places(rows: DataFrame, places: DataFrame) -> DataFrame:
+    return rows.join(places, [FILE_COLUMN, ROW_COLUMN], "left_semi")
 
 
 def _json(columns: Sequence[str]) -> SparkColumn:

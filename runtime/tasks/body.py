@@ -10,7 +10,7 @@ a circle or without an end, is cut off by the limit: FIXPOINT then fails, a numb
 enough.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from pyspark.sql import DataFrame, functions as F
 
@@ -48,8 +48,25 @@ def propose(
     """
     if transaction.iterations == 1:
         return lower_transaction(transaction, context)
+    held: Mapping[str, OutputState] = {}
+    for held in states(transaction, context, columns):  # noqa: B007
+        pass  # the last one counts
+    return {
+        o: Proposal(mark_broken(transaction.constraints_of(o), h.inserts, context), h.victims)
+        for o, h in held.items()
+    }
+
+
+def states(
+    transaction: Transaction, context: Context, columns: Mapping[str, list[str]]
+) -> Iterator[Mapping[str, OutputState]]:
+    """What the outputs hold before each pass that changes something, and behind the last one.
+
+    Raises as :func:`propose`.
+    """
     stored = base(transaction, context)
-    held = stored
+    held: Mapping[str, OutputState] = stored
+    yield held
     for _ in range(transaction.iterations):
         after = lower_statements(transaction, context, held, keep=True)
         made = {
@@ -57,18 +74,14 @@ def propose(
             for o, h in after.items()
         }
         if not any(_differ(held[o], made[o], columns[o]) for o in made):
-            break
+            return
         held = {
             o: OutputState(_left(stored[o].stored, h.victims), h.inserts, h.victims)
             for o, h in made.items()
         }
-    else:
-        if transaction.fixpoint:
-            raise error("STEP_LIMIT_REACHED", limit=transaction.iterations)
-    return {
-        o: Proposal(mark_broken(transaction.constraints_of(o), h.inserts, context), h.victims)
-        for o, h in held.items()
-    }
+        yield held
+    if transaction.fixpoint:
+        raise error("STEP_LIMIT_REACHED", limit=transaction.iterations)
 
 
 def _computed(frame: DataFrame | None) -> DataFrame | None:

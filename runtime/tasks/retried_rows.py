@@ -24,7 +24,7 @@ from ctsql.catalog import schemas
 from ctsql.catalog.errors import StatementError
 from ctsql.catalog.items import Item, written_under
 from ctsql.catalog.names import Name, backtick, backtick_all, quote
-from ctsql.catalog.reserved_columns import RETRIED
+from ctsql.catalog.reserved_columns import FILE_COLUMN, RETRIED, ROW_COLUMN
 from ctsql.catalog.schemas import Column, quote_text
 from ctsql.planner import nodes as lp
 from ctsql.planner.lowering import AS_JSON, Context, OutputState, View, mark_broken, union_all
@@ -61,11 +61,12 @@ class Retried:
 
     Attributes:
         victims: the rows as the quarantine holds them, with their places.
-        groups: the mended rows of each group.
+        groups: the mended rows of each group. located: the same with the places of ``victims``.
     """
 
     victims: DataFrame
     groups: Sequence[tuple[Group, DataFrame]]
+    located: Sequence[tuple[Group, DataFrame]]
 
     @property
     def has_rows_of_outputs(self) -> bool:
@@ -144,21 +145,37 @@ def retried(
 ) -> Retried | None:
     """The rows that a statement means, as a version of the quarantine holds them; None for none.
 
-    Those whose columns are not the ones that it names are not meant.
-
-    Args:
-        stack: keeps what Spark holds until the rows are staged.
-
-    Raises:
-        UNKNOWN_COLUMN, AMBIGUOUS_COLUMN and what Spark says of the statement.
-        DATA_ERROR: a value does not fit its column.
+    As :func:`meant`.
     """
     outputs = {quarantine.id: (quarantine, version)}
     stored = StoredSources(warehouse, outputs=outputs).stored(quarantine.id)
     if stored is None:
         return None
+    return meant(warehouse, plan, statement, quarantine, stored, at, stack)
+
+
+def meant(
+    warehouse: Warehouse,
+    plan: lp.TaskWrite,
+    statement: st.RetryQuarantine,
+    quarantine: Item,
+    stored: DataFrame,
+    at: int,
+    stack: ExitStack,
+) -> Retried | None:
+    """Those of a quarantine's rows that a statement means; None for none.
+
+    Those whose columns are not the ones that it names are not meant.
+
+    Args:
+        stored: with their places. stack: keeps what Spark holds until the rows are staged.
+
+    Raises:
+        UNKNOWN_COLUMN, AMBIGUOUS_COLUMN and what Spark says of the statement.
+        DATA_ERROR: a value does not fit its column.
+    """
     stored = stack.enter_context(persisted(stored))
-    found, refused, meant = [], None, 0
+    found, refused, kinds = [], None, 0
     names = written_under(warehouse.catalog, warehouse.relations.item(plan.object_id))
     given = group_of_input(warehouse, plan)
     groups = [*groups_of(plan, names), *([] if given is None else [given])]
@@ -171,19 +188,21 @@ def retried(
                 raise
             refused = refused or problem
             continue
-        meant += 1
+        kinds += 1
         if not is_there:
             continue  # a value of WHERE may not fit the columns of rows that are not there
         rows = stack.enter_context(persisted(rows))
         if not rows.isEmpty():
             found.append((group, rows))
-    if not meant and refused is not None:
+    if not kinds and refused is not None:
         raise refused
     if not found:
         return None
     victims = reduce(DataFrame.unionAll, (rows.drop(RETRIED) for _, rows in found))
     mended = [(group, rows.select(*_as_stored(group))) for group, rows in found]
-    return Retried(victims, mended)
+    places = (FILE_COLUMN, ROW_COLUMN)
+    located = [(group, rows.select(*places, *_as_stored(group))) for group, rows in found]
+    return Retried(victims, mended, located)
 
 
 def _are_there(stored: DataFrame, groups: Sequence[Group]) -> Sequence[bool]:

@@ -1,11 +1,13 @@
 """The system schema: what its tables show, what is read for it, and what is refused."""
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks.measures import jobs_started
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.system_tables import SYSTEM_TABLES
@@ -13,7 +15,7 @@ from ctsql.runtime.delta.log_files import LogFiles
 from ctsql.runtime.log import clock
 from ctsql.runtime.log_reader import LocalLogReader
 from ctsql.runtime.monitoring.quarantined import NAME as QUARANTINE
-from ctsql.runtime.monitoring.system_tables import as_tuples, system_rows
+from ctsql.runtime.monitoring.system_tables import system_rows
 from tests.helpers.opened import engine_of
 
 pytestmark = pytest.mark.spark
@@ -68,6 +70,7 @@ def test_what_system_tables_show(
     _check_refreshes(con)
     _check_failures(con)
     _check_pushdown(con, monkeypatch)
+    _check_answers(con, warehouse)
     _check_refusals(con)
     _compare_readers(con, warehouse, monkeypatch)
     con.execute("ALTER CONTINUAL TASK fails SKIP")
@@ -186,6 +189,35 @@ def _check_pushdown(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
 
 
+def _check_answers(con: Connection, warehouse: Path) -> None:
+    """What is sorted, filtered, grouped and joined is what Python makes of all rows; jobs apart."""
+    rows = system_rows(LocalLogReader(str(warehouse)), "refreshes")
+    con.execute("SELECT * FROM system.lag").fetchall()
+    session = engine_of(con).session
+    before = jobs_started(session)
+    found = con.execute(
+        "SELECT version, object FROM system.refreshes ORDER BY version DESC, output LIMIT 4"
+    ).fetchall()
+    ordered = sorted(rows, key=lambda r: (-r.version, r.output))
+    assert found == [(r.version, r.object) for r in ordered[:4]]
+    found = con.execute(
+        "SELECT object FROM system.refreshes WHERE rows_inserted >= 2 ORDER BY seconds * -1, at"
+    ).fetchall()
+    assert len(found) == sum((r.rows_inserted or 0) >= 2 for r in rows) > 0
+    assert jobs_started(session) == before
+    found = con.execute("SELECT strategy, count(*), max(t) FROM system.refreshes GROUP BY 1")
+    for strategy, count, newest in found.fetchall():
+        same = [r for r in rows if r.strategy == strategy]
+        times = [r.t for r in same if r.t is not None]
+        assert (count, newest) == (len(same), max(times, default=None))
+    twice = "SELECT a.object, b.object FROM system.refreshes a JOIN system.refreshes b USING (t)"
+    counts = Counter(r.t for r in rows if r.t is not None)
+    assert len(con.execute(twice).fetchall()) == sum(n * n for n in counts.values())
+    names = ", ".join(f"'{n}'" for n in ("copy", "sums", *"abcdefghijkl"))
+    found = con.execute(f"SELECT DISTINCT object FROM system.lag WHERE object IN ({names})")
+    assert {name for (name,) in found.fetchall()} == {"copy", "sums"}
+
+
 def _check_refusals(con: Connection) -> None:
     view = "CREATE MATERIALIZED VIEW v AS SELECT * FROM system.lag"
     with pytest.raises(CtsqlError, match=r"system\.lag cannot be read in a view") as raised:
@@ -219,9 +251,8 @@ def _compare_readers(con: Connection, warehouse: Path, monkeypatch: pytest.Monke
     for name, table in SYSTEM_TABLES.items():
         if name == QUARANTINE:
             continue  # of rows, not of logs: tests/scenarios/objects/retry_quarantine.slt
-        found = as_tuples(name, system_rows(LocalLogReader(str(warehouse)), name))
-        engine = engine_of(con)
-        assert found == as_tuples(name, system_rows(engine, name)), name
+        found = system_rows(LocalLogReader(str(warehouse)), name)
+        assert found == system_rows(engine_of(con), name), name
         result = con.execute(f"SELECT * FROM system.{name}")
         declared = [c.type for c in table.columns]
         assert (result.columns, result.types) == ([c.name for c in table.columns], declared)

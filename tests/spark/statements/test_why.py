@@ -86,25 +86,145 @@ def test_views_and_tasks(con: Connection, warehouse: Any) -> None:
     assert _why(con, "WHY by_country WHERE country = 'IT'") == []
 
 
-def test_what_cannot_be_told(con: Connection) -> None:
+def _below(con: Connection, text: str) -> list[tuple[Any, ...]]:
+    """Level, object, statement and row of each line below the first level, sorted."""
+    lines = con.execute(text).fetchall()
+    return sorted(
+        (line[0], line[1], line[5].split(" > Group")[0], line[6]) for line in lines if line[0]
+    )
+
+
+def test_what_cannot_be_told(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     """A line says what cannot be told; nothing is guessed."""
     con.execute(
         "CREATE TABLE feed (k INT, v DOUBLE);"
-        "CREATE CONTINUAL TASK reached (k INT) WITH (ITERATIONS = 9) ON INPUT feed AS ("
-        " INSERT INTO reached SELECT k FROM feed;"
-        " INSERT INTO reached SELECT k + 1 FROM reached WHERE k < 3 EXCEPT SELECT k FROM reached);"
+        "CREATE CONTINUAL TASK counted (k INT) WITH (ITERATIONS = 3) ON INPUT feed AS ("
+        " INSERT INTO counted SELECT count(*) FROM counted);"
         "CREATE MATERIALIZED VIEW sums AS SELECT k, sum(v) AS v FROM feed GROUP BY k;"
-        "INSERT INTO feed VALUES (1, 0.1), (1, 0.2), (NULL, double('NaN')); SELECT * FROM reached"
+        "INSERT INTO feed VALUES (1, 0.1), (1, 0.2), (NULL, double('NaN')); SELECT * FROM counted"
     )
-    told = {line[3] for line in _why(con, "WHY reached WHERE k = 3") if line[0] == 1}
-    assert told == {
-        "cannot be told: the body runs several times at one T, and a run changes what the next one"
-        " reads"
-    }
+    monkeypatch.setattr("ctsql.runtime.statements.task_runs.PASSES_MAX", 2)
+    told = {line[3] for line in _why(con, "WHY counted WHERE k = 2") if line[0] == 1}
+    assert told == {"cannot be told: the body ran more than 2 times at this T"}
     found = _why(con, "WHY sums WHERE k IS NULL")
     assert found[1:] == [
         (1, "feed", '{"k":null,"v":"NaN"}', "v is not compared, as it depends on the order of rows")
     ]
+
+
+def test_bodies_that_run_several_times(con: Connection) -> None:
+    """What a pass reads of what earlier ones made is followed to what these had it from."""
+    con.execute(
+        "CREATE TABLE parts (whole TEXT, part TEXT);"
+        "INSERT INTO parts VALUES ('car', 'wheel'), ('wheel', 'tyre'), ('car', 'door');"
+        "CREATE CONTINUAL TASK contains (whole TEXT, part TEXT) ON INPUT parts"
+        " WITH (ITERATIONS = FIXPOINT) AS ("
+        " INSERT INTO contains SELECT whole, part FROM parts EXCEPT SELECT * FROM contains;"
+        " INSERT INTO contains SELECT a.whole, b.part FROM contains AS a JOIN contains AS b"
+        " ON a.part = b.whole EXCEPT SELECT * FROM contains);"
+        "CREATE TABLE feed (k INT, v INT);"
+        "CREATE CONTINUAL TASK grown (k INT, v INT) WITH (ITERATIONS = 3) ON INPUT feed AS ("
+        " INSERT INTO grown SELECT k, v FROM feed WHERE k NOT IN (SELECT k FROM grown);"
+        " UPDATE grown SET v = v + 1 WHERE k IN (SELECT k FROM feed));"
+        "INSERT INTO parts VALUES ('tyre', 'valve'), ('valve', 'spring'); SELECT * FROM contains;"
+        "INSERT INTO feed VALUES (1, 0), (2, 0); SELECT * FROM grown;"
+        "INSERT INTO feed VALUES (1, 7); SELECT * FROM grown"
+    )
+    part = '{{"whole":"{}","part":"{}"}}'.format
+    found = [line[1:] for line in _below(con, "WHY contains WHERE part = 'spring'") if line[0] == 1]
+    assert {(name, row) for name, _, row in found} == {
+        ("contains", part("wheel", "tyre")),
+        ("contains", part("car", "tyre")),
+        ("parts", part("tyre", "valve")),
+        ("parts", part("valve", "spring")),
+    }
+    assert {via.split(" > ")[0] for _, via, _ in found} == {"pass 1", "pass 2"}
+    assert con.execute("SELECT * FROM grown ORDER BY k").fetchall() == [(1, 6), (2, 3)]
+    assert {(name, row) for level, name, _, row in _below(con, "WHY grown WHERE k = 1")} == {
+        ("grown", '{"k":1,"v":3}'),
+        ("feed", '{"k":1,"v":7}'),
+    }
+
+
+def test_rows_that_were_sent_through_again(con: Connection) -> None:
+    """They come from the quarantine, and a row of the quarantine from what was set aside."""
+    con.execute(
+        "CREATE TABLE t (k INT, v INT, w STRING);"
+        "CREATE CONTINUAL TASK x (k INT, v INT CHECK (v < 100) ON VIOLATION QUARANTINE)"
+        " ON INPUT t WITH (ON ERROR = 'quarantine') AS ("
+        " INSERT INTO x SELECT k, v + CAST(w AS INT) FROM t);"
+        "INSERT INTO t VALUES (1, 1, '1'), (1, 1, 'one'), (2, 200, '0'), (4, 1, 'four');"
+        "SELECT * FROM x"
+    )
+
+    def below(text: str) -> list[tuple[Any, ...]]:
+        """Level, object, statement, row and note of each line below the first level."""
+        lines = con.execute(text).fetchall()
+        return [
+            (line[0], line[1], (line[5] or "").split(" > ")[0], line[6], line[8])
+            for line in lines
+            if line[0]
+        ]
+
+    insert, aside = "statement 1: INSERT", "set aside as it could not be computed"
+    # A row at fault has the same key, and the body did not take it.
+    assert below("WHY x WHERE k = 1") == [(1, "t", insert, '{"k":1,"v":1,"w":"1"}', None)]
+    assert sorted(below("WHY x_quarantine WHERE row_json NOT LIKE '%one%'")) == [
+        (1, "t", aside, '{"k":4,"v":1,"w":"four"}', None),
+        (1, "t", insert, '{"k":2,"v":200,"w":"0"}', None),
+    ]
+    con.execute("RETRY QUARANTINE x SET v = v - 150 WHERE constraint_name IS NOT NULL")
+    one, two = below("WHY x WHERE k = 2")
+    assert one[:3] == (1, "x_quarantine", "RETRY QUARANTINE")
+    assert '"k\\":2,\\"v\\":200' in one[3]
+    # A retry is another definition, and the one from before is no longer kept.
+    assert (two[0], two[3]) == (2, None)
+    assert two[4] == "cannot be told: the definition that was in force then is no longer kept"
+    con.execute("RETRY QUARANTINE x SET w = '4' WHERE w = 'four'")
+    one = below("WHY x WHERE k = 4")[0]
+    assert one[:3] == (1, "x_quarantine", insert)
+    assert '"w\\":\\"four' in one[3]
+
+
+def test_subqueries_in_the_condition_of_a_join(con: Connection) -> None:
+    """What they found for the rows that the join lets through contributes."""
+    con.execute(
+        "CREATE TABLE a (k INT, v INT); CREATE TABLE b (k INT, w INT);"
+        "CREATE TABLE c (k INT, x INT);"
+        "INSERT INTO a VALUES (1, 10), (2, 20), (3, 30); INSERT INTO b VALUES (1, 1), (2, 2);"
+        "INSERT INTO c VALUES (1, 10), (1, 11), (3, 30)"
+    )
+    joins = {
+        "SELECT a.k, w FROM a JOIN b ON a.k = b.k AND EXISTS (SELECT 1 FROM c WHERE c.k = a.k)": (
+            ["a 1 10", "b 1 1", "c 1 10", "c 1 11"],
+            None,
+        ),
+        "SELECT a.k, w FROM a LEFT JOIN b ON a.k = b.k AND a.v IN (SELECT x FROM c)": (
+            ["a 1 10", "b 1 1", "c 1 10"],
+            ["a 2 20"],
+        ),
+        "SELECT a.k, v FROM a LEFT SEMI JOIN b ON a.k = b.k AND a.v IN (SELECT x FROM c)": (
+            ["a 1 10", "b 1 1", "c 1 10"],
+            None,
+        ),
+        "SELECT a.k, v FROM a LEFT ANTI JOIN b ON a.k = b.k AND a.v IN (SELECT x FROM c)": (
+            None,
+            ["a 2 20"],
+        ),
+    }
+    for number, (sql, wanted) in enumerate(joins.items()):
+        con.execute(f"CREATE MATERIALIZED VIEW m{number} AS {sql}")
+        for k, expected in enumerate(wanted, 1):
+            lines = _why(con, f"WHY m{number} WHERE k = {k}")
+            assert not [line[3] for line in lines if line[3]], (sql, lines)
+            found = sorted(
+                " ".join([name, *(p.split(":")[1].strip("}") for p in row.split(","))])
+                for level, name, row, _ in lines
+                if level
+            )
+            assert found == (expected or []), (sql, k)
+    lines = con.execute("WHY NOT m0 WHERE k = 2").fetchall()
+    assert ("Scan c", "never there") in {(line[1], line[4]) for line in lines}
 
 
 def test_updates_and_merges(con: Connection) -> None:

@@ -54,6 +54,9 @@ class Log:
     def has(self, version: int) -> bool:
         return self.first <= version < len(self.commits)
 
+    def find_commit(self, version: int) -> Commit | None:
+        return self.commit_at(version) if self.has(version) else None
+
     def commit_at(self, version: int) -> Commit:
         assert self.has(version)
         self.read.add(version)

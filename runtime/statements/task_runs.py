@@ -1,0 +1,263 @@
+"""What a run of a task's body read beside the rows that tables hold, so that WHY can follow it.
+
+    RETRY QUARANTINE at that T   rows of the quarantine, mended, beside what the input inserted
+    ITERATIONS                   before each pass: what earlier ones proposed and is still there;
+                                 stored rows that they took away are gone
+
+A body with ITERATIONS is run again for that, pass by pass, over what it was run over then; nothing
+is written. Each pass is then asked by itself, the last one first: of the rows that it made, where
+they come from, and of those that it found there already, where an earlier pass had them from.
+
+Q1: rows that a run read beside stored ones have places of their own, and are told apart by these.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from pyspark.sql import DataFrame, functions as F
+
+from ctsql.catalog.items import Item
+from ctsql.catalog.names import backtick_all
+from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
+from ctsql.catalog.schemas import Column
+from ctsql.planner import nodes as lp
+from ctsql.planner.body_rows import depends_on_passes, made_before, sent_again
+from ctsql.planner.lowering import Context, OutputState
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.rows.multiset import equality_keys
+from ctsql.runtime.spark.checkpoint import computed
+from ctsql.runtime.tasks.body import states
+from ctsql.runtime.tasks.retried_rows import Group, Retried, meant, retry_statement
+from ctsql.runtime.tasks.runs import Run, RunInputs, due_runs
+from ctsql.runtime.warehouse.row_origins import Located, inserted_at, located_contents
+from ctsql.runtime.warehouse.sources import StoredSources
+
+_PLACES = [FILE_COLUMN, ROW_COLUMN]
+PASSES_MAX = 20
+"""Of a body that ran more often at a T it is not told where its rows come from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Rows that a run read and that no table holds as they were read.
+
+    Attributes:
+        rows: with ``FILE_COLUMN`` and ``ROW_COLUMN``, which are theirs alone.
+        origin: the stored rows with the same places; None for rows of an earlier pass.
+        made: of an earlier pass the id of the output that they were made for.
+    """
+
+    columns: tuple[Column, ...]
+    rows: DataFrame
+    origin: Located | None = None
+    made: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What one pass of a body found there.
+
+    Attributes:
+        beside: by the id under which a query reads it. victims: stored rows that are gone by then,
+            of each output. at_fault: rows that came and that the body did not take. number: from 1;
+            0 if no pass depends on another one.
+    """
+
+    beside: Mapping[str, Beside] = field(default_factory=dict)
+    victims: Mapping[str, DataFrame] = field(default_factory=dict)
+    at_fault: DataFrame | None = None
+    number: int = 0
+
+    @property
+    def is_later(self) -> bool:
+        """Whether another pass was before it."""
+        return self.number > 1
+
+    def name_of(self, statement: str) -> str:
+        """What a statement of this pass is called."""
+        return f"pass {self.number} > {statement}" if self.number else statement
+
+
+class TaskRun:
+    """One run of a task.
+
+    Args:
+        plan: what was in force at ``time``. stack: keeps what Spark holds while it is asked about.
+    """
+
+    def __init__(
+        self, engine: Engine, task: Item, plan: lp.TaskWrite, time: int, stack: ExitStack
+    ) -> None:
+        self._engine, self._warehouse = engine, engine.warehouse
+        self._task, self.plan, self.time = task, plan, time
+        self.is_snapshot = plan.snapshot and time == task.created
+        self._stack = stack
+        self._quarantine: Located | None = None
+        self._retried = self._find_retried()
+
+    def _find_retried(self) -> Retried | None:
+        """The mended rows of RETRY QUARANTINE with the places that they had in the quarantine."""
+        then, plan = self._engine.relations.in_force(self._task, self.time)
+        if not then.retry:
+            return None
+        item = self._engine.relations.item(self._task.quarantine or "")
+        found = located_contents(self._warehouse, item, self.time - 1)
+        if found is None:
+            return None
+        self._quarantine = found
+        statement = retry_statement(then.retry)
+        return meant(self._warehouse, plan, statement, item, found.rows, self.time, self._stack)
+
+    @property
+    def _sent(self) -> Sequence[tuple[Group, DataFrame]]:
+        return () if self._retried is None else self._retried.located
+
+    @property
+    def again(self) -> dict[str, lp.NormalReference]:
+        """How a body reads rows that were sent again, by the id by which it reads its input."""
+        return {
+            group.object_id: sent_again(group.object_id, [c.name for c in group.columns])
+            for group, _ in self._sent
+            if group.is_input
+        }
+
+    def mended(self, output: Item, rows: DataFrame) -> Located | None:
+        """Rows of the quarantine that went into an output and equal some of its rows."""
+        found = (r for g, r in self._sent if not g.is_input and g.object_id == output.id)
+        located = next(found, None)
+        if located is None or self._quarantine is None:
+            return None
+        places = equal_rows(located, rows).select(*_PLACES)
+        chosen = self._quarantine.rows.join(places, _PLACES, "left_semi")
+        return replace(self._quarantine, rows=chosen)
+
+    def set_aside(self, rows: DataFrame) -> tuple[str, DataFrame | None, dict[str, DataFrame]]:
+        """What rows of the quarantine, written by this run, were before they were set aside.
+
+        Returns:
+            the input's id with its rows at fault, None for none; and what the body proposed for
+            each output, by its id.
+        """
+        item = self._engine.relations.item(self._task.quarantine or "")
+        every = retry_statement(f"RETRY QUARANTINE {item.name}")
+        found = meant(self._warehouse, self.plan, every, item, rows, self.time, self._stack)
+        groups = () if found is None else found.groups
+        at_fault = next(((g.object_id, r) for g, r in groups if g.is_input), ("", None))
+        return *at_fault, {g.object_id: r for g, r in groups if not g.is_input}
+
+    def _at_fault(self) -> DataFrame | None:
+        """The rows that the run set aside as they could not be computed; None for none."""
+        if not self.plan.quarantine_errors or self._task.quarantine is None:
+            return None
+        item = self._engine.relations.item(self._task.quarantine)
+        written = inserted_at(self._warehouse, item, self.time)
+        return None if written is None else self.set_aside(written.rows)[1]
+
+    # ---- passes
+
+    def passes(self) -> list[Pass] | str:
+        """What each pass found there, in order; a sentence where that cannot be told."""
+        sent = {
+            sent_again(group.object_id, ()).object_id: Beside(group.columns, rows, self._quarantine)
+            for group, rows in self._sent
+            if group.is_input
+        }
+        if not depends_on_passes(self.plan):
+            return [Pass(sent, at_fault=self._at_fault())]
+        runs = due_runs(self._warehouse, self._task, after=self.time - 1, until=self.time)
+        run = next((r for r in runs if r.time == self.time), None)
+        if run is None:
+            return "the changes that the body ran over are no longer known"
+        found = self._states(run)
+        if len(found) > PASSES_MAX + 1:
+            return f"the body ran more than {PASSES_MAX} times at this T"
+        return [self._pass(i, held, sent) for i, held in enumerate(found[:-1], 1)]
+
+    def _states(self, run: Run) -> list[Mapping[str, OutputState]]:
+        """What the outputs held before each pass that changed something, and behind the last."""
+        warehouse = self._warehouse
+        opened = self._stack.enter_context(RunInputs(warehouse, self.plan, run).opened())
+        changes = opened or {}
+        if self._retried is not None:
+            changes = self._retried.among(changes)
+        sources = StoredSources(warehouse, changes, self._stored())
+        context = Context(self._engine.session, sources, self.time, clock_at=self.time)
+        columns = {o.object_id: [c.name for c in o.columns] for o in self.plan.written}
+        return list(islice(states(self.plan.transaction, context, columns), PASSES_MAX + 2))
+
+    def _stored(self) -> dict[str, tuple[Item, int | None]]:
+        """The outputs with their versions before the run."""
+        found: dict[str, tuple[Item, int | None]] = {}
+        for output in self.plan.written:
+            item = self._engine.relations.item(output.object_id)
+            version = self._warehouse.versions.version_at(item, self.time - 1)
+            if version is not None:
+                table = self._engine.relations.table(item)
+                version = self._warehouse.versions.settled(table, version)
+            found[item.id] = (item, version)
+        return found
+
+    def _pass(
+        self, number: int, held: Mapping[str, OutputState], sent: Mapping[str, Beside]
+    ) -> Pass:
+        beside, victims = dict(sent), {}
+        for output in self.plan.written:
+            state = held.get(output.object_id)
+            if state is None:
+                continue
+            if state.victims is not None:
+                victims[output.object_id] = state.victims.select(*_PLACES)
+            if number > 1:
+                rows = self._made(state, output, number - 1)
+                made = made_before(output.object_id, ()).object_id
+                beside[made] = Beside(output.columns, rows, made=output.object_id)
+        return Pass(beside, victims, number=number)
+
+    def _made(self, state: OutputState, output: lp.TaskOutput, number: int) -> DataFrame:
+        """What was proposed before a pass, with places."""
+        inserts = state.inserts
+        if inserts is None:
+            item = self._engine.relations.item(output.object_id)
+            inserts = self._warehouse.versions.nothing_at(item, self.time)
+        names = backtick_all([c.name for c in output.columns])
+        return computed(
+            inserts.select(
+                *names,
+                F.lit(f"pass {number}").alias(FILE_COLUMN),
+                F.monotonically_increasing_id().alias(ROW_COLUMN),
+            )
+        )
+
+
+def equal_rows(rows: DataFrame, others: DataFrame, how: str = "left_semi") -> DataFrame:
+    """Those rows that equal one of some others, NULL equal to NULL, in the columns of both.
+
+    Args:
+        how: ``left_anti`` for those that equal none.
+    """
+    names = [c for c in rows.columns if c in others.columns and c not in _PLACES]
+    count = len(rows.columns)
+    keys = [f"key{i}" for i in range(len(equality_keys(others, names)))]
+    wanted = others.select(*equality_keys(others, names)).distinct().toDF(*keys).alias("b")
+    keyed = rows.select("*", *equality_keys(rows, names))
+    renamed = keyed.toDF(*(f"own{i}" for i in range(count)), *keys).alias("a")
+    equal = [F.col(f"a.{key}").eqNullSafe(F.col(f"b.{key}")) for key in keys]
+    found = renamed.join(wanted, equal, how)
+    return found.select(*(F.col(f"own{i}").alias(c) for i, c in enumerate(rows.columns)))
+
+
+def taken(located: Located, at_fault: DataFrame | None) -> Located:
+    """The rows that came less those that the body did not take, which are equal to no other."""
+    if at_fault is None or not set(at_fault.columns) <= set(located.rows.columns):
+        return located
+    # Computed first: Spark would evaluate the body's expressions before this, over all that came.
+    return replace(located, rows=computed(equal_rows(located.rows, at_fault, "left_anti")))
+
+
+def without(located: Located, victims: DataFrame | None) -> Located:
+    """Stored rows less those that were taken away."""
+    if victims is None:
+        return located
+    return replace(located, rows=located.rows.join(victims, _PLACES, "left_anti"))
