@@ -170,12 +170,15 @@ class Transaction:
             deletes.append(replace(whole_file(file), rows_count=len(rows)))
             if file.rows_count != len(rows):
                 shortened.append(file)
-                names += [path] * len(rows)
+                names += [path.rpartition("/")[2]] * len(rows)
                 numbers += rows
         if not shortened:
             return deletes, []
         with translate_spark_errors():
             stored = locate_in(self.table, shortened, self.version_read)
+            # By file name: the driver has the paths of the log in places, Spark has whole ones.
+            name = F.substring_index(FILE_COLUMN, "/", -1)
+            stored = stored.withColumn(FILE_COLUMN, name)
             places = pa.table({FILE_COLUMN: names, ROW_COLUMN: pa.array(numbers, pa.int64())})
             gone = self.gateway.session.createDataFrame(places)
             on = [FILE_COLUMN, ROW_COLUMN]

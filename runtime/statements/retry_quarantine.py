@@ -41,7 +41,8 @@ class QuarantineRetry(Redefinition):
         """RETRY QUARANTINE task [SET column = value, ...] [WHERE condition].
 
         Raises:
-            WRONG_OBJECT_KIND, NOT_SUPPORTED: it is no task with a quarantine.
+            WRONG_OBJECT_KIND, NOT_SUPPORTED: it is no task with a quarantine; or a row there has a
+                value that its text has not kept.
             TASK_FAILED: the task has failed, or does over these rows; then nothing is changed.
             UNKNOWN_COLUMN and what Spark says of the statement.
         """
@@ -84,6 +85,13 @@ class QuarantineRetry(Redefinition):
         version = engine.relations.table(quarantine).version()
         with translate_spark_errors(), ExitStack() as stack:
             found = retried(
-                engine.warehouse, plan, statement, quarantine, version, engine.timeline.now, stack
+                engine.warehouse,
+                plan,
+                statement,
+                quarantine,
+                version,
+                engine.timeline.now,
+                stack,
+                refuses=True,
             )
             return count_rows(found)

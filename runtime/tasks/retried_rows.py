@@ -18,12 +18,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from pyspark.sql import Column as SparkColumn, DataFrame, functions as F
+from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
 
 from ctsql.catalog import schemas
-from ctsql.catalog.errors import StatementError
+from ctsql.catalog.errors import CtsqlError, StatementError, not_supported
 from ctsql.catalog.items import Item, written_under
-from ctsql.catalog.names import Name, backtick, backtick_all, quote
+from ctsql.catalog.names import Name, backtick, backtick_all, fold, quote
 from ctsql.catalog.reserved_columns import FILE_COLUMN, RETRIED, ROW_COLUMN
 from ctsql.catalog.schemas import Column, quote_text
 from ctsql.planner import nodes as lp
@@ -32,6 +32,7 @@ from ctsql.planner.lowering.store_assignment import as_stored
 from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.runtime.delta.change_feed import InputChange
 from ctsql.runtime.rows.row_set import persisted, row_set
+from ctsql.runtime.rows.types import survives_json
 from ctsql.runtime.spark.analyzer import EmptySources
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.warehouse.query_engine import Proposed
@@ -142,6 +143,8 @@ def retried(
     version: int | None,
     at: int,
     stack: ExitStack,
+    *,
+    refuses: bool = False,
 ) -> Retried | None:
     """The rows that a statement means, as a version of the quarantine holds them; None for none.
 
@@ -151,7 +154,7 @@ def retried(
     stored = StoredSources(warehouse, outputs=outputs).stored(quarantine.id)
     if stored is None:
         return None
-    return meant(warehouse, plan, statement, quarantine, stored, at, stack)
+    return meant(warehouse, plan, statement, quarantine, stored, at, stack, refuses=refuses)
 
 
 def meant(
@@ -162,15 +165,20 @@ def meant(
     stored: DataFrame,
     at: int,
     stack: ExitStack,
+    *,
+    refuses: bool = False,
 ) -> Retried | None:
     """Those of a quarantine's rows that a statement means; None for none.
 
-    Those whose columns are not the ones that it names are not meant.
+    Those whose columns are not the ones that it names are not meant, nor those with a value that
+    their text has not kept.
 
     Args:
         stored: with their places. stack: keeps what Spark holds until the rows are staged.
+        refuses: whether a value that was not kept is an error.
 
     Raises:
+        NOT_SUPPORTED: this error.
         UNKNOWN_COLUMN, AMBIGUOUS_COLUMN and what Spark says of the statement.
         DATA_ERROR: a value does not fit its column.
     """
@@ -191,6 +199,11 @@ def meant(
         kinds += 1
         if not is_there:
             continue  # a value of WHERE may not fit the columns of rows that are not there
+        lost = _lost_value(group, statement)
+        if lost is not None and refuses:
+            raise _lost_error(lost, statement)
+        if lost is not None:
+            continue
         rows = stack.enter_context(persisted(rows))
         if not rows.isEmpty():
             found.append((group, rows))
@@ -203,6 +216,27 @@ def meant(
     places = (FILE_COLUMN, ROW_COLUMN)
     located = [(group, rows.select(*places, *_as_stored(group))) for group, rows in found]
     return Retried(victims, mended, located)
+
+
+def _lost_value(group: Group, statement: st.RetryQuarantine) -> Column | None:
+    """A column whose value the text of a row has not kept, and SET does not give; None for none."""
+    given = {fold(a.column) for a in statement.assignments}
+    columns = (c for c in group.columns if fold(c.name) not in given)
+    return next((c for c in columns if not _survives(c)), None)
+
+
+def _lost_error(column: Column, statement: st.RetryQuarantine) -> CtsqlError:
+    name, task = quote(column.name), statement.target.span.text
+    what = f"RETRY QUARANTINE of rows with {schemas.plain_type(column.type).upper()} in {name}"
+    why = "The quarantine has them as JSON, which says less of such a value than it is."
+    hint = (
+        f"Give the column a value: RETRY QUARANTINE {task} SET {name} = ... (row_json is the text)"
+    )
+    return not_supported(statement.target.span, what, why=why, hint=hint)
+
+
+def _survives(column: Column) -> bool:
+    return survives_json(T.DataType.fromDDL(schemas.plain_type(column.type)))
 
 
 def _are_there(stored: DataFrame, groups: Sequence[Group]) -> Sequence[bool]:
@@ -231,7 +265,10 @@ def _mended(
     values = {
         schemas.get(group.columns, a.column, span=a.span).name: a for a in statement.assignments
     }
-    shape = ", ".join(f"{backtick(c.name)} {schemas.plain_type(c.type)}" for c in group.columns)
+    # What the text has not kept is given by SET, or the rows are not sent.
+    told = {c.name: schemas.plain_type(c.type) for c in group.columns if _survives(c)}
+    told = told or {RETRIED: "STRING"}
+    shape = ", ".join(f"{backtick(name)} {kind}" for name, kind in told.items())
     options = ", ".join(
         quote_text(part) for pair in {**AS_JSON, "mode": "FAILFAST"}.items() for part in pair
     )
@@ -240,14 +277,16 @@ def _mended(
     for place, column in enumerate(group.columns):
         pieces.append(f"{', ' if place else ''}{quote_text(column.name)}, CAST(")
         given = values.get(column.name)
-        if given is None:
+        if given is None and column.name not in told:
+            pieces.append("NULL")
+        elif given is None:
             pieces.append(f"{alias}.{backtick(column.name)}")
         elif given.value is None:
             pieces.append("NULL")
         else:
             pieces += ["(", lp.Query(sql=given.value, relations=(), columns=()), ")"]
         pieces.append(f" AS {schemas.plain_type(column.type)})")
-    names = ", ".join(backtick_all([c.name for c in group.columns]))
+    names = ", ".join(backtick_all(list(told)))
     pieces.append(
         f") AS {RETRIED} FROM {{rows}} AS {quote(quarantine.name.name)} LATERAL VIEW inline(array("
         f"from_json(row_json, {quote_text(shape)}, map({options})))) {alias} AS {names}"

@@ -70,7 +70,11 @@ from ctsql.runtime.tasks.run_batching import RUNS_MAX, RUNS_MIN, may_run_togethe
 from ctsql.runtime.tasks.runs import Run, RunInputs, due_runs
 from ctsql.runtime.tasks.sink_state import SinkState
 from ctsql.runtime.warehouse.advance_context import UNATTENDED, AdvanceContext
-from ctsql.runtime.warehouse.output_columns import begins_with, ensure_columns
+from ctsql.runtime.warehouse.output_columns import (
+    begins_with,
+    check_columns_there,
+    ensure_columns,
+)
 from ctsql.runtime.warehouse.sink_decisions import Wait, Write
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
@@ -102,6 +106,7 @@ class TaskSink:
 
         Raises:
             TASK_FAILED: the body cannot be computed at some T; nothing is written there.
+            STORED_DATA_INVALID: another writer has changed the columns of an output's table.
             STATEMENT_CANCELLED: whoever runs it wants to stop; between two commits.
         """
         upper = self._effective_upper()
@@ -117,6 +122,9 @@ class TaskSink:
         self._retrying = retry
         state: SinkState[Run] = SinkState(output_upper=upper)
         runs = due_runs(self.warehouse, self.item, after=upper - 1, until=until)
+        if runs and not self.item.revision:  # else what is missing comes with the definition
+            for output in self.warehouse.catalog.outputs_of(self.item) or [self.item]:
+                check_columns_there(self.warehouse, output)
         state.append_times = {run.time for run in runs}
         state.append_times_progress = until + 1
         by_time = {run.time: run for run in runs}

@@ -51,6 +51,7 @@ from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.state_table import ViewState
 from ctsql.runtime.views.turn_table import TurnTables
 from ctsql.runtime.warehouse.advance_context import UNATTENDED, AdvanceContext
+from ctsql.runtime.warehouse.output_columns import check_columns_there
 from ctsql.runtime.warehouse.replaced_views import awaits_columns, is_outdated, is_redefined
 from ctsql.runtime.warehouse.schedules import DUE
 from ctsql.runtime.warehouse.sink_decisions import Advance, Wait, Write
@@ -112,10 +113,13 @@ class ViewSink:
 
         Raises:
             VIEW_FAILED: the query cannot be computed on the data; the table stays as it was.
+            STORED_DATA_INVALID: another writer has changed the table's columns.
         """
         if self.warehouse.schedules.is_closed(self.item) or until < self.item.created:
             return
-        if self.warehouse.gateway.read_only and awaits_columns(self.warehouse, self.item):
+        if not awaits_columns(self.warehouse, self.item):
+            check_columns_there(self.warehouse, self.item)
+        elif self.warehouse.gateway.read_only:
             return  # reads of it are computed: tables in memory have the columns of those stored
         self._full = full
         followed = self.warehouse.relations.is_followed(self.item, self.context.watched)

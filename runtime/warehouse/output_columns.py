@@ -26,10 +26,11 @@ from typing import Any
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import fold
-from ctsql.catalog.schemas import Schema
+from ctsql.catalog.schemas import Schema, find, lacking
 from ctsql.planner.lowering import fields_of
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.write_handle import Committed, UpperMismatch, disturbance_error
+from ctsql.runtime.warehouse.relations import columns_of
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 TRIES_MAX = 20
@@ -58,6 +59,28 @@ def check_takes(warehouse: Warehouse, item: Item, columns: Schema) -> None:
     """Raise Delta's error if the table of an output cannot have such columns; changes nothing."""
     table = warehouse.relations.table(item)
     table.begin().set_columns(schema_with(table.schema_text(), columns))
+
+
+def check_columns_there(warehouse: Warehouse, item: Item) -> None:
+    """Check that the table of an output has the columns that it is written under.
+
+    Raises STORED_DATA_INVALID where another writer has taken one away, or changed its type.
+    """
+    if begins_with(warehouse.relations.table(item).schema_text(), item.columns):
+        return
+    stored = warehouse.relations.stored_columns(item)
+    wanted = columns_of(fields_of(list(item.columns)))  # spelled as those are
+    lost = next(iter(lacking(wanted, stored)), None)
+    if lost is None:
+        return
+    now = find(stored, lost.name)
+    detail = f"Another writer has taken its column {lost.name} away."
+    if now is not None:
+        detail = f"Another writer has made its column {lost.name} {now.type.upper()}, "
+        detail += f"which is to be {lost.type.upper()}."
+    what = f'the table of {item.kind.value} "{item.name}"'
+    hint = f"Drop it and create it again: DROP {item.kind.keyword} {item.name}"
+    raise error("STORED_DATA_INVALID", what=what, detail=detail, hint=hint)
 
 
 def ensure_columns(

@@ -12,7 +12,7 @@ from ctsql.runtime.tasks import constraints as under_test
 from tests.crash.test_faults import HALFWAY
 from tests.helpers.processes import run_killed
 from tests.helpers.table_folder import check_written_once, folder
-from tests.scenarios.runner import assert_rows
+from tests.scenarios.runner import assert_rows, expect_error
 
 pytestmark = pytest.mark.spark
 
@@ -172,3 +172,26 @@ def test_killed_while_rows_are_retried(
     assert con.execute(retry.replace("(2, 3, 4)", "(2, 4)")).status == "RETRY QUARANTINE 0"
     for name in ("x", "x_quarantine"):
         check_written_once(folder(con, name))
+
+
+def test_values_that_a_text_has_not_kept(con: Connection) -> None:
+    """Rows are not sent with others in their place: SET has to say which."""
+    con.execute(
+        "CREATE TABLE feed (k INT, v VARIANT, m MAP<INT, STRING>);"
+        "CREATE CONTINUAL TASK x (k INT CHECK (k > 0) ON VIOLATION QUARANTINE, v VARIANT,"
+        " m MAP<INT, STRING>) ON INPUT feed AS (INSERT INTO x SELECT * FROM feed)"
+    )
+    con.execute(
+        "INSERT INTO feed SELECT -1, to_variant_object(array(DATE '2026-01-02')), map(1, 'a')"
+        " UNION ALL SELECT -2, NULL, NULL"
+    )
+    assert con.execute("SELECT count(*) FROM x_quarantine").fetchall() == [(2,)]
+    for text, name in (("", "v"), (", v = NULL", "m")):
+        refused = expect_error(con, f"RETRY QUARANTINE x SET k = -k{text}", "NOT_SUPPORTED")
+        assert f" in {name} is not supported" in refused.message
+    con.execute(
+        "RETRY QUARANTINE x SET k = -x.k, v = parse_json(get_json_object(row_json, '$.v')),"
+        " m = map(x.k, 'b')"
+    )
+    rows = con.execute("SELECT k, CAST(v AS STRING), m FROM x").fetchall()
+    assert_rows(rows, [(1, '["2026-01-02"]', {-1: "b"}), (2, None, {-2: "b"})], "sent")

@@ -1,5 +1,6 @@
 """Outputs without deletion vectors: right at every T, and read by readers that know none."""
 
+from collections import Counter
 from pathlib import Path
 
 import polars as pl
@@ -41,10 +42,14 @@ def test_tasks_views_and_what_follows_them(con: Connection) -> None:
         "INSERT INTO seen SELECT '+', k, v FROM inserts(latest);"
         "INSERT INTO seen SELECT '-', k, v FROM deletes(latest))"
     )
-    for rows in ("(1, 1), (2, 1), (3, 1)", "(2, 2)", "(1, 3), (2, 3), (3, 3), (4, 4)"):
-        con.execute(f"INSERT INTO feed VALUES {rows}")
+    held: dict[int, int] = {}
+    for rows in ({1: 1, 2: 1, 3: 1}, {2: 2}, {1: 3, 2: 3, 3: 3, 4: 4}):
+        con.execute(f"INSERT INTO feed VALUES {', '.join(map(str, rows.items()))}")
+        held |= rows
         latest = sorted(con.execute("SELECT * FROM latest").fetchall())
+        assert latest == sorted(held.items())
         counts = sorted(con.execute("SELECT * FROM counts").fetchall())
+        assert counts == sorted(Counter(held.values()).items())
         assert _read(folder(con, "latest")) == latest
         assert _read(folder(con, "counts")) == counts
     assert latest == [(1, 3), (2, 3), (3, 3), (4, 4)]

@@ -7,8 +7,10 @@ import pytest
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from tests.helpers.foreign_writers import bag, by_ctsql
+from tests.helpers.opened import check_rows
 from tests.helpers.sql_folder import applied
 from tests.helpers.table_folder import folder
+from tests.scenarios.runner import expect_error
 
 pytestmark = pytest.mark.spark
 
@@ -189,3 +191,36 @@ def test_a_hint_says_what_heals_a_view(con: Connection) -> None:
         problem = by_ctsql(con, text)
         assert isinstance(problem, CtsqlError), text
         assert "the column again" in (problem.hint or ""), (text, problem.hint)
+
+
+def test_tables_of_outputs_lose_columns(con: Connection) -> None:
+    """The error is about the table, not about the query, which has all that it reads."""
+    con.execute("CREATE TABLE feed (k INT, v INT); INSERT INTO feed VALUES (1, 1), (2, 2)")
+    body = "(DELETE FROM {0} WHERE k IN (SELECT k FROM feed); INSERT INTO {0} SELECT * FROM feed)"
+    changes = {
+        "lost": "DROP COLUMN v",
+        "wide": "ALTER COLUMN v TYPE BIGINT",
+        "more": "ADD COLUMN w INT",
+    }
+    for name, change in changes.items():
+        con.execute(f"CREATE MATERIALIZED VIEW view_{name} AS SELECT k, v FROM feed")
+        con.execute(
+            f"CREATE CONTINUAL TASK task_{name} (k INT, v INT) ON INPUT feed AS "
+            + body.format(f"task_{name}")
+        )
+        for made in (f"view_{name}", f"task_{name}"):
+            table = f"ALTER TABLE delta.`{folder(con, made)}`"
+            con.spark.sql(
+                f"{table} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name',"
+                " 'delta.enableTypeWidening' = 'true')"
+            )
+            con.spark.sql(f"{table} {change}")
+    con.execute("INSERT INTO feed VALUES (1, 3)")
+    for kind, word in (("view", "materialized view"), ("task", "continual task")):
+        lost = expect_error(con, f"SELECT * FROM {kind}_lost", "STORED_DATA_INVALID")
+        assert lost.message == f'the table of {word} "{kind}_lost" cannot be read'
+        assert lost.detail == "Another writer has taken its column v away."
+        wide = expect_error(con, f"SELECT * FROM {kind}_wide", "STORED_DATA_INVALID")
+        assert wide.detail == "Another writer has made its column v BIGINT, which is to be INT."
+    check_rows(con, "SELECT * FROM view_more", (1, 1), (2, 2), (1, 3))
+    check_rows(con, "SELECT k, v FROM task_more", (1, 3), (2, 2))
