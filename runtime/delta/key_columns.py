@@ -37,8 +37,7 @@ class KeyColumn:
     def of(read: pa.ChunkedArray) -> "KeyColumn":
         """The values of a column of whole numbers without NULL."""
         values = read.to_numpy()
-        bounds = np.iinfo(np.int32)
-        if not len(values) or (bounds.min <= values.min() and values.max() <= bounds.max):
+        if not len(values) or _width(values.min(), values.max()) == 4:
             values = values.astype(np.int32)
         return KeyColumn(values, bool(np.all(values[1:] >= values[:-1])))
 
@@ -79,13 +78,20 @@ class KeyColumns:
                 self._bytes -= oldest.values.nbytes
 
 
+def _width(low: int, high: int) -> int:
+    """The bytes of a number between bounds, as they are kept."""
+    bounds = np.iinfo(np.int32)
+    return 4 if bounds.min <= low and high <= bounds.max else 8
+
+
 def may_be_kept(group: pq.RowGroupMetaData, place: int, kind: pa.DataType) -> bool:
     """Whether a row group's column is one of whole numbers without NULL, and not too large."""
     if not pa.types.is_signed_integer(kind):
         return False
     told = group.column(place).statistics
-    has_none = told is not None and told.has_null_count and not told.null_count
-    return bool(has_none) and group.num_rows * 8 <= COLUMN_BYTES_MAX
+    if told is None or not told.has_null_count or told.null_count or not told.has_min_max:
+        return False
+    return bool(group.num_rows * _width(told.min, told.max) <= COLUMN_BYTES_MAX)
 
 
 kept = KeyColumns()

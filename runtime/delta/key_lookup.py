@@ -68,13 +68,15 @@ def find_with_keys(
     keys: Keys,
     *,
     bytes_max: int | None = None,
+    only_keys: bool = False,
 ) -> LocalRows | Declined | None:
     """The rows at a version whose columns equal, in order, those of a key; None for none.
 
     Declined if there are too many, or the types are not supported.
 
     Args:
-        bytes_max: of the files that may hold a key; None for any number.
+        bytes_max: of the files that may hold a key; None for any number. only_keys: whether the
+            other columns are not asked for; rows that Spark finds have them all the same.
     """
     if not table.is_stored(version) or not _are_exact(table.schema_at(version), columns, keys):
         return Declined("Spark compares keys of these types, or says that there is no such column")
@@ -90,11 +92,13 @@ def find_with_keys(
     if bytes_max is not None and sum(file.size for file in files) > bytes_max:
         return TOO_MANY_HERE
     if len(values) == len(columns):
-        rows = local_rows(table, files, version, [KeySet(values)])
+        read = columns if only_keys else table.schema_at(version).names
+        rows = local_rows(table, files, version, [KeySet(values)], read)
         if rows is TOO_MANY_HERE:
             return rows
         if not isinstance(rows, Declined):
-            schema = T.StructType([*table.schema_at(version), *PLACES])
+            fields = [f for f in table.schema_at(version) if f.name in read]
+            schema = T.StructType([*fields, *PLACES])
             return LocalRows(table.gateway.session, schema, rows) if rows.num_rows else None
         # Spark reads the files, or raises if they are damaged.
     equal = (F.col(backtick(c)) == F.col(_name(i)) for i, c in enumerate(columns))

@@ -108,7 +108,8 @@ class Surroundings:
         if version is None:
             return None
         table = self.warehouse.relations.table(item)
-        found = find_with_keys(table, version, _looked_in(made), Keys(few, made.key))
+        keys = Keys(few, made.key)
+        found = find_with_keys(table, version, _looked_in(made), keys, only_keys=True)
         if found is None or isinstance(found, Declined) or made.references is not None:
             return found
         return self._without_victims(found)
