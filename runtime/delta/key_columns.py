@@ -43,6 +43,8 @@ class KeyColumn:
 
     def places(self, wanted: Numbers) -> Numbers:
         """The rows that have one of some sorted, distinct numbers; the column is sorted."""
+        bounds = np.iinfo(self.values.dtype)  # numbers of another type would copy all values
+        wanted = wanted[(wanted >= bounds.min) & (wanted <= bounds.max)].astype(bounds.dtype)
         low = np.searchsorted(self.values, wanted, "left")
         counts = np.searchsorted(self.values, wanted, "right") - low
         starts = np.repeat(low - np.cumsum(counts) + counts, counts)

@@ -37,6 +37,8 @@ ROWS_MAX = 100_000
 """The most rows with a key, or changed rows, that are read here for a refresh."""
 CHANGES_KEPT_MAX = 8
 """Changes whose rows are kept; the oldest goes."""
+CHANGE_BYTES_MAX = 8 * 1024 * 1024
+"""What the rows of a change that is kept may take."""
 TOO_MANY_HERE = Declined("more rows, or bytes, than this process reads")
 
 
@@ -144,8 +146,8 @@ def local_change(
     """The rows that are only in the later, and only in the earlier of two versions of a table.
 
     With their locations. A row that moved from one file to another is in both. ``before`` is -1 for
-    an empty table; files are read alike at both. What few rows the last calls read is kept: views
-    of one table follow the same change, each by columns of its own.
+    an empty table; files are read alike at both. What the last calls read is kept, if it is little:
+    views of one table follow the same change, each by columns of its own.
     """
     recent, which = table.gateway.recent_rows, (table.log_files, before, after)
     known = recent.get(which)
@@ -156,7 +158,7 @@ def local_change(
         if isinstance(read, Declined):
             return read
         known = read if known is None else tuple(map(_with_columns, known, read))
-        if max(rows.num_rows for rows in known) <= DRIVER_ROWS_MAX:
+        if sum(rows.nbytes for rows in known) <= CHANGE_BYTES_MAX:
             recent[which] = known
             if len(recent) > CHANGES_KEPT_MAX:
                 recent.popitem(last=False)
@@ -170,7 +172,8 @@ def _read_change(
 ) -> Changed | Declined:
     old = table.files(before) if before >= 0 else {}
     new = table.files(after)
-    come, gone = select_changed(new, old), select_changed(old, new)
+    # By path: what is read later of the same files is put beside it, row by row.
+    come, gone = (dict(sorted(select_changed(*both).items())) for both in ((new, old), (old, new)))
     whole = [file for p, file in (come | gone).items() if not (p in old and p in new)]
     if sum(file.rows_count or 0 for file in whole) > 2 * ROWS_MAX:
         return TOO_MANY_HERE

@@ -76,8 +76,9 @@ class Gateway(JvmObjects):
         self._tables: dict[str, DeltaTable] = {}
         self._stores: dict[str, FileStore | Declined] = {}
         self.recent_changes: OrderedDict[tuple[object, ...], FewChanged] = OrderedDict()
-        self.recent_rows: OrderedDict[tuple[object, ...], tuple[pa.Table, pa.Table]] = OrderedDict()
         """Few rows that a table's commits change, by its log and where they stand there."""
+        self.recent_rows: OrderedDict[tuple[object, ...], tuple[pa.Table, pa.Table]] = OrderedDict()
+        """Few rows that came and went between two versions of a table, by its log and these."""
 
     def table(self, location: str) -> "DeltaTable":
         """The table at a location; the same object for the same location."""

@@ -53,9 +53,10 @@ class SystemQueries:
                 rows for these places.
             is_alone: whether it reads nothing else.
         """
+        # All may be NULL, as the rows are given: else Spark would count rows for count(object), and
+        # of a column that it does not name there are no values.
         unknown = {
-            i: empty(self._session, SYSTEM_TABLES[name].columns, with_not_null=True)
-            for i, name in tables.items()
+            i: empty(self._session, SYSTEM_TABLES[name].columns) for i, name in tables.items()
         }
         asked = asked_of(lower(unknown), unknown)
         frames, few = dict(unknown), {}

@@ -35,6 +35,7 @@ from ctsql.runtime.statements.create import (
     Creation,
     check_refresh_times,
     complete_outputs,
+    task_that_follows,
     with_quarantine,
 )
 from ctsql.runtime.statements.create_flow import (
@@ -362,6 +363,8 @@ class FolderBinder:
             return False
         if not any(self._is_other_than_bound(r) for r in old.reads):
             return False
+        if _stays_as_it_is(self.engine, old):
+            return False
         binder = self._names(made).binder()
         try:
             if isinstance(statement, st.CreateView):
@@ -512,6 +515,13 @@ class FolderBinder:
             return same_rows(self.engine.session, before, query, columns_of)
         except StatementError:  # the new query has been analysed, so it is the old one's
             return False
+
+
+def _stays_as_it_is(engine: Engine, view: Item) -> bool:
+    """Whether a view is not bound again by the same words: it is finished, or a task's input."""
+    if view.kind is ObjectKind.VIEW:
+        return task_that_follows(engine, view) is not None
+    return engine.schedules.is_closed(view)
 
 
 def check_schema_there(overlay: Overlay, name: Name, made: Definition) -> None:

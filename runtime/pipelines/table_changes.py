@@ -18,7 +18,7 @@ from pyspark.sql import types as T
 from ctsql.catalog.errors import CtsqlError, capitalised, error, not_supported
 from ctsql.catalog.items import Catalog, Item
 from ctsql.catalog.names import Name, fold, quote
-from ctsql.catalog.schemas import Column, Schema, changes_between, commented, find
+from ctsql.catalog.schemas import Column, Schema, changes_between, commented, find, lacking
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.binding import qualify
 from ctsql.planner.binding.constraints import bind_constraint, check_text
@@ -102,11 +102,6 @@ class TableChange:
         return any(_looks_at_rows(one) for one in self.first)
 
     @property
-    def may_fail(self) -> bool:
-        """Is there anything that depends on rows, or that Delta may refuse?"""
-        return bool(self.last) or any(map(_may_fail, self.first))
-
-    @property
     def dropped(self) -> set[tuple[Name, str]]:
         """The constraints that go: the table, and the folded name."""
         constraints = (one for one in self.first if isinstance(one, st.ChangeConstraints))
@@ -153,19 +148,22 @@ class TableComparison:
             found = self.overlay.catalog.find(qualify(ref, made.schema))
             return None if found is None else found.id
 
+        place = statement.columns_span or statement.target.span
         texts = changes_between(there, wanted)
         texts += default_changes(statement.columns, stored.metadata)
         texts += constraint_changes(statement.constraints, stored.configuration(), id_of)
         if self._prune:
             names = self._constraints_unsaid(statement, table)
             texts += (f"DROP CONSTRAINT {quote(name)}" for name in names)
+        named = {fold(one.name) for one in stored_constraints(stored.configuration())}
+        # What a process that was killed has dropped, but not noted.
+        lost = (name for name, _ in table.refers if fold(name) not in named)
+        texts += (f"DROP CONSTRAINT IF EXISTS {quote(name)}" for name in lost)
         if not texts:
             return None
         said = [_parsed(table, text) for text in texts]
-        said += (
-            _parsed(table, text) for text in _around_types(said, statement, stored.configuration())
-        )
-        place = statement.columns_span or statement.target.span
+        around = _around_types(said, statement, stored.configuration(), place)
+        said += (_parsed(table, text) for text in around)
         self._check_lost(table, said, place)
         last = [one for one in said if _loses(one)]
         first = [one for one in said if one not in last]
@@ -354,10 +352,10 @@ class Altering:
     def try_all(self, changes: Iterable[TableChange]) -> None:
         """Make what may fail of copies of the tables first; raises as the alterations would."""
         found = list(changes)
-        ids = {change.table.id for change in found}
+        others = {change.table.id: change for change in found}
         for change in found:
-            if change.may_fail:
-                self._try(change, ids)
+            if not all(map(drops_constraint, (*change.first, *change.last))):
+                self._try(change, others)
 
     def make(self, change: TableChange, alterations: Iterable[Alteration]) -> None:
         """Make alterations of a table.
@@ -378,10 +376,10 @@ class Altering:
                     TableConstraints(names).change(one)
             self._expected = self._digest(self._engine.refresh_catalog())
 
-    def _try(self, change: TableChange, ids: Collection[str]) -> None:
+    def _try(self, change: TableChange, others: Mapping[str, TableChange]) -> None:
         """Make the alterations of a copy.
 
-        A reference to a table that is altered as well is looked at only when it is made.
+        A reference to columns that another table gets as well is looked at only when it is made.
         """
         engine, table = self._engine, self._engine.relations.table(change.table)
         names = Namespace(engine, change.schema)
@@ -396,15 +394,20 @@ class Altering:
                         columns = altered(columns, one.change)
                     elif one.added is None:
                         constraints.drop_on(copy.location, one)
-                    elif not self._refers_to(change.after[0], one.added, ids):
+                    elif not _awaits_keys(change.after[0], one.added, others):
                         item = replace(change.after[0], columns=columns)
                         constraints.try_on(copy.location, item, one.added)
         finally:
             copy.drop()
 
-    def _refers_to(self, item: Item, made: st.ConstraintDef, ids: Collection[str]) -> bool:
-        other = dict(item.refers).get(fold(made.name))
-        return other in ids and other != item.id
+
+def _awaits_keys(item: Item, made: st.ConstraintDef, others: Mapping[str, TableChange]) -> bool:
+    """Does a reference need key columns that the other table gets only now?"""
+    other = others.get(dict(item.refers).get(fold(made.name), ""))
+    if other is None or other.table.id == item.id:
+        return False
+    keys = {fold(key) for key in made.keys}
+    return bool(lacking([c for c in other.after[0].columns if fold(c.name) in keys], other.there))
 
 
 @contextmanager
@@ -435,11 +438,15 @@ def _parsed(table: Item, text: str) -> Alteration:
 
 
 def _around_types(
-    said: Iterable[Alteration], statement: st.CreateTable, properties: Mapping[str, str]
+    said: Iterable[Alteration],
+    statement: st.CreateTable,
+    properties: Mapping[str, str],
+    place: Span,
 ) -> list[str]:
     """What takes CHECKs of Delta away from columns that get another type, and gives them back.
 
-    Delta gives no other type to a column that one is about.
+    Delta gives no other type to a column that one is about. Raises NOT_SUPPORTED for one that the
+    folder does not say: nobody would give it back after a kill.
     """
     changes = [one.change for one in said if isinstance(one, st.AlterTable)]
     retyped = {fold(c.column.name) for c in changes if isinstance(c, st.RetypeColumn)}
@@ -450,9 +457,15 @@ def _around_types(
         if one.made is not None or fold(one.name) in gone:
             continue
         words = words_of(Source(properties[one.key], "constraint").whole())
-        if retyped & {fold(word.strip("`")) for word in words}:
-            texts.append(f"DROP CONSTRAINT {quote(one.name)}")
-            texts.append(f"ADD {wanted.get(fold(one.name), one.text)}")
+        if not retyped & {fold(word.strip("`")) for word in words}:
+            continue
+        if fold(one.name) not in wanted:
+            what = "another type for a column that a CHECK is about which the folder does not say"
+            why = f'Delta wants "{one.name}" dropped for it, and the folder would not give it back.'
+            hint = f"Write it into the CREATE TABLE: {one.text}"
+            raise not_supported(place, what, why=why, hint=hint)
+        texts.append(f"DROP CONSTRAINT {quote(one.name)}")
+        texts.append(f"ADD {wanted[fold(one.name)]}")
     return texts
 
 
@@ -469,16 +482,6 @@ def _part(one: Alteration) -> Part:
     if isinstance(one, st.ChangeConstraints):
         return Part.CONSTRAINTS
     return Part.DEFAULTS if isinstance(one.change, st.SetDefault) else Part.COLUMNS
-
-
-def _may_fail(one: Alteration) -> bool:
-    if isinstance(one, st.ChangeConstraints):
-        return one.added is not None
-    change = one.change
-    is_plain = isinstance(change, st.AddColumns) and all(
-        "<" not in str(c.type) for c in change.columns
-    )
-    return not is_plain
 
 
 def _looks_at_rows(one: Alteration) -> bool:

@@ -341,7 +341,7 @@ class PreparedPlans:
                 known = self._plans[key] = self._prepare(recipe)
             if isinstance(known, Plan):
                 try:
-                    return self._run(known, recipe.leaves)
+                    return self._run(known, recipe)
                 except BaseException:
                     self._plans.pop(key, None)
                     raise
@@ -360,13 +360,16 @@ class PreparedPlans:
         """The rows, computed now by a plan that is not kept; declined when they are not few."""
         rows = recipe.frame
         has_range = _reads_range(rows)
-        code = nullcontext() if has_range else self._code_for(recipe.leaves)
+        code = nullcontext() if has_range else self._code_for(recipe)
         with self._for_few_rows(has_range=has_range), code:
             return SparkRows(rows).collect()
 
-    def _code_for(self, leaves: Sequence[LocalRows]) -> AbstractContextManager[None]:
-        """Whether code is generated for what is computed of some rows."""
-        are_few = sum(leaf.row_count for leaf in leaves) <= WITHOUT_CODE_MAX
+    def _code_for(self, recipe: Recipe) -> AbstractContextManager[None]:
+        """Whether code is generated for what is computed of some rows.
+
+        Rows that are read at two places count twice: they may be compared with each other.
+        """
+        are_few = sum(r.leaf.row_count for r in recipe.whole if r.leaf) <= WITHOUT_CODE_MAX
         return without_code(self._session) if are_few else nullcontext()
 
     @contextmanager
@@ -428,14 +431,14 @@ class PreparedPlans:
         made = classes.frame_of(session._jsparkSession, relation.newInstance())
         return DataFrame(made, session), rdd.id()
 
-    def _run(self, plan: Plan, leaves: Sequence[LocalRows]) -> LocalRows | Declined:
+    def _run(self, plan: Plan, recipe: Recipe) -> LocalRows | Declined:
         classes, to_put = row_classes(self._session), self._empty_map
         for node, output, place in plan.leaves:
-            scan = self._local_scan(output, leaves[place].in_jvm.rows, classes.nothing)
+            scan = self._local_scan(output, recipe.leaves[place].in_jvm.rows, classes.nothing)
             # One partition, as was planned, also of no rows.
             to_put = to_put.updated(node, self._as_input(self._one_task(1, scan)))
         root = plan.root.transform(to_put)
-        with without_files(self._session), self._code_for(leaves):
+        with without_files(self._session), self._code_for(recipe):
             found = held_of(self._session, root, plan.output, plan.schema, is_marked=plan.is_marked)
         if isinstance(found, Declined):
             return found

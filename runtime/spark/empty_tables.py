@@ -13,25 +13,14 @@ from ctsql.catalog.names import backtick
 from ctsql.catalog.schemas import Column
 
 
-def empty(
-    session: SparkSession, columns: Sequence[Column], *, with_not_null: bool = False
-) -> DataFrame:
-    """A table of which Spark does not know that it is empty.
-
-    Args:
-        with_not_null: whether Spark is told which columns are NOT NULL; else all may be NULL.
-    """
+def empty(session: SparkSession, columns: Sequence[Column]) -> DataFrame:
+    """A table of which Spark does not know that it is empty; all columns may be NULL."""
     types, texts = _classes(session._jvm)
-    listed = ", ".join(_field(c, with_not_null) for c in columns)
+    listed = ", ".join(f"{backtick(c.name)} {c.type}" for c in columns)
     fields = types.StructType.fromDDL(listed) if columns else types.StructType()
     schema = texts.replaceCharVarcharWithStringInSchema(fields)
     rows = session.sparkContext._jsc.emptyRDD()
     return DataFrame(session._jsparkSession.createDataFrame(rows, schema), session)
-
-
-def _field(column: Column, with_not_null: bool) -> str:
-    is_required = with_not_null and not column.nullable
-    return f"{backtick(column.name)} {column.type}{' NOT NULL' if is_required else ''}"
 
 
 @lru_cache(maxsize=2)

@@ -324,15 +324,12 @@ class Creation(OnNames):
 
     def check_no_input(self, old: Item, span: Span) -> None:
         """A task has written what it has by what the view showed of each change."""
-        for reader in self.engine.catalog.all_readers(old.id):
-            if reader.kind is not ObjectKind.CONTINUAL_TASK:
-                continue
-            seen = self.engine.relations.bound(reader).task.seen
-            if any(getattr(n, "object_id", None) == old.id for s in seen for n in descend(s)):
-                what = "replacing a view that is the input of a continual task"
-                why = f'"{reader.name}" holds what it made of the changes that this query shows.'
-                hint = "Make a view under another name, and a task on that."
-                raise not_supported(span, what, why=why, hint=hint)
+        reader = task_that_follows(self.engine, old)
+        if reader is not None:
+            what = "replacing a view that is the input of a continual task"
+            why = f'"{reader.name}" holds what it made of the changes that this query shows.'
+            hint = "Make a view under another name, and a task on that."
+            raise not_supported(span, what, why=why, hint=hint)
 
     def create_materialized_view(self, statement: st.CreateMaterializedView) -> str:
         """CREATE [OR REPLACE] MATERIALIZED VIEW; its first contents are written at once."""
@@ -682,6 +679,16 @@ class Creation(OnNames):
             return made
 
         self.engine.change_catalog(add_items)
+
+
+def task_that_follows(engine: Engine, view: Item) -> Item | None:
+    """The task that has a plain view as its input, if one has."""
+    for reader in engine.catalog.all_readers(view.id):
+        if reader.kind is ObjectKind.CONTINUAL_TASK:
+            seen = engine.relations.bound(reader).task.seen
+            if any(getattr(n, "object_id", None) == view.id for s in seen for n in descend(s)):
+                return reader
+    return None
 
 
 def with_quarantine(

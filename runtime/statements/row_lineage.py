@@ -74,6 +74,7 @@ _WIDE = f"the row has more than {ROW_CHARACTERS_MAX} letters"
 _LOST = ("HISTORY_LOST", "AS_OF_OUT_OF_RANGE", "NOT_SUPPORTED", "DATA_ERROR")
 
 _RETRIED = "RETRY QUARANTINE"
+_SET_ASIDE = "set aside as it could not be computed"
 
 Line = tuple[object, ...]
 
@@ -230,14 +231,17 @@ class RowLineage:
             return
         _, plan = self.engine.relations.in_force(task, time)
         with ExitStack() as stack:
-            run = TaskRun(self.engine, task, plan, time, stack)
+            aside = None
             try:
+                run = TaskRun(self.engine, task, plan, time, stack)
                 passes = run.passes()
                 mended = run.mended(output, rows)
+                if output.id == task.quarantine:
+                    aside = self._set_aside(run, rows)
             except CtsqlError as problem:
                 if not _is_lost(problem):
                     raise
-                passes, mended = problem.message, None
+                passes = problem.message
             if isinstance(passes, str):
                 self._tell(level, output, time, "", None, f"cannot be told: {passes}")
                 return
@@ -246,31 +250,32 @@ class RowLineage:
                 if self._show(sent, level, _RETRIED):
                     self._follow(sent, level + 1)
             wanted = {output.id: rows}
-            if output.id == task.quarantine:
-                wanted = self._through_set_aside(run, rows, level)
+            if aside is not None:
+                came, wanted = aside
+                if came is not None and self._show(came, level, _SET_ASIDE):
+                    self._follow(came, level + 1)
             for found in reversed(passes):
                 wanted = self._through_pass(run, found, wanted, level)
 
-    def _through_set_aside(self, run: TaskRun, rows: DataFrame, level: int) -> dict[str, DataFrame]:
-        """Show and follow rows of the input that were at fault.
+    def _set_aside(self, run: TaskRun, rows: DataFrame) -> tuple[Rows | None, dict[str, DataFrame]]:
+        """What rows of a quarantine were before they were set aside.
 
-        Returns, of rows that broke a constraint, those that the body proposed, by output.
+        Returns:
+            rows of the input that were at fault; of rows that broke a constraint those that the
+            body proposed, by output.
         """
         input_id, at_fault, proposed = run.set_aside(rows)
         if at_fault is None:
-            return proposed
+            return None, proposed
         item = self.engine.relations.item(input_id)
-        via = "set aside as it could not be computed"
-        at_first = run.is_snapshot
         located = (
-            self._whole(item, run.time) if at_first else inserted_at(self.warehouse, item, run.time)
+            self._whole(item, run.time)
+            if run.is_snapshot
+            else inserted_at(self.warehouse, item, run.time)
         )
-        if isinstance(located, Located):
-            chosen = equal_rows(located.rows, at_fault)
-            came = Rows(item, located, chosen, run.time)
-            if self._show(came, level, via):
-                self._follow(came, level + 1)
-        return proposed
+        if not isinstance(located, Located):
+            return None, proposed
+        return Rows(item, located, equal_rows(located.rows, at_fault), run.time), proposed
 
     def _through_pass(
         self, run: TaskRun, found: Pass, wanted: Mapping[str, DataFrame], level: int

@@ -142,7 +142,9 @@ class TaskRun:
         """
         item = self._engine.relations.item(self._task.quarantine or "")
         every = retry_statement(f"RETRY QUARANTINE {item.name}")
-        found = meant(self._warehouse, self.plan, every, item, rows, self.time, self._stack)
+        found = meant(
+            self._warehouse, self.plan, every, item, rows, self.time, self._stack, refuses=True
+        )
         groups = () if found is None else found.groups
         at_fault = next(((g.object_id, r) for g, r in groups if g.is_input), ("", None))
         return *at_fault, {g.object_id: r for g, r in groups if not g.is_input}

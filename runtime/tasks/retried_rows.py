@@ -199,13 +199,13 @@ def meant(
         kinds += 1
         if not is_there:
             continue  # a value of WHERE may not fit the columns of rows that are not there
+        rows = stack.enter_context(persisted(rows))
+        if rows.isEmpty():
+            continue
         lost = _lost_value(group, statement)
         if lost is not None and refuses:
             raise _lost_error(lost, statement)
-        if lost is not None:
-            continue
-        rows = stack.enter_context(persisted(rows))
-        if not rows.isEmpty():
+        if lost is None:
             found.append((group, rows))
     if not kinds and refused is not None:
         raise refused

@@ -30,7 +30,7 @@ from ctsql.catalog.schemas import Schema, find, lacking
 from ctsql.planner.lowering import fields_of
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.write_handle import Committed, UpperMismatch, disturbance_error
-from ctsql.runtime.warehouse.relations import columns_of
+from ctsql.runtime.warehouse.relations import columns_in, columns_of
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 TRIES_MAX = 20
@@ -66,7 +66,9 @@ def check_columns_there(warehouse: Warehouse, item: Item) -> None:
 
     Raises STORED_DATA_INVALID where another writer has taken one away, or changed its type.
     """
-    if begins_with(warehouse.relations.table(item).schema_text(), item.columns):
+    schema = warehouse.relations.table(item).schema_text()
+    # Most are spelled alike; if not, Spark's parser has to say.
+    if _has_all(schema, item.columns) or begins_with(schema, item.columns):
         return
     stored = warehouse.relations.stored_columns(item)
     wanted = columns_of(fields_of(list(item.columns)))  # spelled as those are
@@ -118,6 +120,12 @@ def ensure_columns(
             faults.point("columns_added")
             return
     raise disturbance_error(f"{TRIES_MAX} tries to add columns to {item.name}")
+
+
+@lru_cache(maxsize=SCHEMAS_CACHED_MAX)
+def _has_all(schema: str, columns: Schema) -> bool:
+    """Whether a table, whose schema is as the log writes it, has these columns, as spelled."""
+    return not lacking(columns, columns_in(schema))
 
 
 def _fields(schema: str) -> list[dict[str, Any]]:

@@ -228,7 +228,7 @@ class Relations:
         text = self.table(item).schema_text()
         known = self._columns.get(item.id)
         if known is None or known[0] != text:
-            known = self._columns[item.id] = (text, _columns_in(text))
+            known = self._columns[item.id] = (text, columns_in(text))
         return known[1]
 
     def stored_columns(self, item: Item) -> tuple[Column, ...]:
@@ -236,7 +236,7 @@ class Relations:
         return columns_of(self.table(item).frame_of(()).schema)
 
 
-def _columns_in(text: str) -> tuple[Column, ...]:
+def columns_in(text: str) -> tuple[Column, ...]:
     """The columns of a schema as a log has it."""
     import_pyspark()
     from pyspark.sql.types import StructType  # no Spark is started

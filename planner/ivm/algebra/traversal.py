@@ -216,17 +216,37 @@ def equality(expr: alg.Expr) -> tuple[alg.Col, alg.Col] | None:
     return None
 
 
+_WHOLE = frozenset(["tinyint", "smallint", "int", "bigint"])
+
+
+def are_alike(a: alg.Col, b: alg.Col) -> bool:
+    """Whether equal values of two columns are the same value: their types are known, and are one.
+
+    Whole numbers of different sizes are.
+    """
+    kinds = {a.type.lower(), b.type.lower()}
+    return "" not in kinds and (len(kinds) == 1 or kinds <= _WHOLE)
+
+
 def equal_classes(conditions: Sequence[alg.Expr]) -> list[frozenset[alg.Col]]:
-    """Columns that conditions of the form ``a = b`` make equal, class by class."""
+    """Columns that conditions of the form ``a = b`` make equal, class by class.
+
+    Only columns of one type make a class of more than two: from ``'01' = 1`` and ``1 = '1'`` it
+    does not follow that ``'01' = '1'``.
+    """
     classes: list[frozenset[alg.Col]] = []
+    others: list[frozenset[alg.Col]] = []
     for condition in conditions:
         pair = equality(condition)
         if pair is None:
             continue
+        if not are_alike(*pair):
+            others.append(frozenset(pair))
+            continue
         touched = [c for c in classes if c & set(pair)]
         classes = [c for c in classes if not c & set(pair)]
         classes.append(frozenset(pair).union(*touched))
-    return classes
+    return classes + others
 
 
 def numbers_above(node: alg.Node) -> "itertools.count[int]":

@@ -70,8 +70,9 @@ def _cut_by(
             theirs = sorted(equal & set(other.columns), key=lambda c: c.number)
             if ours and theirs:
                 pairs[ours[0]] = theirs[0]
-        if pairs:
-            return restrict(operand, other, tuple(pairs.items()), is_hint=True)
+        made = restrict(operand, other, tuple(pairs.items()), is_hint=True)
+        if made != operand:
+            return made
     return operand
 
 

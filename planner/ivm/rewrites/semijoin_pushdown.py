@@ -14,15 +14,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ctsql.planner.ivm.algebra import nodes as alg
-from ctsql.planner.ivm.algebra.traversal import equal_classes, equality, key_sources, with_inputs
+from ctsql.planner.ivm.algebra.traversal import (
+    are_alike,
+    equal_classes,
+    equality,
+    key_sources,
+    with_inputs,
+)
 
 Pairs = tuple[tuple[alg.Col, alg.Col], ...]
 
 
-Keys = alg.Step | alg.SemiJoinRestriction
+KeySource = alg.Step | alg.SemiJoinRestriction
+"""Where keys are: a step, or a table that is cut to keys itself."""
 
 
-def restrict(node: alg.Node, keys: Keys, pairs: Pairs, *, is_hint: bool = False) -> alg.Node:
+def restrict(node: alg.Node, keys: KeySource, pairs: Pairs, *, is_hint: bool = False) -> alg.Node:
     """The node's rows that have a key.
 
     Args:
@@ -39,7 +46,7 @@ def restrict(node: alg.Node, keys: Keys, pairs: Pairs, *, is_hint: bool = False)
 
 
 def _push(
-    node: alg.Node, keys: Keys, pairs: Pairs, is_hint: bool
+    node: alg.Node, keys: KeySource, pairs: Pairs, is_hint: bool
 ) -> tuple[alg.Node, frozenset[tuple[alg.Col, alg.Col]]]:
     """The node with the restriction inside it, and the pairs that then hold of its rows."""
 
@@ -82,7 +89,7 @@ def _push(
 
 
 def _join(
-    node: alg.Join, keys: Keys, own: Sequence[tuple[alg.Col, alg.Col]], is_hint: bool
+    node: alg.Join, keys: KeySource, own: Sequence[tuple[alg.Col, alg.Col]], is_hint: bool
 ) -> tuple[alg.Node, frozenset[tuple[alg.Col, alg.Col]]]:
     """Every child is restricted through what the join equates.
 
@@ -108,6 +115,7 @@ def pairs_of_operand(
     found = {}
     for mine, key in pairs:
         same = next((c for c in classes if mine in c), frozenset()) | {mine}
+        same = frozenset(c for c in same if c == mine or are_alike(c, mine))
         here = sorted(same & set(operand.columns), key=lambda c: (c != mine, c.number))
         if here:
             found[mine, key] = (here[0], key)
@@ -115,7 +123,10 @@ def pairs_of_operand(
 
 
 def _side_join(
-    node: alg.OuterOrSemiJoin, keys: Keys, own: Sequence[tuple[alg.Col, alg.Col]], is_hint: bool
+    node: alg.OuterOrSemiJoin,
+    keys: KeySource,
+    own: Sequence[tuple[alg.Col, alg.Col]],
+    is_hint: bool,
 ) -> tuple[alg.Node, frozenset[tuple[alg.Col, alg.Col]]]:
     """The side whose rows stay is restricted, and the other one as far as it is equated."""
     left, right = node.left, node.right
@@ -126,7 +137,7 @@ def _side_join(
     partners = []
     for mine, key in plain:
         for a, b in join_pairs(node.conditions, kept.columns, other.columns):
-            if a == mine:
+            if a == mine and are_alike(a, b):
                 partners.append((b, key))
                 break
     kept = restrict(kept, keys, tuple(plain), is_hint=is_hint)

@@ -351,3 +351,33 @@ def test_the_same_words_over_other_columns(connect: Callable[[], Connection]) ->
     made = planned(con, wider.replace("n INT8)", "n INT8, z INT)"))
     assert statuses(made)["t"] == "unchanged"
     assert statuses(made)["above"] == "changed columns at its end"
+
+
+def test_views_that_stay_and_checks_that_would_be_lost(connect: Callable[[], Connection]) -> None:
+    """A task's input and a finished view are left alone; a CHECK of another writer stops a type."""
+    con = connect()
+    text = """
+    CREATE TABLE t (k INT, v INT);
+    CREATE VIEW good AS SELECT * FROM t WHERE k > 0;
+    CREATE CONTINUAL TASK log (k INT) ON INPUT good AS (INSERT INTO log SELECT k FROM good);
+    """
+    applied(con, text)
+    more = text.replace("v INT)", "v INT, n INT)")
+    assert statuses(planned(con, more)) == {
+        "t": "changed columns",
+        "good": "unchanged",
+        "log": "unchanged",
+    }
+    applied(con, more)
+    con.execute("INSERT INTO t VALUES (1, 2, 3), (-1, 2, 3)")
+    check_rows(con, "SELECT * FROM log", (1,))
+    con.execute("ALTER TABLE t ADD CONSTRAINT positive CHECK (v > 0)")
+    change = change_of(planned(con, more.replace("v INT,", "v INT8,")), "t")
+    assert change.refusal is not None
+    assert "CHECK" in change.refusal.message
+    assert "positive" in (change.refusal.hint or "")
+    # A column that Delta refuses is found out before any constraint goes.
+    odd = more.replace("v INT, n INT)", "v INT, n INT, `odd name` INT, CHECK (v > 1))")
+    with pytest.raises(CtsqlError, match="odd name"):
+        applied(con, odd)
+    assert statuses(planned(con, more))["t"] == "unchanged"

@@ -193,6 +193,14 @@ def _check_answers(con: Connection, warehouse: Path) -> None:
     """What is sorted, filtered, grouped and joined is what Python makes of all rows; jobs apart."""
     rows = system_rows(LocalLogReader(str(warehouse)), "refreshes")
     con.execute("SELECT * FROM system.lag").fetchall()
+    # A column that is counted, or that is not NULL, need not be named in Spark's plan.
+    (counted,) = _rows(con, "SELECT count(object) AS n, count(at) AS m FROM system.refreshes")
+    assert (counted["n"], counted["m"]) == (len(rows), len(rows))
+    by_kind = "SELECT object, count(version) AS n FROM system.refreshes GROUP BY object"
+    assert sum(row["n"] for row in _rows(con, by_kind)) == len(rows)
+    (there,) = _rows(con, "SELECT count(*) AS n FROM system.lag WHERE object IS NOT NULL")
+    assert there["n"] > 0
+    assert len(_rows(con, "SELECT t FROM system.refreshes WHERE at IS NOT NULL")) == len(rows)
     session = engine_of(con).session
     before = jobs_started(session)
     found = con.execute(

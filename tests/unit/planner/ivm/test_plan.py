@@ -93,6 +93,32 @@ def test_tables_that_meet_a_change_by_another_one_know_its_keys() -> None:
     assert uses["n"].keys == ((uses["u"], (("k", "w"),)),)
 
 
+def test_keys_do_not_go_through_a_column_of_another_type() -> None:
+    """From '01' = 1 and 1 = '1' it does not follow that '01' = '1'."""
+    uses: dict[str, TableUse] = {}
+
+    def table(use: TableUse) -> str:
+        uses[use.table] = use
+        return "x"
+
+    tables = {
+        "a": (Column("s", "string"), Column("x", "int")),
+        "b": (Column("i", "int"), Column("y", "int")),
+        "c": (Column("s", "string"), Column("z", "int")),
+        "d": (Column("l", "bigint"), Column("w", "int")),
+    }
+    sql = "SELECT a.x, c.z FROM a, b, c, d WHERE a.s = b.i AND c.s = b.i AND d.l = b.i"
+    printed(planned(sql, tables).delta(["a"]), name_by(table))
+    for name in "cd":
+        ((source, _),) = uses[name].keys
+        assert source == uses["b"]
+    uses.clear()
+    grouped = "SELECT a.s, max(c.z) AS m FROM a, b, c WHERE a.s = b.i AND c.s = b.i GROUP BY a.s"
+    for use in [t for t in (planned(grouped, tables).delta(["a"]),) if t is not None]:
+        printed(use, name_by(table))
+        assert not any(isinstance(source, str) for source, _ in uses["c"].keys)
+
+
 @pytest.mark.parametrize(
     ("sql", "picked"),
     [
