@@ -8,7 +8,7 @@ import sys
 from threading import Thread
 from ctsql.api import connect
 from ctsql.catalog.errors import CtsqlError
-from ctsql.runtime.warehouse.relations import _columns_in
+from ctsql.runtime.warehouse.relations import columns_in
 
 said = []
 
@@ -21,7 +21,7 @@ def start():
 def read():
     while "pyspark" not in sys.modules:
         pass
-    said.append(_columns_in(SCHEMA)[0].type)
+    said.append(columns_in(SCHEMA)[0].type)
 
 FIELD = '{"name": "a", "type": "integer", "nullable": true, "metadata": {}}'
 SCHEMA = f'{{"type": "struct", "fields": [{FIELD}]}}'
