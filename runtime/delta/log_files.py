@@ -107,10 +107,6 @@ class LogFiles(ABC):
                 raise
             return {}  # it only saves work, so a damaged one is ignored, as Delta does
 
-    def last_version(self) -> int | None:
-        """The version of the last commit in the folder; None without any."""
-        return max(commit_versions(self.names()), default=None)
-
     def first_version(self, *, after: int) -> int | None:
         """The version of the first commit in the folder after a version; None without any."""
         return min((v for v in commit_versions(self.names()) if v > after), default=None)

@@ -384,7 +384,7 @@ class FolderBinder:
         if item.id in self.overlay.altered:
             return True
         now = self.overlay.columns_now(item)
-        is_retyped = any(" TYPE " in text.upper() for text in item.alterations)
+        is_retyped = any("TYPE" in text.upper().split() for text in item.alterations)
         # Another writer's changes are noted only with the next of ctsql's own.
         is_retyped = is_retyped or bool(lacking(now, item.columns))
         return is_retyped or {fold(c.name) for c in now} != {fold(c) for c in read.columns}

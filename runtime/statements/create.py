@@ -512,8 +512,9 @@ class Creation(OnNames):
             reads=away.reads,
             created=max(there.created, away.created),
             continues=away.continues,
-            revision=there.revision + 1,
         )
+        if item != there:
+            item = replace(item, revision=there.revision + 1)
         self.check_replacement(current, there, item, span)
         return current.with_item(item)
 
