@@ -72,10 +72,10 @@ def _sign(rows: pa.Table, diff: int) -> pa.Table:
 
 
 def rows_of(
-    table: DeltaTable, version: int, columns: Sequence[str], rows_max: int = SMALL_MAX
+    table: DeltaTable, version: int, columns: Sequence[str], rows_max: int | None = None
 ) -> LocalRows | Declined:
-    """All rows of a small table."""
-    found = _all(table, version, columns, rows_max)
+    """All rows of a small table; of so many rows at most, or ``SMALL_MAX``."""
+    found = _all(table, version, columns, SMALL_MAX if rows_max is None else rows_max)
     return found if isinstance(found, Declined) else found.select(columns)
 
 

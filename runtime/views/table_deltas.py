@@ -22,7 +22,7 @@ from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.ivm import TableUse, Window
 from ctsql.planner.ivm.algebra.nodes import Version
 from ctsql.runtime.delta.change_feed import added_rows
-from ctsql.runtime.delta.keyed_scan import SMALL_MAX, Keys, Lookups, change_of, rows_of
+from ctsql.runtime.delta.keyed_scan import Keys, Lookups, change_of, rows_of
 from ctsql.runtime.log.actions import Change, rows_changed
 from ctsql.runtime.log.table_changes import Movement, Stored, merge, rows_inserted
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, TOO_MANY
@@ -237,8 +237,7 @@ class Relations:
             return Declined("the contents are an error")
         table, columns = self.warehouse.relations.table(item), self.reads[use.table]
         if not use.keys or any(isinstance(keys, TableUse) for keys, _ in use.keys):
-            few_max = SMALL_MAX if not use.keys else FEW_MAX
-            found = rows_of(table, stored.version, columns, few_max)
+            found = rows_of(table, stored.version, columns, FEW_MAX if use.keys else None)
             if not (use.keys and isinstance(found, Declined)):
                 return found
         keys = self._keys(use)
