@@ -236,9 +236,11 @@ class Relations:
         if self.warehouse.versions.held_error(item, stored.version) is not None:
             return Declined("the contents are an error")
         table, columns = self.warehouse.relations.table(item), self.reads[use.table]
-        if not use.keys or any(isinstance(keys, TableUse) for keys, _ in use.keys):
-            found = rows_of(table, stored.version, columns, FEW_MAX if use.keys else None)
-            if not (use.keys and isinstance(found, Declined)):
+        if not use.keys:
+            return rows_of(table, stored.version, columns)
+        if any(isinstance(keys, TableUse) for keys, _ in use.keys):
+            found = rows_of(table, stored.version, columns, FEW_MAX)
+            if not isinstance(found, Declined):
                 return found
         keys = self._keys(use)
         if isinstance(keys, Declined):

@@ -19,7 +19,7 @@ from ctsql.planner.ivm.algebra.traversal import (
     with_subqueries,
 )
 from ctsql.planner.ivm.rewrites.correlation import Keys, restrict_to_visible
-from ctsql.planner.ivm.rewrites.semijoin_pushdown import restrict
+from ctsql.planner.ivm.rewrites.semijoin_pushdown import equated, restrict
 
 
 def cut_by_others(node: alg.Node) -> alg.Node:
@@ -64,13 +64,8 @@ def _cut_by(
     classes: Sequence[frozenset[alg.Col]],
 ) -> alg.Node:
     for other in cut:
-        pairs = {}
-        for equal in classes:
-            ours = sorted(equal & set(operand.columns), key=lambda c: c.number)
-            theirs = sorted(equal & set(other.columns), key=lambda c: c.number)
-            if ours and theirs:
-                pairs[ours[0]] = theirs[0]
-        made = restrict(operand, other, tuple(pairs.items()), is_hint=True)
+        pairs = equated(operand.columns, other.columns, classes)
+        made = restrict(operand, other, pairs, is_hint=True)
         if made != operand:
             return made
     return operand

@@ -106,6 +106,19 @@ def _join(
     return replace(node, children=tuple(children)), done
 
 
+def equated(
+    columns: Sequence[alg.Col], others: Sequence[alg.Col], classes: Sequence[frozenset[alg.Col]]
+) -> Pairs:
+    """Of each class that is in both, a column of the first and one of the second."""
+    found = {}
+    for equal in classes:
+        mine = sorted(equal & set(columns), key=lambda c: c.number)
+        theirs = sorted(equal & set(others), key=lambda c: c.number)
+        if mine and theirs:
+            found[mine[0]] = theirs[0]
+    return tuple(found.items())
+
+
 def pairs_of_operand(
     operand: alg.Node,
     pairs: Sequence[tuple[alg.Col, alg.Col]],

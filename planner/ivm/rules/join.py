@@ -14,16 +14,10 @@ Source: Gupta and Mumick, Maintenance of Materialized Views (1995), section on j
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ctsql.planner.ivm.algebra.nodes import (
-    Col,
-    Expr,
-    Join,
-    Node,
-    Step,
-)
+from ctsql.planner.ivm.algebra.nodes import Col, Expr, Join, Node, Step
 from ctsql.planner.ivm.algebra.traversal import columns_in, equal_classes
 from ctsql.planner.ivm.rewrites.lookups import is_plain
-from ctsql.planner.ivm.rewrites.semijoin_pushdown import restrict
+from ctsql.planner.ivm.rewrites.semijoin_pushdown import equated, restrict
 from ctsql.planner.ivm.rules.context import DeltaDerivation, StepRole, sum_of_deltas
 
 
@@ -57,18 +51,14 @@ def _narrow(
     Of a plain scan this is a hint: the join itself leaves out the rest. Below an aggregate or
     another join it is worth a semi join with the keys.
     """
-    pairs = {}
-    for equal in classes:
-        theirs = sorted(equal & set(other.columns), key=lambda c: c.number)
-        ours = sorted(equal & set(step.columns), key=lambda c: c.number)
-        if theirs and ours:
-            pairs[theirs[0]] = ours[0]
+    pairs = equated(other.columns, step.columns, classes)
     if not pairs:
         return other
     if is_plain(other):
-        return restrict(other, step, tuple(pairs.items()), is_hint=True)
-    keys, names = changes.keys(step, tuple(pairs.values()))
-    return restrict(other, keys, tuple(zip(pairs, names, strict=True)))
+        return restrict(other, step, pairs, is_hint=True)
+    keys, names = changes.keys(step, tuple(ours for _, ours in pairs))
+    wanted = ((theirs, name) for (theirs, _), name in zip(pairs, names, strict=True))
+    return restrict(other, keys, tuple(wanted))
 
 
 def _order_operands(operands: Sequence[Node], first: int, conditions: Sequence[Expr]) -> list[Node]:
