@@ -4,6 +4,7 @@
     python -m benchmarks.views --scale 1              the slow form
     python -m benchmarks.views --pipelines            with Spark Declarative Pipelines, too
     python -m benchmarks.views --groups               sums and averages over 1M and over 10M rows
+    python -m benchmarks.views --by-spark             on a store whose files only Spark reaches
 
 Every query is a view. Per round 0.1 % of the orders and all their lines change: of neighbouring
 orders a third is deleted, a third updated and a third copied under new keys.
@@ -18,12 +19,16 @@ Views that do not read orders or lineitem do not change; they stand apart, and a
 mean. ``--policy auto`` lets every view choose its way: none may take longer than 1.2 times
 the whole query.
 
+With ``--by-spark`` the disk is a store with a scheme of Hadoop's (``viewfs``), whose files no other
+process than the JVM reads and writes: what the engine does for local disks is off.
+
 Data and queries are those of DuckDB's TPC-H extension as packaged on PyPI. On shared cores read
 the ratios of one run, not the times.
 """
 
 import argparse
 import math
+import os
 import statistics
 import tempfile
 import time
@@ -76,18 +81,27 @@ class Line:
         return statistics.median(self.declared) / statistics.median(self.ours)
 
 
+@dataclass(frozen=True)
+class Options:
+    """What else is compared: Declarative Pipelines; a store that only Spark reaches."""
+
+    pipelines: bool
+    by_spark: bool
+
+
 class Warehouse:
     """A warehouse in a folder, and beside it what plain Spark writes."""
 
-    def __init__(self, folder: Path, policy: str) -> None:
+    def __init__(self, folder: Path, policy: str, root: str = "") -> None:
         self.folder = folder
         self.policy = policy
-        self.con: Connection = connect(str(folder / "warehouse"))
+        self.root = root
+        self.con: Connection = connect(f"{root}{folder}/warehouse")
         self.con.start()
         assert self.con._engine is not None  # start() set it
         # The engine's session, in which the rival runs too: the settings are the same.
         self.spark: SparkSession = self.con._engine.session
-        self.next_key = 0
+        self.next_key = self.next_low = 0
 
     def location(self, table: str) -> str:
         """Where an object's Delta table is."""
@@ -95,6 +109,10 @@ class Warehouse:
         warehouse = self.con._engine.warehouse
         item = next(i for i in warehouse.catalog if i.name.name == table)
         return warehouse.relations.table(item).location
+
+    def plain_location(self, name: str) -> str:
+        """Where plain Spark writes the same."""
+        return f"{self.root}{self.folder}/plain/{name}"
 
     def load(self, scale: float) -> dict[int, str]:
         """Make the eight tables; the queries by number."""
@@ -118,12 +136,13 @@ class Warehouse:
         duck.close()
         return {n: sqlglot.transpile(q, read="duckdb", write="spark")[0] for n, q in queries}
 
-    def change(self, number: int) -> int:
-        """One round of changes; how many orders."""
+    def change(self, part: float = CHANGED_PART) -> int:
+        """Change a part of the orders, those behind the ones that were changed last; how many."""
         ((orders,),) = self.con.execute("SELECT count(*) FROM orders").fetchall()
-        count = max(3, int(int(str(orders)) * CHANGED_PART))
+        count = max(3, int(int(str(orders)) * part))
         # Keys are 1 to 8 of every 32.
-        low, high = number * count * 4 + 1, (number + 1) * count * 4
+        low, high = self.next_low + 1, self.next_low + count * 4
+        self.next_low = high
         shift = self.next_key - low
         for name in MOVING:
             key = KEYS[name]
@@ -155,7 +174,7 @@ class Warehouse:
 
     def rewrite(self, name: str, query: str) -> tuple[float, Work]:
         """The same by plain Spark: the whole query over a Delta table."""
-        target = str(self.folder / "plain" / name)
+        target = self.plain_location(name)
         return self._timed(
             lambda: self._plain(query).write.format("delta").mode("overwrite").save(target)
         )
@@ -179,7 +198,7 @@ class Warehouse:
         """The view must hold the rows that plain Spark wrote."""
         view, plain = (
             self.spark.read.format("delta").load(location)
-            for location in (self.location(name), str(self.folder / "plain" / name))
+            for location in (self.location(name), self.plain_location(name))
         )
         wrong = view.exceptAll(plain).count() + plain.exceptAll(view).count()
         assert wrong == 0, f"{name}: {wrong} rows differ"
@@ -197,11 +216,20 @@ class Warehouse:
         return time.perf_counter() - begun, meter.work()
 
 
-def tpch(scale: float, rounds: int, numbers: list[int], policy: str, pipelines: bool) -> None:
+def only_by_spark(folder: Path) -> str:
+    """Let Spark see a folder through a scheme of Hadoop's; what goes before its path."""
+    mount = f"spark.hadoop.fs.viewfs.mounttable.bench.link.{folder} file://{folder}\n"
+    (folder / "spark-defaults.conf").write_text(mount)
+    os.environ["SPARK_CONF_DIR"] = str(folder)
+    return "viewfs://bench"
+
+
+def tpch(scale: float, rounds: int, numbers: list[int], policy: str, options: Options) -> None:
     """The queries of TPC-H, and how they did together."""
-    port = with_connect_server() if pipelines else None
+    port = with_connect_server() if options.pipelines else None
     with tempfile.TemporaryDirectory() as folder:
-        house = Warehouse(Path(folder), policy)
+        root = only_by_spark(Path(folder)) if options.by_spark else ""
+        house = Warehouse(Path(folder), policy, root)
         with active(house.spark):
             queries = {n: q for n, q in house.load(scale).items() if not numbers or n in numbers}
             rival = None
@@ -212,7 +240,7 @@ def tpch(scale: float, rounds: int, numbers: list[int], policy: str, pipelines: 
                 house.make(f"q{n}", query)
             lines = {n: Line() for n in queries}
             for number in range(rounds + 1):
-                count = house.change(number)
+                count = house.change()
                 for n, query in queries.items():
                     # What the warm round took is not kept.
                     line = lines[n] = lines[n] if number > 1 else Line()
@@ -228,7 +256,7 @@ def tpch(scale: float, rounds: int, numbers: list[int], policy: str, pipelines: 
     slow = sum(line.ratio < 1 / SLOWER_MAX for line in changed)
     print(f"geometric mean {mean(line.ratio for line in changed):.2f}x the whole query;", end=" ")
     print(f"slower than {SLOWER_MAX}x the whole query: {slow}")
-    if pipelines:
+    if options.pipelines:
         against = mean(line.ratio_declared for line in changed)
         print(f"geometric mean {against:.2f}x Spark Declarative Pipelines")
 
@@ -319,11 +347,18 @@ def main() -> None:
     parser.add_argument("--policy", default="incremental")
     parser.add_argument("--pipelines", action="store_true", help="Declarative Pipelines, too")
     parser.add_argument("--groups", action="store_true", help="the aggregate at 1M and 10M rows")
+    parser.add_argument("--by-spark", action="store_true", help="a store that only Spark reaches")
     asked = parser.parse_args()
     if asked.groups:
         groups(asked.rounds, asked.policy)
         return
-    tpch(asked.scale, asked.rounds, asked.queries, asked.policy, asked.pipelines)
+    tpch(
+        asked.scale,
+        asked.rounds,
+        asked.queries,
+        asked.policy,
+        Options(asked.pipelines, asked.by_spark),
+    )
 
 
 if __name__ == "__main__":

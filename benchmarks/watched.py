@@ -1,14 +1,16 @@
-"""How much longer ticks take while somebody watches: ``run --serve --metrics`` against ``run``.
+"""How much longer ticks take while somebody watches ``run --serve --metrics``.
 
-    python -m benchmarks.watched --rounds 4 --ticks 60
+    python -m benchmarks.watched --rounds 2 --ticks 120 --objects 200
 
-Services are started by turns, each on a warehouse of its own with the same objects: an upsert, and
-a view over it. Another writer appends rows to the input, each time when both outputs have taken in
-what came before, and half a second later. While a service is watched, a browser's stream of changes
-is open, the first page is read at each change, and the metrics are read once a second.
+A service runs an upsert, and a view over it. Another writer appends rows to the input, each time
+when both outputs have taken in what came before, and half a second later. For ten ticks a browser's
+stream of changes is open, the first page is read at each change, and the metrics are read once a
+second; for the next ten nobody watches. So what differs from one process to the other, as what its
+JVM has compiled, is in both. A page that nobody reads costs a thread that waits.
 
 What is compared is what the service itself says of each commit in the outputs' logs: the seconds
-that it took. The first ticks, in which the JVM warms up, do not count.
+that it took. The first ticks, in which the JVM warms up, do not count. Further objects are views
+over a table that does not change: the page and the metrics have them, too.
 """
 
 import argparse
@@ -21,7 +23,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pyarrow as pa
@@ -39,10 +41,13 @@ CREATE CONTINUAL TASK latest (k BIGINT, v BIGINT) ON INPUT feed AS (
 );
 CREATE MATERIALIZED VIEW sums AS
     SELECT v % 10 AS d, count(*) AS n, sum(v) AS v FROM latest GROUP BY 1;
-SELECT count(*) FROM sums
+CREATE TABLE quiet (k BIGINT);
 """
-OUTPUTS = 2
+ANOTHER = "CREATE MATERIALIZED VIEW another_{number} AS SELECT k + {number} AS k FROM quiet;\n"
+READ = "SELECT count(*) FROM sums;\n"
+OBJECTS, OUTPUTS = 4, 2
 WARM_UP_TICKS = 20
+BLOCK_TICKS = 10
 PAUSE_SECONDS = 0.5
 TIMEOUT_SECONDS = 60.0
 KEYS, ROWS = 1_000, 100
@@ -50,22 +55,30 @@ PAGE, METRICS = "127.0.0.1:8481", "127.0.0.1:9465"
 
 
 @contextmanager
-def service(warehouse: Path, *, watched: bool) -> Iterator[None]:
-    """A service on a warehouse, maybe with somebody who watches it."""
-    more = ["--serve", PAGE, "--metrics", METRICS] if watched else []
+def service(warehouse: Path) -> Iterator[None]:
+    """A service on a warehouse, with its page and its metrics."""
+    more = ["--serve", PAGE, "--metrics", METRICS]
     command = [sys.executable, "-m", "ctsql", "-w", str(warehouse), "run", "--quiet", *more]
-    stop = threading.Event()
-    watchers = [threading.Thread(target=w, args=(stop,)) for w in (_follow, _collect) if watched]
     with subprocess.Popen(command) as process:
-        for thread in watchers:
-            thread.start()
         try:
             yield
         finally:
-            stop.set()
             process.terminate()
-            for thread in watchers:
-                thread.join()
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """Somebody watches inside."""
+    stop = threading.Event()
+    watchers = [threading.Thread(target=w, args=(stop,)) for w in (_follow, _collect)]
+    for thread in watchers:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in watchers:
+            thread.join()
 
 
 def _follow(stop: threading.Event) -> None:
@@ -95,53 +108,74 @@ def _append(feed: Path, tick: int) -> None:
     write_deltalake(feed, pa.table({"k": keys, "v": [tick] * ROWS}), mode="append")
 
 
-def _commits(warehouse: Path) -> list[Refresh]:
+def _refreshes(warehouse: Path) -> list[Refresh]:
     """What the outputs' logs say of the commits that took in rows."""
     found = system_rows(LocalLogReader(str(warehouse), read_only=True), "refreshes")
     return [r for r in found if r.seconds is not None]
 
 
-def measure(folder: Path, ticks: int, *, watched: bool) -> list[float]:
-    """The seconds of the outputs' commits at each tick, but the first ones."""
+def _count_commits(warehouse: Path) -> int:
+    """The commits of all logs of the outputs; a list of file names, as the service is measured."""
+    return sum(1 for _ in warehouse.glob("default/*/_delta_log/*.json"))
+
+
+def _tick(feed: Path, warehouse: Path, tick: int) -> None:
+    """Append rows, and wait until both outputs have taken them in."""
+    before = _count_commits(warehouse)
+    _append(feed, tick)
+    until = time.monotonic() + TIMEOUT_SECONDS
+    while _count_commits(warehouse) < before + OUTPUTS:
+        if time.monotonic() > until:
+            raise SystemExit(f"Tick {tick} has not come in within {TIMEOUT_SECONDS} s.")
+        time.sleep(0.05)
+    time.sleep(PAUSE_SECONDS)
+
+
+def measure(folder: Path, ticks: int, objects: int) -> dict[bool, list[float]]:
+    """The seconds of the outputs' commits at each tick but the first ones, by who watches."""
     feed, warehouse = folder / "feed", folder / "warehouse"
     _append(feed, 0)
-    made = MADE.format(feed=feed)
-    subprocess.run([sys.executable, "-m", "ctsql", "-w", str(warehouse), "-c", made],
-                   check=True, stdout=subprocess.DEVNULL)  # fmt: skip
-    known = len(_commits(warehouse))
-    with service(warehouse, watched=watched):
-        for tick in range(1, WARM_UP_TICKS + ticks + 1):
-            _append(feed, tick)
-            until = time.monotonic() + TIMEOUT_SECONDS
-            while len(_commits(warehouse)) < known + tick * OUTPUTS:
-                if time.monotonic() > until:
-                    raise SystemExit(f"Tick {tick} has not come in within {TIMEOUT_SECONDS} s.")
-                time.sleep(0.1)
-            time.sleep(PAUSE_SECONDS)
+    more = "".join(ANOTHER.format(number=n) for n in range(objects - OBJECTS))
+    made = MADE.format(feed=feed) + more + READ
+    subprocess.run([sys.executable, "-m", "ctsql", "-w", str(warehouse)],
+                   input=made, text=True, check=True, capture_output=True)  # fmt: skip
+    with service(warehouse):
+        for tick in range(1, WARM_UP_TICKS + 1):
+            _tick(feed, warehouse, tick)
+        for block in range(ticks // BLOCK_TICKS):
+            with watched() if block % 2 else nullcontext():
+                for tick in range(BLOCK_TICKS):
+                    _tick(feed, warehouse, WARM_UP_TICKS + block * BLOCK_TICKS + tick + 1)
     by_time: dict[int, float] = {}
-    for one in _commits(warehouse):
+    for one in _refreshes(warehouse):
         assert one.seconds is not None
         assert one.t is not None  # the outputs are not closed
         by_time[one.t] = by_time.get(one.t, 0.0) + one.seconds
-    return [by_time[t] for t in sorted(by_time)[-ticks:]]
+    counted = ticks // BLOCK_TICKS * BLOCK_TICKS
+    seconds = [by_time[t] for t in sorted(by_time)[-counted:]]
+    found: dict[bool, list[float]] = {False: [], True: []}
+    for place, took in enumerate(seconds):
+        found[place // BLOCK_TICKS % 2 == 1].append(took)
+    return found
 
 
 def main() -> None:
-    """Run services by turns, and compare."""
+    """Run services, and compare."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--ticks", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--ticks", type=int, default=120)
+    parser.add_argument("--objects", type=int, default=200)
     given = parser.parse_args()
     found: dict[bool, list[float]] = {False: [], True: []}
     with tempfile.TemporaryDirectory(prefix="ctsql-bench-") as root:
         for turn in range(given.rounds):
-            for watched in (False, True) if turn % 2 == 0 else (True, False):
-                folder = Path(root) / f"{turn}{watched}"
-                folder.mkdir()
-                seconds = measure(folder, given.ticks, watched=watched)
-                found[watched] += seconds
-                median = statistics.median(seconds) * 1000
-                print(f"{'watched' if watched else 'alone':8}{median:8.0f} ms", flush=True)
+            folder = Path(root) / str(turn)
+            folder.mkdir()
+            made = measure(folder, given.ticks, given.objects)
+            medians = [statistics.median(made[w]) * 1000 for w in (False, True)]
+            print("alone {:.0f} ms, watched {:.0f} ms".format(*medians), flush=True)
+            for who, seconds in made.items():
+                found[who] += seconds
     alone, seen = (statistics.median(found[w]) * 1000 for w in (False, True))
     mean = statistics.mean(found[True]) / statistics.mean(found[False])
     print(f"medians {alone:.0f} and {seen:.0f} ms: {seen / alone:.3f}; means {mean:.3f}")
