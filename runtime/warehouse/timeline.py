@@ -32,7 +32,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ctsql.catalog.errors import CtsqlError, broken, error
-from ctsql.catalog.times import TIME_MAX
 from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.write_handle import Batch, Committed, Output
@@ -57,6 +56,8 @@ CHECKPOINT_COMMITS_MAX = 9_973
 """Then Delta writes one in the commit; whoever maintains the warehouse does so long before."""
 ARCHIVE_ROWS_MAX = 10_000
 ARCHIVE_TRIES_MAX = 5
+BINDINGS_KEPT_MAX = 200_000
+"""More of them, a hundred bytes each, are forgotten, and read again on demand."""
 MINT_TRIES_MAX = 1_000
 TASKS = "ctsql.tasks"
 INTENTS = "ctsql.transactions"
@@ -128,6 +129,7 @@ class Timeline:
         # By source the newest version looked at, where no commit after the bound one changes data.
         self._no_data_above: dict[str, int] = {}
         self._archive_taken = False
+        self._has_assumed = False  # what this process alone knows cannot be read anew
 
     @staticmethod
     def create(gateway: "Gateway", location: str) -> None:
@@ -152,12 +154,13 @@ class Timeline:
                 newest, domains = self.table.domains()
             self._take_in(domains)
             self.read_to, self._read_from = newest, newest + 1
-            self._known_from = TIME_MAX
+            self._known_from = self.now + 1
             return self.now
         newest = self.table.version()
         self._output.follow(newest)
-        if newest > self.read_to and not self.table.has(self.read_to + 1):
-            self._forget()  # cleaned up since the last look, which was long ago
+        is_cleaned_up = newest > self.read_to and not self.table.has(self.read_to + 1)
+        if is_cleaned_up or (self._is_full() and not self._has_assumed):
+            self._forget()
             return self.refresh()
         for version in range(self.read_to + 1, newest + 1):
             commit = self.table.commit_at(version)
@@ -166,6 +169,10 @@ class Timeline:
             self._take_in(dict(commit.domains))
             self.read_to = version  # at once: what is taken in is not taken in again
         return self.now
+
+    def _is_full(self) -> bool:
+        """Whether so many bindings are known that they are to be read anew, as far as needed."""
+        return sum(map(len, self._bindings.values())) > BINDINGS_KEPT_MAX
 
     def _take_in(self, domains: Mapping[str, str | None]) -> None:
         names = (FRONTIER, REQUESTS, INTENTS, TASKS, PROPOSALS)
@@ -181,10 +188,18 @@ class Timeline:
             }
 
     def _scan_back(self, source: str, until: int) -> None:
-        """Take in older bindings until the source has one at or before ``until``."""
-        while not ((held := self._bindings.get(source)) and held[0].time <= until):
-            if not self._load_older():
-                return
+        """Take in older bindings until it is known where the source was at ``until``."""
+        while not self._is_known(source, until) and self._load_older():
+            pass
+
+    def _is_known(self, source: str, at: int) -> bool:
+        """Whether it is known where a source was at a time: by the binding in force then, or, of
+        one that no later T has moved, by how far it is bound.
+        """
+        held = self._bindings.get(source)
+        if held:
+            return held[0].time <= at
+        return source in self._frontier and self._known_from <= at + 1
 
     def _load_older(self) -> bool:
         """Take in the bindings of one older commit, or of the archive; False at the beginning."""
@@ -230,7 +245,9 @@ class Timeline:
         self._scan_back(source, at)
         held = self._bindings.get(source, [])
         index = bisect_right(held, at, key=lambda b: b.time)
-        return held[index - 1].version if index else None
+        if index:
+            return held[index - 1].version
+        return self._frontier[source] if not held and self._is_known(source, at) else None
 
     def bindings_between(self, source: str, after: int, until: int) -> list[Binding]:
         """The bindings of a source with after < T <= until, oldest first."""
@@ -462,6 +479,7 @@ def assume_bound(timeline: Timeline, source: str, version: int, *, at: int) -> N
     assert timeline.bound(source) is None  # its bindings are what they are
     timeline._bindings[source] = [Binding(at, source, version)]
     timeline._frontier = {**timeline._frontier, source: version}
+    timeline._has_assumed = True
 
 
 def _with_decision(known: Mapping[str, int | None], proposal: str, at: int | None) -> str:
