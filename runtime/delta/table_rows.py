@@ -22,7 +22,7 @@ from ctsql.runtime.delta.spark_log import java_of
 from ctsql.runtime.delta.table_log import TableLog
 from ctsql.runtime.log.data_files import DataFile, is_elsewhere, select_changed
 from ctsql.runtime.log.table_changes import added_files
-from ctsql.runtime.log.table_metadata import compare_columns
+from ctsql.runtime.log.table_metadata import compare_columns, is_on
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.spark.errors import translate_spark_errors
 
@@ -176,7 +176,7 @@ class DeltaRows(TableLog):
         if self.commit_at(version).change_paths:
             return True
         configuration = self.metadata_at(version).configuration
-        return configuration.get("delta.enableChangeDataFeed", "false") == "true"
+        return bool(is_on(configuration, "delta.enableChangeDataFeed"))
 
     def _difference(self, before: int, after: int) -> DataFrame:
         """The rows of files that differ between two versions, each read by its own metadata."""
@@ -202,7 +202,7 @@ class DeltaRows(TableLog):
 
 def has_no_vectors(table: DeltaRows) -> bool:
     """Whether a table says that its rows are not deleted by deletion vectors."""
-    return table.metadata.configuration.get(ENABLE_VECTORS) == "false"
+    return is_on(table.metadata.configuration, ENABLE_VECTORS) is False
 
 
 def locate_in(table: DeltaRows, files: Iterable[DataFile], version: int) -> DataFrame:
@@ -234,5 +234,5 @@ def locate_in(table: DeltaRows, files: Iterable[DataFile], version: int) -> Data
 
 def _may_have_vectors(table: DeltaRows, files: Iterable[DataFile], version: int) -> bool:
     """Whether rows of some files are, or may be, deleted by vectors at a version."""
-    says = table.metadata_at(version).configuration.get(ENABLE_VECTORS) == "true"
-    return says or any(file.vector_id for file in files)
+    says = is_on(table.metadata_at(version).configuration, ENABLE_VECTORS)
+    return bool(says) or any(file.vector_id for file in files)

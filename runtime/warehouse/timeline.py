@@ -193,8 +193,9 @@ class Timeline:
             pass
 
     def _is_known(self, source: str, at: int) -> bool:
-        """Whether it is known where a source was at a time: by the binding in force then, or, of
-        one that no later T has moved, by how far it is bound.
+        """Whether it is known where a source was at a time.
+
+        By the binding that was in force; for one that did not move since, by how far it is bound.
         """
         held = self._bindings.get(source)
         if held:

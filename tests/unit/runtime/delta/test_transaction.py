@@ -1,4 +1,4 @@
-"""What a commit raises when the store fails: an error of ours, so that the log is searched for it."""
+"""What a commit raises when the store fails: an error of ours, and the log is searched for it."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -26,7 +26,7 @@ def _transaction(problem: Exception) -> Transaction:
 
 
 def test_what_the_store_says_of_a_commit_is_an_error_of_ours() -> None:
-    """As :class:`ctsql.runtime.log.commit.Commits` expects it; else nobody looks whether it is in."""
+    """As :class:`ctsql.runtime.log.commit.Commits` expects it; else nobody looks for it."""
     txn = _transaction(PySparkException("java.io.IOException: No space left on device"))
     with pytest.raises(EnvironmentProblem) as caught:
         txn.commit(label="l", epoch=1, metadata="{}")
