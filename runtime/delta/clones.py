@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
 from ctsql.catalog.errors import error
-from ctsql.catalog.names import backtick_all
+from ctsql.catalog.names import backtick_all, table_at
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN, ROW_ID, VERSION
 from ctsql.runtime.delta.local_scan import located
 from ctsql.runtime.delta.table import DeltaTable, Gateway
@@ -72,7 +72,7 @@ class Clone:
             path = gateway.path(f"{self.location}/_delta_log")
             path.getFileSystem(table.log.newDeltaHadoopConf()).mkdirs(path)
             gateway.session.sql(
-                f"CREATE TABLE delta.`{self.location}` SHALLOW CLONE delta.`{table.location}` "
+                f"CREATE TABLE {table_at(self.location)} SHALLOW CLONE {table_at(table.location)} "
                 f"VERSION AS OF {version} "
                 "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false'"
                 + (f", '{_NUMBERS}' = 'true')" if numbers_rows else ")")

@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
+from ctsql.catalog.names import table_at
 from ctsql.runtime.delta.local_scan import live_rows
 from ctsql.runtime.delta.locks import commit_lock
 from ctsql.runtime.delta.table import DeltaTable, Gateway
@@ -103,7 +104,7 @@ def optimize(table: DeltaTable) -> Compacted:
     """Run Delta's own OPTIMIZE under the commit lock."""
     before = table.version()
     with commit_lock(table.location), translate_spark_errors():
-        table.gateway.session.sql(f"OPTIMIZE delta.`{table.location}`")
+        table.gateway.session.sql(f"OPTIMIZE {table_at(table.location)}")
     commits = [table.commit_at(v) for v in range(before + 1, table.version() + 1)]
     rewrites = [c for c in commits if not c.changes_data and c.adds]
     taken, brought = sum(len(c.removes) for c in rewrites), sum(len(c.adds) for c in rewrites)

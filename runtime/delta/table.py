@@ -31,6 +31,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.names import table_at
 from ctsql.runtime.delta.deletion_vectors import Vectors
 from ctsql.runtime.delta.file_stores import LOCAL, FileStore, bucket_of, open_bucket, path_in_store
 from ctsql.runtime.delta.jvm import JvmObjects
@@ -142,7 +143,7 @@ class Gateway(JvmObjects):
         try:
             with translate_spark_errors():
                 self.session.sql(
-                    f"CREATE TABLE IF NOT EXISTS delta.`{location}` ({columns}) USING delta "
+                    f"CREATE TABLE IF NOT EXISTS {table_at(location)} ({columns}) USING delta "
                     f"TBLPROPERTIES ({listed})"
                 )
         except conflict_errors():

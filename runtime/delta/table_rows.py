@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import StructType
 
 from ctsql.catalog.errors import not_supported
+from ctsql.catalog.names import table_at
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.deletion_vectors import Vectors
 from ctsql.runtime.delta.file_stores import FileStore, path_in_store, pattern_of
@@ -222,7 +223,7 @@ def locate_in(table: DeltaRows, files: Iterable[DataFile], version: int) -> Data
         if not table.has_feature("deletionVectors"):
             why = f"The table at {table.location} has partitions or mapped columns, and no "
             why += "deletion vectors, so that Delta does not number its rows."
-            hint = f"Type in Spark: ALTER TABLE delta.`{table.location}` SET TBLPROPERTIES "
+            hint = f"Type in Spark: ALTER TABLE {table_at(table.location)} SET TBLPROPERTIES "
             hint += f"('{ENABLE_VECTORS}' = 'true')"
             raise not_supported(None, "to tell the rows of this table apart", why=why, hint=hint)
     rows = table.frame_of(listed, version)

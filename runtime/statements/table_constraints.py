@@ -21,7 +21,7 @@ from ctsql.catalog.items import (
     item_there,
     still_there,
 )
-from ctsql.catalog.names import backtick, fold, quarantine_name, quote
+from ctsql.catalog.names import backtick, fold, quarantine_name, quote, table_at
 from ctsql.catalog.schemas import Column, get
 from ctsql.planner.binding import qualify
 from ctsql.planner.binding.constraints import (
@@ -137,11 +137,12 @@ def store_constraints(engine: Engine, item: Item, made: Sequence[st.ConstraintDe
     Args:
         item: as :func:`bind_constraints` gives it.
     """
+    assert item.location is not None  # a table has a folder
     for one in made:
         if one.is_of_delta:
             text = f"ADD CONSTRAINT {backtick(one.name)} CHECK ({check_text(one)})"
             with translate_spark_errors():
-                engine.session.sql(f"ALTER TABLE delta.`{item.location}` {text}")
+                engine.session.sql(f"ALTER TABLE {table_at(item.location)} {text}")
     kept = [one for one in made if not one.is_of_delta]
     if kept:
         table = engine.relations.table(item)
@@ -351,7 +352,7 @@ class TableConstraints(OnNames):
             return
         with translate_spark_errors():
             self.engine.session.sql(
-                f"ALTER TABLE delta.`{location}` DROP CONSTRAINT {backtick(found.name)}"
+                f"ALTER TABLE {table_at(location)} DROP CONSTRAINT {backtick(found.name)}"
             )
 
     def _note_before(self, item: Item, made: st.ConstraintDef, beside: Sequence[Item]) -> None:

@@ -159,7 +159,8 @@ class Timeline:
         newest = self.table.version()
         self._output.follow(newest)
         is_cleaned_up = newest > self.read_to and not self.table.has(self.read_to + 1)
-        if is_cleaned_up or (self._is_full() and not self._has_assumed):
+        is_full = sum(map(len, self._bindings.values())) > BINDINGS_KEPT_MAX
+        if is_cleaned_up or (is_full and not self._has_assumed):
             self._forget()
             return self.refresh()
         for version in range(self.read_to + 1, newest + 1):
@@ -169,10 +170,6 @@ class Timeline:
             self._take_in(dict(commit.domains))
             self.read_to = version  # at once: what is taken in is not taken in again
         return self.now
-
-    def _is_full(self) -> bool:
-        """Whether so many bindings are known that they are to be read anew, as far as needed."""
-        return sum(map(len, self._bindings.values())) > BINDINGS_KEPT_MAX
 
     def _take_in(self, domains: Mapping[str, str | None]) -> None:
         names = (FRONTIER, REQUESTS, INTENTS, TASKS, PROPOSALS)
@@ -188,19 +185,20 @@ class Timeline:
             }
 
     def _scan_back(self, source: str, until: int) -> None:
-        """Take in older bindings until it is known where the source was at ``until``."""
-        while not self._is_known(source, until) and self._load_older():
-            pass
+        """Take in older bindings until it is known where the source was at ``until``.
 
-    def _is_known(self, source: str, at: int) -> bool:
-        """Whether it is known where a source was at a time.
-
-        By the binding that was in force; for one that did not move since, by how far it is bound.
+        By the binding that was in force; of a source that did not move since, by how far it is
+        bound.
         """
-        held = self._bindings.get(source)
-        if held:
-            return held[0].time <= at
-        return source in self._frontier and self._known_from <= at + 1
+
+        def is_known() -> bool:
+            held = self._bindings.get(source)
+            if held:
+                return held[0].time <= until
+            return source in self._frontier and self._known_from <= until + 1
+
+        while not is_known() and self._load_older():
+            pass
 
     def _load_older(self) -> bool:
         """Take in the bindings of one older commit, or of the archive; False at the beginning."""
@@ -248,7 +246,8 @@ class Timeline:
         index = bisect_right(held, at, key=lambda b: b.time)
         if index:
             return held[index - 1].version
-        return self._frontier[source] if not held and self._is_known(source, at) else None
+        has_not_moved = not held and self._known_from <= at + 1
+        return self._frontier.get(source) if has_not_moved else None
 
     def bindings_between(self, source: str, after: int, until: int) -> list[Binding]:
         """The bindings of a source with after < T <= until, oldest first."""

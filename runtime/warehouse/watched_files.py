@@ -31,6 +31,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession, types as T
 
 from ctsql.catalog.items import FileSource, Item, beside
+from ctsql.catalog.names import table_at
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax.ast import FileRef
 from ctsql.runtime.delta.keyed_scan import rows_of
@@ -191,7 +192,7 @@ class _Record:
         session = self._gateway.session
         if len(self._table.files(self._version)) >= RECORD_FILES_MAX:
             with translate_spark_errors():
-                session.sql(f"OPTIMIZE delta.`{self._table.location}`")
+                session.sql(f"OPTIMIZE {table_at(self._table.location)}")
         arrow = pa.table([list(paths), pa.array([number] * len(paths), pa.int64())], _SCHEMA.names)
         rows = LocalRows(session, _SCHEMA, arrow)
         done = self._output.compare_and_append(
