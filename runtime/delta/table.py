@@ -181,20 +181,19 @@ class Gateway(JvmObjects):
 
         Like Spark it leaves out names that begin with ``_`` or ``.``, and files being copied; and
         those that have nothing in them yet. All names are one call of the JVM, and each that is not
-        known two others.
+        known three others. The store is asked once: a file may be moved away meanwhile.
         """
         with translate_spark_errors():
             path, store = self._place(pattern)
-            paths = self.jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(store.globStatus(path))
+            statuses = store.globStatus(path)
+            paths = self.jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(statuses)
             if paths is None:
                 return []
             listed = self.jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(paths)
-            found = sorted(self.join(listed, _NEVER_IN_A_NAME).split(_NEVER_IN_A_NAME))
-            return [
-                name
-                for name in found
-                if name not in known and _is_visible(name) and _has_bytes(store, self.path(name))
-            ]
+            names = self.join(listed, _NEVER_IN_A_NAME).split(_NEVER_IN_A_NAME)
+            places = {name: place for place, name in enumerate(names)}
+            new = sorted(name for name in places if name not in known and _is_visible(name))
+            return [name for name in new if _has_bytes(statuses[places[name]])]
 
     def holds_file(self, location: str) -> bool:
         """Whether it is a file, or a folder with a file that Spark would read, at any depth."""
@@ -370,9 +369,8 @@ class DeltaTable(DeltaRows):
             return Transaction(self, self.log.startTransaction(self.gateway.none, known))
 
 
-def _has_bytes(store: Any, path: Any) -> bool:
+def _has_bytes(status: Any) -> bool:
     """Whether it is a file that is not empty."""
-    status = store.getFileStatus(path)
     return bool(status.isFile() and status.getLen() > 0)
 
 

@@ -118,8 +118,8 @@ class TableAlteration(OnNames):
             if engine.relations.columns_now(item) != columns:
                 raise altered_meanwhile(item, COMMITTED_BESIDE)
             self._commit(item, location, change, needed)
-        faults.point("source_committed")
-        self._note(item, statement, columns)
+            faults.point("source_committed")
+            self._note(item, statement, columns)  # under the lock: in the order of the commits
         engine.mint()
         return "ALTER TABLE", [f'table "{item.name}": {feature.notice}' for feature in needed]
 
@@ -202,7 +202,7 @@ class TableAlteration(OnNames):
 
     def _change(self, location: str, change: st.ColumnChange, columns: Schema) -> None:
         with translate_spark_errors():
-            self.engine.session.sql(delta_text(f"{table_at(location)}", change, columns))
+            self.engine.session.sql(delta_text(table_at(location), change, columns))
 
     def check_constraints(
         self,
