@@ -245,7 +245,7 @@ class Clone:
         newest = mine.version()
         made = {a.path for v in range(1, newest + 1) for a in mine.commit_at(v).adds}
         gone = made - mine.files(newest).keys() - mine.files(0).keys()
-        mine.discard(gone - self._taken.keys())
+        mine.discard(map(unquote, gone - self._taken.keys()))
         self.origin.discard(unquote(self._taken[path].path) for path in gone & self._taken.keys())
         self.gateway.forget(self.location)
         for folder in ("_delta_log", "_change_data"):
