@@ -13,6 +13,7 @@ vector's file is named by an optional folder and an id of 20 characters in base 
 """
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import unquote
@@ -37,6 +38,7 @@ from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows, row_set
 from ctsql.runtime.spark.errors import translate_spark_errors
 
 FOLDER = "txn-"
+_OF_COPY = re.compile(FOLDER + "(?:alter-)?[0-9a-f]{32}", re.ASCII)
 _ID_LENGTH = 20
 _GIVEN_BY_COPY = ("baseRowId", "defaultRowCommitVersion")
 """Row tracking fields of a new file in the copy; the table assigns its own."""
@@ -45,6 +47,15 @@ _NUMBERS = "delta.enableRowTracking"
 _NUMBERED, _LAST_NUMBER = "delta.rowTracking", "rowIdHighWaterMark"
 """The domain metadata that says which numbers are taken."""
 _NUMBERED_PLACE = (FILE_COLUMN, ROW_COLUMN, ROW_ID)
+
+
+def is_of_copy(folder: str) -> bool:
+    """Whether a folder in that of a table has, by its name, a copy of it, or files of one.
+
+    >>> [is_of_copy(name) for name in ("txn-" + 32 * "a", "txn-alter-" + 32 * "0", "txn-1")]
+    [True, True, False]
+    """
+    return _OF_COPY.fullmatch(folder) is not None
 
 
 class Clone:
