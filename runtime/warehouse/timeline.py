@@ -404,12 +404,12 @@ class Timeline:
         What commits changed that a log cleanup took away is part of the oldest one that is left.
         """
         bound = self._frontier.get(source)
-        if bound is None:
-            version = table.version()
-            time_ms = clock.commit_ms(table.commit_at(version).time_ms)
-            return [Candidate(time_ms, name, version, source)]
-        start = max(bound, self._no_data_above.get(source, -1))
+        start = max(-1 if bound is None else bound, self._no_data_above.get(source, -1))
         try:
+            if bound is None:
+                version = table.version()
+                time_ms = clock.commit_ms(table.commit_at(version).time_ms)
+                return [Candidate(time_ms, name, version, source)]
             table.check_same()
             first: int | None = start + 1
             if not table.has(start + 1):

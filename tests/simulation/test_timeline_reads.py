@@ -2,6 +2,7 @@
 
 import pytest
 
+from ctsql.catalog.errors import error
 from ctsql.runtime.warehouse import timeline as module
 from tests.simulation.memory_store import Store
 from tests.simulation.test_intents import TIMELINE, Link, Process, foreign
@@ -57,3 +58,20 @@ def test_what_is_known_of_the_timeline_is_bounded(monkeypatch: pytest.MonkeyPatc
         assert sum(map(len, process.timeline._bindings.values())) <= 5 + 1
     assert [process.timeline.version_at(BUSY, t) for t in times] == list(range(1, len(times) + 1))
     assert process.timeline.version_at(STILL, times[-1]) == 1
+
+
+def test_a_new_table_that_is_not_there_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its folder was deleted before it had a T: who reads it is told, what others read goes on."""
+    store, _ = _grown()
+    store.make("c")
+    process = Process(store, Link("other"))
+    gone = process.tables["c"] = process.gateway.table("c")
+
+    def is_gone() -> int:
+        raise error("NOT_A_DELTA_TABLE", location="c", detail="", hint="")
+
+    monkeypatch.setattr(gone, "version", is_gone)
+    foreign(store, BUSY, ("more",))
+    now = process.mint()
+    assert process.timeline.version_at(BUSY, now) == TICKS + 1
+    assert process.timeline.bound("c") is None
