@@ -95,6 +95,8 @@ class WatchedFiles:
         return made
 
     def _follow(self, item: Item) -> "_Record":
+        for gone in self._records.keys() - self._warehouse.catalog.items.keys():
+            del self._records[gone]  # its table was dropped
         found = self._records.get(item.id)
         if found is None:
             found = self._records[item.id] = _Record(self._warehouse.gateway, item)

@@ -124,6 +124,8 @@ class WatchedTopics:
             raise
 
     def _client(self, item: Item) -> KafkaClient:
+        for gone in self._clients.keys() - self._warehouse.catalog.items.keys():
+            self._clients.pop(gone).close()  # its table was dropped
         found = self._clients.get(item.id)
         if found is None:
             session = self._warehouse.gateway.session
