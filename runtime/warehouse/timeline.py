@@ -59,6 +59,8 @@ ARCHIVE_TRIES_MAX = 5
 BINDINGS_KEPT_MAX = 200_000
 """More of them, a hundred bytes each, are forgotten, and read again on demand."""
 MINT_TRIES_MAX = 1_000
+UNKNOWN_KEPT = 16
+"""So many sources stay bound that who mints does not know, the newest ones."""
 TASKS = "ctsql.tasks"
 INTENTS = "ctsql.transactions"
 PROPOSALS = "ctsql.proposals"
@@ -347,9 +349,14 @@ class Timeline:
         candidates: Sequence[Candidate],
         sources: Collection[str],
     ) -> None:
-        """Say how far each source is bound; intents whose transactions are bound go."""
+        """Say how far each source is bound; intents whose transactions are bound go.
+
+        Sources that this process does not know were dropped, or another one has just made them.
+        """
         newest = {**self._frontier, **{b.source: b.version for b in bindings}}
-        frontier = {source: v for source, v in newest.items() if source in sources}
+        others = [source for source in newest if source not in sources]
+        dropped = set(others[: max(len(others) - UNKNOWN_KEPT, 0)])
+        frontier = {source: v for source, v in newest.items() if source not in dropped}
         batch.domains[FRONTIER] = json.dumps(frontier)
         bound = {c.group for c in candidates if c.version <= frontier.get(c.source, -1)}
         if bound & self.intents.keys():
