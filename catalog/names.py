@@ -36,6 +36,15 @@ def backtick(part: str) -> str:
     return "`" + part.replace("`", "``") + "`"
 
 
+def table_at(location: str) -> str:
+    """How Spark's SQL names the Delta table at a location.
+
+    >>> table_at("file:/w/t"), table_at("file:/w`x/t")
+    ('delta.`file:/w/t`', 'delta.`file:/w``x/t`')
+    """
+    return f"delta.{backtick(location)}"
+
+
 def backtick_all(parts: Iterable[str]) -> list[str]:
     """Identifiers in backticks: column names as Spark's ``select`` must be given them."""
     return [backtick(part) for part in parts]

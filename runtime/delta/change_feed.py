@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, functions as F
 from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN
 from ctsql.runtime.delta.keyed_scan import FILES_MAX, change_of
-from ctsql.runtime.delta.local_scan import live_rows
+from ctsql.runtime.delta.local_scan import CHANGE_BYTES_MAX, CHANGES_KEPT_MAX, live_rows
 from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable, FewChanged
 from ctsql.runtime.log.table_changes import Movement, files_of, numbered_files
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, TOO_MANY
@@ -21,8 +21,6 @@ from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import copied, net
 from ctsql.runtime.rows.row_set import LocalRows
 
-CHANGES_KEPT_MAX = 8
-"""Changes of few rows that are kept; the oldest goes."""
 NOT_STORED = Declined("not all of it is committed")
 
 
@@ -138,9 +136,12 @@ def _shared(
         now = read()
         if isinstance(now, Declined):
             return now
-        found = recent[which] = now
-        if len(recent) > CHANGES_KEPT_MAX:
-            recent.popitem(last=False)
+        found = now
+        sets = [rows for rows in (now.inserts, now.net) if rows is not None]
+        if sum(rows.arrow.nbytes for rows in sets) <= CHANGE_BYTES_MAX:
+            recent[which] = now
+            if len(recent) > CHANGES_KEPT_MAX:
+                recent.popitem(last=False)
     return found
 
 

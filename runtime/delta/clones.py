@@ -13,6 +13,7 @@ vector's file is named by an optional folder and an id of 20 characters in base 
 """
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import unquote
@@ -23,7 +24,7 @@ from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
 from ctsql.catalog.errors import error
-from ctsql.catalog.names import backtick_all
+from ctsql.catalog.names import backtick_all, table_at
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN, ROW_ID, VERSION
 from ctsql.runtime.delta.local_scan import located
 from ctsql.runtime.delta.table import DeltaTable, Gateway
@@ -37,6 +38,7 @@ from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows, row_set
 from ctsql.runtime.spark.errors import translate_spark_errors
 
 FOLDER = "txn-"
+_OF_COPY = re.compile(FOLDER + "(?:alter-)?[0-9a-f]{32}", re.ASCII)
 _ID_LENGTH = 20
 _GIVEN_BY_COPY = ("baseRowId", "defaultRowCommitVersion")
 """Row tracking fields of a new file in the copy; the table assigns its own."""
@@ -45,6 +47,15 @@ _NUMBERS = "delta.enableRowTracking"
 _NUMBERED, _LAST_NUMBER = "delta.rowTracking", "rowIdHighWaterMark"
 """The domain metadata that says which numbers are taken."""
 _NUMBERED_PLACE = (FILE_COLUMN, ROW_COLUMN, ROW_ID)
+
+
+def is_of_copy(folder: str) -> bool:
+    """Whether a folder in that of a table has, by its name, a copy of it, or files of one.
+
+    >>> [is_of_copy(name) for name in ("txn-" + 32 * "a", "txn-alter-" + 32 * "0", "txn-1")]
+    [True, True, False]
+    """
+    return _OF_COPY.fullmatch(folder) is not None
 
 
 class Clone:
@@ -72,7 +83,7 @@ class Clone:
             path = gateway.path(f"{self.location}/_delta_log")
             path.getFileSystem(table.log.newDeltaHadoopConf()).mkdirs(path)
             gateway.session.sql(
-                f"CREATE TABLE delta.`{self.location}` SHALLOW CLONE delta.`{table.location}` "
+                f"CREATE TABLE {table_at(self.location)} SHALLOW CLONE {table_at(table.location)} "
                 f"VERSION AS OF {version} "
                 "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false'"
                 + (f", '{_NUMBERS}' = 'true')" if numbers_rows else ")")
@@ -245,7 +256,7 @@ class Clone:
         newest = mine.version()
         made = {a.path for v in range(1, newest + 1) for a in mine.commit_at(v).adds}
         gone = made - mine.files(newest).keys() - mine.files(0).keys()
-        mine.discard(gone - self._taken.keys())
+        mine.discard(map(unquote, gone - self._taken.keys()))
         self.origin.discard(unquote(self._taken[path].path) for path in gone & self._taken.keys())
         self.gateway.forget(self.location)
         for folder in ("_delta_log", "_change_data"):

@@ -20,8 +20,8 @@ class KeyRanges:
     ...     return json.dumps({"minValues": {"k": low}, "maxValues": {"k": high}})
     >>> [ranges.may_hold(told(*bounds)) for bounds in ((0, 2), (0, 3), (4, 4), (4, 9), (6, 9))]
     [False, True, False, True, False]
-    >>> ranges.may_hold(None), ranges.may_hold("{}")
-    (True, True)
+    >>> ranges.may_hold(None), ranges.may_hold("{}"), ranges.may_hold('{"minValues": null}')
+    (True, True, True)
     """
 
     def __init__(self, wanted: Mapping[str, Sequence[int | str | None]]) -> None:
@@ -34,7 +34,7 @@ class KeyRanges:
     def may_hold(self, statistics: str | None) -> bool:
         """Whether a file with these statistics (JSON) may hold a wanted value in each column."""
         parsed = json.loads(statistics) if statistics else {}
-        low, high = parsed.get("minValues", {}), parsed.get("maxValues", {})
+        low, high = (parsed.get(bound) or {} for bound in ("minValues", "maxValues"))
         return all(
             meets(values, low.get(column), high.get(column))
             for column, values in self._sorted.items()

@@ -18,6 +18,8 @@ from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
+from ctsql.catalog.names import table_at
+from ctsql.runtime.delta.clones import is_of_copy
 from ctsql.runtime.delta.local_scan import live_rows
 from ctsql.runtime.delta.locks import commit_lock
 from ctsql.runtime.delta.table import DeltaTable, Gateway
@@ -103,7 +105,7 @@ def optimize(table: DeltaTable) -> Compacted:
     """Run Delta's own OPTIMIZE under the commit lock."""
     before = table.version()
     with commit_lock(table.location), translate_spark_errors():
-        table.gateway.session.sql(f"OPTIMIZE delta.`{table.location}`")
+        table.gateway.session.sql(f"OPTIMIZE {table_at(table.location)}")
     commits = [table.commit_at(v) for v in range(before + 1, table.version() + 1)]
     rewrites = [c for c in commits if not c.changes_data and c.adds]
     taken, brought = sum(len(c.removes) for c in rewrites), sum(len(c.adds) for c in rewrites)
@@ -138,7 +140,10 @@ def write_checkpoint(table: DeltaTable, *, commits_min: int) -> int | None:
 
 
 def stored_files(table: DeltaTable) -> list[StoredFile]:
-    """The data, change and vector files in a table's folder, without nested tables."""
+    """The data, change and vector files in a table's folder, without nested tables.
+
+    A copy for a transaction is none: what a killed process left of it is listed, its log too.
+    """
     here = table.log_files.table_folder
     with translate_spark_errors(), translate_os_errors(table.location):
         if here is not None:
@@ -154,13 +159,14 @@ def _list(
     entries: Callable[[Any, str], _Entries], folder: Any, prefix: str
 ) -> Iterator[StoredFile]:
     listed = list(entries(folder, prefix))
-    if prefix and any(name == LOG_FOLDER for name, _, _ in listed):
+    is_copy = is_of_copy(prefix.partition("/")[0])
+    if prefix and not is_copy and any(name == LOG_FOLDER for name, _, _ in listed):
         return  # a table of its own
     for name, path, file in listed:
         if file is None:
-            if not _is_of_others(name):
+            if is_copy or not _is_of_others(name):
                 yield from _list(entries, path, f"{prefix}{name}/")
-        elif not name.startswith(("_", ".")):
+        elif is_copy or not name.startswith(("_", ".")):
             yield file
 
 

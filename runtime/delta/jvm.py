@@ -15,6 +15,8 @@ from ctsql.runtime.log.data_files import DataFile
 
 ANSWER_CHARS_MAX = 4_000
 """Of a text. A packet holds 8 KB, and a character may take two bytes."""
+_HALF = "?"
+"""What comes of one half of a sign that Java has as two."""
 
 
 class JvmObjects:
@@ -87,8 +89,17 @@ class JvmObjects:
         """
         text = texts.addString(self._text(), separator)
         length = text.length()
-        pieces = range(0, length, ANSWER_CHARS_MAX)
-        return "".join(text.substring(i, min(i + ANSWER_CHARS_MAX, length)) for i in pieces)
+        pieces, begun = list[str](), 0
+        while begun < length:
+            end = min(begun + ANSWER_CHARS_MAX, length)
+            piece = str(text.substring(begun, end))
+            while piece.endswith(_HALF) and end < length:
+                # Java has a sign beyond U+FFFF as two, which come as such only together.
+                end += 1
+                piece = str(text.substring(begun, end))
+            pieces.append(piece)
+            begun = end
+        return "".join(pieces)
 
     def singleton(self, package: Any, name: str) -> Any:
         """The instance of a Scala object."""

@@ -4,10 +4,7 @@ To find a thousand keys in millions of rows, most of the time goes into decoding
 it is the same column at the next change. A data file never changes, so what is kept stays true.
 """
 
-from collections import OrderedDict
-from collections.abc import Hashable
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -15,10 +12,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ctsql.runtime.delta.bounded_cache import BoundedCache
+
 BYTES_MAX = 128 * 1024 * 1024
 """What all columns that are kept take together."""
 COLUMN_BYTES_MAX = BYTES_MAX // 4
 """What one column of a row group may take."""
+ROUNDS = 4
+"""Of columns that are asked for in turn, and take up to so many times as much, some stay."""
 Numbers = npt.NDArray[np.int64]
 
 
@@ -51,35 +52,6 @@ class KeyColumn:
         return starts + np.arange(len(starts))
 
 
-class KeyColumns:
-    """The columns that were read last, up to a number of bytes. Threads may share it."""
-
-    def __init__(self, bytes_max: int = BYTES_MAX) -> None:
-        self._bytes_max = bytes_max
-        self._bytes = 0
-        self._lock = Lock()
-        self._known: OrderedDict[Hashable, KeyColumn] = OrderedDict()
-
-    def find(self, name: Hashable) -> KeyColumn | None:
-        """The column, if it is kept."""
-        with self._lock:
-            found = self._known.get(name)
-            if found is not None:
-                self._known.move_to_end(name)
-            return found
-
-    def keep(self, name: Hashable, column: KeyColumn) -> None:
-        """Keep a column; those that were not used for long go."""
-        with self._lock:
-            if name in self._known:
-                return
-            self._known[name] = column
-            self._bytes += column.values.nbytes
-            while self._bytes > self._bytes_max:
-                _, oldest = self._known.popitem(last=False)
-                self._bytes -= oldest.values.nbytes
-
-
 def _width(low: int, high: int) -> int:
     """The bytes of a number between bounds, as they are kept."""
     bounds = np.iinfo(np.int32)
@@ -96,5 +68,5 @@ def may_be_kept(group: pq.RowGroupMetaData, place: int, kind: pa.DataType) -> bo
     return bool(group.num_rows * _width(told.min, told.max) <= COLUMN_BYTES_MAX)
 
 
-kept = KeyColumns()
+kept: BoundedCache[KeyColumn] = BoundedCache(BYTES_MAX, rounds=ROUNDS)
 """Those of this process."""

@@ -56,14 +56,14 @@ class LogFiles(ABC):
         if found is None:
             name = commit_name(version)
             mark = self._store.mark(name)
-            if mark is None:
+            text = None if mark is None else self._read_if_there(name)
+            if mark is None or text is None:
                 detail = f"The log of its version {version} is no longer there."
                 hint = (
                     "Keep history longer with delta.logRetentionDuration on the table, "
                     "and create anew the objects that still needed it."
                 )
                 raise error("HISTORY_LOST", relation=self._location, detail=detail, hint=hint)
-            text = self._store.read(name)
             try:
                 found = parse_commit(version, text, modified_ms=mark[0])
             except Unreadable as problem:
@@ -73,6 +73,15 @@ class LogFiles(ABC):
                     del self._commits[old]
             self._commits[version] = found
         return found
+
+    def _read_if_there(self, name: str) -> str | None:
+        """The text of a file; None where it was cleaned up while it was looked at."""
+        try:
+            return self._store.read(name)
+        except CtsqlError:
+            if self._store.exists(name):
+                raise
+            return None
 
     def names(self) -> Sequence[str]:
         """The names in the folder; none without one."""
@@ -101,7 +110,8 @@ class LogFiles(ABC):
         """The contents of :func:`parse_checksum` for a version; empty without a readable file."""
         name = f"{version:020d}.crc"
         try:
-            return parse_checksum(self._store.read(name)) if self._store.exists(name) else {}
+            text = self._read_if_there(name) if self._store.exists(name) else None
+            return {} if text is None else parse_checksum(text)
         except (CtsqlError, ValueError, KeyError, TypeError) as problem:
             if isinstance(problem, CtsqlError) and problem.condition != "STORED_DATA_INVALID":
                 raise

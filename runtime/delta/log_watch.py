@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 
 from ctsql.runtime.delta.table import DeltaTable
+from ctsql.runtime.delta.table_log import LOOKS_APART_MS
+from ctsql.runtime.log import clock
 
 
 class LogWatch:
@@ -10,13 +12,17 @@ class LogWatch:
 
     def __init__(self) -> None:
         self._seen: dict[str, int] = {}
+        self._asked_ms = clock.now_ms()
 
     def note(self, table: DeltaTable, version: int) -> None:
         """Note that a table was read up to a version."""
         self._seen[table.location] = version
 
     def has_new_version(self, tables: Iterable[DeltaTable]) -> bool:
-        """Whether any of these tables has a version that was not noted."""
+        """Whether any of these tables has, or may have, a version that was not noted."""
+        asked_ms, self._asked_ms = self._asked_ms, clock.now_ms()
+        if self._asked_ms - asked_ms >= LOOKS_APART_MS:
+            self._seen.clear()  # the commits that come next may have been cleaned up
         for table in tables:
             seen = self._seen.get(table.location)
             if seen is None or table.has(seen + 1):

@@ -35,6 +35,7 @@ from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.planner.lowering import declare_as
 from ctsql.runtime.delta.snapshots import Snapshot
 from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable, Gateway
+from ctsql.runtime.delta.table_log import LOOKS_APART_MS
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.actions import Commit
@@ -86,6 +87,7 @@ class ReadOnlyGateway(Gateway):
     def __init__(self, session: SparkSession) -> None:
         super().__init__(session)
         self._opened: dict[str, MemoryTable] = {}
+        self._asked_ms = clock.now_ms()
 
     def output_table(self, location: str) -> "MemoryTable":
         """The table of an output, the same object until :meth:`start_again`."""
@@ -109,7 +111,12 @@ class ReadOnlyGateway(Gateway):
 
     def is_stale(self) -> bool:
         """Whether a pinned table has a newer stored version."""
-        return any(t.stored.has(t.stored_version + 1) for t in self._opened.values())
+        asked_ms, self._asked_ms = self._asked_ms, clock.now_ms()
+        slept = self._asked_ms - asked_ms >= LOOKS_APART_MS  # the next commits may be cleaned up
+        return any(
+            t.stored.has(t.stored_version + 1) or (slept and not t.stored.has(t.stored_version))
+            for t in self._opened.values()
+        )
 
     def start_again(self, opened: Opened | None = None) -> Opened:
         """Drop all tables in memory, or restore earlier ones; returns those until now."""

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import reduce
 from threading import Lock
 from typing import Any
 
@@ -29,6 +29,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from ctsql.catalog.names import fold
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
+from ctsql.runtime.delta.bounded_cache import BoundedCache
 from ctsql.runtime.delta.file_ranges import meets
 from ctsql.runtime.delta.file_stores import FileStore
 from ctsql.runtime.delta.key_columns import KeyColumn, kept, may_be_kept
@@ -38,6 +39,10 @@ BATCH_ROWS = 1 << 16
 """Rows that are read at a time; the bounds are checked after each batch."""
 BATCH_BYTES = 32 * 1024 * 1024
 """Their bytes by the file's statistics; dictionary-encoded texts may take more."""
+LAYOUT_BYTES_MAX = 128 * 1024 * 1024
+"""What all layouts of files that are kept take together."""
+FOOTER_GROWS = 10
+"""So many times as much a layout takes in memory as the footer in the file, roughly."""
 _SPARK_VERSION = b"org.apache.spark.version"
 _OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
@@ -180,9 +185,20 @@ class _Layout:
     places: Mapping[str, int]
 
 
-@lru_cache(maxsize=5_000)
+_layouts: BoundedCache[_Layout] = BoundedCache(LAYOUT_BYTES_MAX)
+
+
 def _layout(store: FileStore, path: str) -> _Layout:
-    """Read and cache the layout; data files never change."""
+    """The layout of a file, read once as long as it is used."""
+    found = _layouts.find((store, path))
+    if found is None:
+        found = _read_layout(store, path)
+        size = int(found.footer.serialized_size) * FOOTER_GROWS
+        _layouts.keep((store, path), found, size)
+    return found
+
+
+def _read_layout(store: FileStore, path: str) -> _Layout:
     footer = pq.read_metadata(path, filesystem=store.files)
     schema = footer.schema.to_arrow_schema().remove_metadata()
     paths = [footer.schema.column(i).path for i in range(footer.num_columns)]
@@ -503,7 +519,7 @@ class _Search:
                 if read.null_count:
                     return None  # its statistics are wrong
                 column = KeyColumn.of(read)
-                kept.keep(identity, column)
+                kept.keep(identity, column, column.values.nbytes)
             found[name] = column
         return found
 

@@ -22,7 +22,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from ctsql.runtime.delta.file_stores import FileStore
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.batches import StagedFile
-from ctsql.runtime.log.table_metadata import CURRENT_DEFAULT
+from ctsql.runtime.log.table_metadata import CURRENT_DEFAULT, is_on
 from ctsql.runtime.rows.types import has_written_bounds, is_flat
 
 TEXT_MAX = 32
@@ -39,7 +39,6 @@ _PLAIN_OPTIONS = (
 )  # fmt: skip
 """Prefixes of the table properties that do not affect how files are written."""
 _CONSTRAINTS = "delta.constraints."
-_IS_SET = "true"
 
 
 def is_plain(metadata: Mapping[str, Any], schema: T.StructType) -> bool:
@@ -82,9 +81,9 @@ def why_not_by_rows(metadata: Mapping[str, Any]) -> str:
     unknown = [k for k in options if not k.startswith((*_PLAIN_OPTIONS, _CONSTRAINTS))]
     if metadata.get("partitionColumns") or unknown:
         return "the table has partitions, or a property that is Delta's"
-    if configuration.get("delta.enableDeletionVectors") != _IS_SET:
+    if not is_on(configuration, "delta.enableDeletionVectors"):
         return "the table has no deletion vectors"
-    if configuration.get("delta.appendOnly") == _IS_SET:
+    if is_on(configuration, "delta.appendOnly"):
         return "the table only takes rows"
     fields = json.loads(metadata["schemaString"])["fields"]
     if any(set(f["metadata"]) - {"comment", CURRENT_DEFAULT} for f in fields):

@@ -31,6 +31,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.names import table_at
 from ctsql.runtime.delta.deletion_vectors import Vectors
 from ctsql.runtime.delta.file_stores import LOCAL, FileStore, bucket_of, open_bucket, path_in_store
 from ctsql.runtime.delta.jvm import JvmObjects
@@ -142,7 +143,7 @@ class Gateway(JvmObjects):
         try:
             with translate_spark_errors():
                 self.session.sql(
-                    f"CREATE TABLE IF NOT EXISTS delta.`{location}` ({columns}) USING delta "
+                    f"CREATE TABLE IF NOT EXISTS {table_at(location)} ({columns}) USING delta "
                     f"TBLPROPERTIES ({listed})"
                 )
         except conflict_errors():
@@ -180,20 +181,19 @@ class Gateway(JvmObjects):
 
         Like Spark it leaves out names that begin with ``_`` or ``.``, and files being copied; and
         those that have nothing in them yet. All names are one call of the JVM, and each that is not
-        known two others.
+        known three others. The store is asked once: a file may be moved away meanwhile.
         """
         with translate_spark_errors():
             path, store = self._place(pattern)
-            paths = self.jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(store.globStatus(path))
+            statuses = store.globStatus(path)
+            paths = self.jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(statuses)
             if paths is None:
                 return []
             listed = self.jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(paths)
-            found = sorted(self.join(listed, _NEVER_IN_A_NAME).split(_NEVER_IN_A_NAME))
-            return [
-                name
-                for name in found
-                if name not in known and _is_visible(name) and _has_bytes(store, self.path(name))
-            ]
+            names = self.join(listed, _NEVER_IN_A_NAME).split(_NEVER_IN_A_NAME)
+            places = {name: place for place, name in enumerate(names)}
+            new = sorted(name for name in places if name not in known and _is_visible(name))
+            return [name for name in new if _has_bytes(statuses[places[name]])]
 
     def holds_file(self, location: str) -> bool:
         """Whether it is a file, or a folder with a file that Spark would read, at any depth."""
@@ -369,9 +369,8 @@ class DeltaTable(DeltaRows):
             return Transaction(self, self.log.startTransaction(self.gateway.none, known))
 
 
-def _has_bytes(store: Any, path: Any) -> bool:
+def _has_bytes(status: Any) -> bool:
     """Whether it is a file that is not empty."""
-    status = store.getFileStatus(path)
     return bool(status.isFile() and status.getLen() > 0)
 
 

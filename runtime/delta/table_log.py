@@ -6,14 +6,19 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.runtime.delta.log_files import LogFiles
 from ctsql.runtime.delta.snapshots import Snapshot
 from ctsql.runtime.delta.table_versions import Identity, Versions
+from ctsql.runtime.log import clock
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.table_metadata import TableMetadata, compare_columns
+
+LOOKS_APART_MS = 3_600_000
+"""After a longer pause, of a computer that slept, commits may have come and been cleaned up."""
 
 
 class TableLog(ABC):
     """The log of one table. Not safe for use by several threads at once."""
 
     versions: Versions
+    _looked_ms = 0
 
     def __init__(self, location: str) -> None:
         self.location = location.rstrip("/")
@@ -80,7 +85,9 @@ class TableLog(ABC):
     def update(self) -> Snapshot:
         """The newest snapshot; lists the log if there is another, raises as :meth:`check_same`."""
         if self._snapshot is not None:
-            self._look(near=True)
+            # Else the next commit is missing, and ours would take its place.
+            self._look(near=clock.now_ms() - self._looked_ms < LOOKS_APART_MS)
+        self._looked_ms = clock.now_ms()
         if self._snapshot is None or self._is_there(self._snapshot.version + 1):
             try:
                 newest = self.log_files.newest()

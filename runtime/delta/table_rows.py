@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import StructType
 
 from ctsql.catalog.errors import not_supported
+from ctsql.catalog.names import table_at
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.deletion_vectors import Vectors
 from ctsql.runtime.delta.file_stores import FileStore, path_in_store, pattern_of
@@ -22,7 +23,7 @@ from ctsql.runtime.delta.spark_log import java_of
 from ctsql.runtime.delta.table_log import TableLog
 from ctsql.runtime.log.data_files import DataFile, is_elsewhere, select_changed
 from ctsql.runtime.log.table_changes import added_files
-from ctsql.runtime.log.table_metadata import compare_columns
+from ctsql.runtime.log.table_metadata import compare_columns, is_on
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.spark.errors import translate_spark_errors
 
@@ -176,7 +177,7 @@ class DeltaRows(TableLog):
         if self.commit_at(version).change_paths:
             return True
         configuration = self.metadata_at(version).configuration
-        return configuration.get("delta.enableChangeDataFeed", "false") == "true"
+        return bool(is_on(configuration, "delta.enableChangeDataFeed"))
 
     def _difference(self, before: int, after: int) -> DataFrame:
         """The rows of files that differ between two versions, each read by its own metadata."""
@@ -202,7 +203,7 @@ class DeltaRows(TableLog):
 
 def has_no_vectors(table: DeltaRows) -> bool:
     """Whether a table says that its rows are not deleted by deletion vectors."""
-    return table.metadata.configuration.get(ENABLE_VECTORS) == "false"
+    return is_on(table.metadata.configuration, ENABLE_VECTORS) is False
 
 
 def locate_in(table: DeltaRows, files: Iterable[DataFile], version: int) -> DataFrame:
@@ -222,7 +223,7 @@ def locate_in(table: DeltaRows, files: Iterable[DataFile], version: int) -> Data
         if not table.has_feature("deletionVectors"):
             why = f"The table at {table.location} has partitions or mapped columns, and no "
             why += "deletion vectors, so that Delta does not number its rows."
-            hint = f"Type in Spark: ALTER TABLE delta.`{table.location}` SET TBLPROPERTIES "
+            hint = f"Type in Spark: ALTER TABLE {table_at(table.location)} SET TBLPROPERTIES "
             hint += f"('{ENABLE_VECTORS}' = 'true')"
             raise not_supported(None, "to tell the rows of this table apart", why=why, hint=hint)
     rows = table.frame_of(listed, version)
@@ -234,5 +235,5 @@ def locate_in(table: DeltaRows, files: Iterable[DataFile], version: int) -> Data
 
 def _may_have_vectors(table: DeltaRows, files: Iterable[DataFile], version: int) -> bool:
     """Whether rows of some files are, or may be, deleted by vectors at a version."""
-    says = table.metadata_at(version).configuration.get(ENABLE_VECTORS) == "true"
-    return says or any(file.vector_id for file in files)
+    says = is_on(table.metadata_at(version).configuration, ENABLE_VECTORS)
+    return bool(says) or any(file.vector_id for file in files)

@@ -287,7 +287,7 @@ class Transaction:
         return self._commit(operation)
 
     def _commit(self, operation: Any) -> int:
-        with commit_lock(self.table.location):
+        with commit_lock(self.table.location), translate_spark_errors():
             try:
                 return int(self.txn.commit(self.gateway.seq(self._actions), operation))
             except conflict_errors() as conflict:

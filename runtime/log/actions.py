@@ -177,7 +177,7 @@ def _is_cut_off(commit: Commit, actions: Sequence[tuple[str, dict[str, Any]]]) -
         return upper not in dict(commit.transactions).values()
     if "token" in commit.metadata or commit.adds or commit.removes or commit.change_paths:
         return False  # a commit of ours may have staged rows that it does not add
-    infos = (action["commitInfo"] for _, action in actions if "commitInfo" in action)
+    infos = (info for _, action in actions if (info := action.get("commitInfo")) is not None)
     metrics = [m for info in infos if isinstance(m := info.get("operationMetrics"), dict)]
     counts = (str(found.get(name)) for found in metrics for name in ROWS_CHANGED)
     return any(count.isdecimal() and int(count) > 0 for count in counts)
@@ -206,15 +206,17 @@ def _commit(
     found: defaultdict[str, list[tuple[str, Any]]] = defaultdict(list)
     for line, action in actions:
         for kind, fields in action.items():
-            found[kind].append((line, fields))
+            if fields is not None:  # some writers name all kinds in each line
+                found[kind].append((line, fields))
     info = found["commitInfo"][-1][1] if found["commitInfo"] else {}
+    told_ms = info.get("inCommitTimestamp")
     domains = (
         (d["domain"], None if d.get("removed", False) else d["configuration"])
         for _, d in found["domainMetadata"]
     )
     return Commit(
         version=version,
-        time_ms=int(info.get("inCommitTimestamp", modified_ms)),
+        time_ms=modified_ms if told_ms is None else int(told_ms),
         adds=tuple(_file(*one) for one in found["add"]),
         removes=tuple(_file(*one) for one in found["remove"]),
         change_paths=tuple(change["path"] for _, change in found["cdc"]),

@@ -249,6 +249,18 @@ def _comparable(part: Any) -> Any:
     return [kind, *(_comparable(part[p]) for p in _PARTS[kind])] if kind in _PARTS else part
 
 
+def is_on(configuration: Mapping[str, str], key: str) -> bool | None:
+    """What a property that is true or false says; None where it says nothing.
+
+    Other writers spell it in upper or lower case, and Delta takes either.
+
+    >>> is_on({"delta.appendOnly": "True"}, "delta.appendOnly"), is_on({}, "delta.appendOnly")
+    (True, None)
+    """
+    said = configuration.get(key)
+    return None if said is None else said.strip().lower() == "true"
+
+
 def keeps_any(configuration: Mapping[str, str]) -> bool:
     """Whether a table has constraints that only ctsql keeps, by its properties. Pure."""
     return any(key.startswith(KEPT) for key in configuration)

@@ -99,7 +99,7 @@ class FolderBinder:
         self.overlay = Overlay(engine, catalog, catalog)
         self.tables = TableComparison(self.overlay, prune=prune)
         self.touched: set[str] = set()  # what has other columns, or is another plain view
-        self.grown: set[str] = set()  # of these what has the same words, over other tables
+        self.reshaped: set[str] = set()  # of these what has the same words, and only other columns
 
     def bind(self, made: Definition) -> BoundObject:
         """Bind one definition on top of those before it, and put it there.
@@ -401,7 +401,7 @@ class FolderBinder:
         if not found:
             return old, ()
         if found == [Part.COLUMNS] and Part.QUERY not in parts:
-            self.grown.add(old.id)
+            self.reshaped.add(old.id)
         item = replace(
             old,
             definition=statement.span.text,
@@ -442,7 +442,7 @@ class FolderBinder:
         if not found:
             return old, None, ()
         if found == [Part.MORE_COLUMNS] and Part.QUERY not in parts:
-            self.grown.add(old.id)
+            self.reshaped.add(old.id)
         item = replace(
             item,
             definition=statement.span.text,
@@ -472,7 +472,7 @@ class FolderBinder:
             raise not_supported(made.span, what, why=why, hint=hint)
         parts = tuple(p for p in parts if p is not Part.COLUMNS)  # they are the same
         if any(
-            r.object_id in self.touched - self.grown
+            r.object_id in self.touched - self.reshaped
             for r in self.engine.relations.current(old).reads
         ):
             parts = (*parts, Part.BELOW)
@@ -490,12 +490,12 @@ class FolderBinder:
 
     def _is_touched(self, bound: Bound) -> bool:
         """Whether it reads what is another one; more columns of the same make no row another."""
-        return any(r.object_id in self.touched - self.grown for r in bound.reads)
+        return any(r.object_id in self.touched - self.reshaped for r in bound.reads)
 
     def _is_other_below(self, bound: Bound) -> bool:
         """Whether a plain view reads another one that changes; other columns below change none."""
         items = self.overlay.catalog.items
-        others = self.touched - self.grown
+        others = self.touched - self.reshaped
         below = (items[r.object_id] for r in bound.reads if r.object_id in others)
         return any(i.kind is ObjectKind.VIEW for i in below)
 

@@ -300,8 +300,8 @@ class _Planning:
 
     def _only_grows(self, before: Item, item: Item) -> bool:
         """Has a plain view only more columns at its end, which no reader from before sees?"""
-        is_grown = item.kind is ObjectKind.VIEW and item.id in self.binder.grown
-        return is_grown and keeps_columns(before.columns, item.columns)
+        is_reshaped = item.kind is ObjectKind.VIEW and item.id in self.binder.reshaped
+        return is_reshaped and keeps_columns(before.columns, item.columns)
 
     def _refuse_columns(self, made: BoundObject, item: Item, readers: Sequence[Item]) -> None:
         breaks = [f"{r.kind.value} {r.name}{_lost(self.stored.items[r.id], item)}" for r in readers]

@@ -37,7 +37,7 @@ from ctsql.runtime.service.backoff import Pace, Trouble
 from ctsql.runtime.service.events import Event, EventKind
 from ctsql.runtime.service.workers import WorkerPool
 from ctsql.runtime.spark.errors import is_lost
-from ctsql.runtime.warehouse.replaced_tables import NOT_THERE, UNREADABLE
+from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
 
 NOTHING = -1
 NEVER = 1 << 62
@@ -131,12 +131,11 @@ class Service:
 
     def _look(self, engine: Engine) -> bool:
         """Tick if a log has a new version, or a refresh or a retry is due; returns whether."""
-        retries = (t for k, t in self._troubles.items() if k != SERVICE)
         if not (
             self._watch.has_new_version(self._followed_tables(engine))
             or self._anything_came(engine)
             or engine.schedules.is_refresh_due(clock.now_ms())
-            or any(t.is_due(time.monotonic()) for t in retries)
+            or any(t.is_due(time.monotonic()) for t in self._troubles.values())
         ):
             return False
         self._timed_tick(engine)
@@ -174,8 +173,8 @@ class Service:
     def _followed_tables(self, engine: Engine) -> list[DeltaTable]:
         tables = [engine.catalog_store.table, engine.timeline.table]
         tables += [table for _, table in engine.relations.sources().values()]
-        failed = [i for i in engine.catalog if i.id in self._troubles]
-        return tables + [engine.relations.table(i) for i in failed]
+        failed = (i for i in engine.catalog if i.id in self._troubles)
+        return tables + [t for i in failed if (t := _table_of(engine, i)) is not None]
 
     def _note_versions(self, engine: Engine) -> None:
         """Note the newest versions; the next look finds later ones."""
@@ -202,10 +201,10 @@ class Service:
         self._take_in(engine)
         now = engine.mint_for(engine.catalog, takes_in=False)
         self._watch.note(engine.timeline.table, engine.timeline.read_to)
-        self._troubles.pop(SERVICE, None)
         known = engine.catalog.items
-        self._troubles = {k: t for k, t in self._troubles.items() if k in known}
+        self._troubles = {k: t for k, t in self._troubles.items() if k in known or k == SERVICE}
         self._bring_all_up(engine, now)
+        self._troubles.pop(SERVICE, None)
         if now != self._now:
             self._now = now
             self.on_time(now)
@@ -258,9 +257,10 @@ class Service:
             if _ends(problem):
                 raise problem
             self._failures.append(problem)
-            table = engine.relations.table(item)
-            version = _newest(table)
-            self._watch.note(table, version)
+            table = _table_of(engine, item)
+            version = NEVER if table is None else _newest(table)
+            if table is not None:
+                self._watch.note(table, version)
             self._fail(item, problem, version=version, until=now)
             return False
         if self._troubles.pop(item.id, None) is not None:
@@ -353,12 +353,25 @@ def _origins(engine: Engine, item: Item, time_: int) -> tuple[Origin, ...]:
     return tuple(found)
 
 
+def _table_of(engine: Engine, item: Item) -> DeltaTable | None:
+    """The table of an object; None where its log is so damaged that it cannot be opened."""
+    try:
+        return engine.relations.table(item)
+    except CtsqlError as problem:
+        if problem.condition not in UNREADABLE:
+            raise
+        return None
+
+
 def _newest(table: DeltaTable) -> int:
-    """The newest version; NOTHING without a table, NEVER for a table that was replaced."""
+    """The newest version; NOTHING without a table, NEVER for one that was replaced, or is damaged.
+
+    Who reads such a table is told.
+    """
     try:
         return table.version()
     except CtsqlError as problem:
-        if problem.condition not in NOT_THERE:
+        if problem.condition not in UNREADABLE:
             raise
         return NOTHING if problem.condition == "NOT_A_DELTA_TABLE" else NEVER
 

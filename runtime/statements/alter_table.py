@@ -20,7 +20,7 @@ from ctsql.catalog.items import (
     still_there,
     with_columns_there,
 )
-from ctsql.catalog.names import Name, backtick, fold
+from ctsql.catalog.names import Name, backtick, fold, table_at
 from ctsql.catalog.schemas import Schema, names, same_columns
 from ctsql.catalog.spans import Span
 from ctsql.planner.lowering.store_assignment import is_exact
@@ -118,8 +118,8 @@ class TableAlteration(OnNames):
             if engine.relations.columns_now(item) != columns:
                 raise altered_meanwhile(item, COMMITTED_BESIDE)
             self._commit(item, location, change, needed)
-        faults.point("source_committed")
-        self._note(item, statement, columns)
+            faults.point("source_committed")
+            self._note(item, statement, columns)  # under the lock: in the order of the commits
         engine.mint()
         return "ALTER TABLE", [f'table "{item.name}": {feature.notice}' for feature in needed]
 
@@ -198,11 +198,11 @@ class TableAlteration(OnNames):
     def _turn_on(self, location: str, needed: Sequence[Feature]) -> None:
         told = ", ".join(f"'{f.name}' = '{f.value}'" for f in needed)
         with translate_spark_errors():
-            self.engine.session.sql(f"ALTER TABLE delta.`{location}` SET TBLPROPERTIES ({told})")
+            self.engine.session.sql(f"ALTER TABLE {table_at(location)} SET TBLPROPERTIES ({told})")
 
     def _change(self, location: str, change: st.ColumnChange, columns: Schema) -> None:
         with translate_spark_errors():
-            self.engine.session.sql(delta_text(f"delta.`{location}`", change, columns))
+            self.engine.session.sql(delta_text(table_at(location), change, columns))
 
     def check_constraints(
         self,

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind, beside
-from ctsql.catalog.names import quote
+from ctsql.catalog.names import quote, table_at
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import Binder, qualify
 from ctsql.planner.lowering import Context
@@ -78,7 +78,7 @@ def run_on_table(
     at = engine.read_time(items, as_of=as_of) if items else 0
     for node in nodes:
         check_columns(engine.warehouse, node)
-    edit = Edit(span=target.span, text=f"delta.`{location}`{alias}")
+    edit = Edit(span=target.span, text=f"{table_at(location)}{alias}")
     prefixes = [Edit(span=span, text="") for span in target.column_prefixes]
     edited = replace(text, edits=(*text.edits, edit, *prefixes))
     with translate_spark_errors():

@@ -41,6 +41,7 @@ from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.batches import Part
 from ctsql.runtime.log.protocol import Conflict, RowsGone
 from ctsql.runtime.log.staging import discard_on_error
+from ctsql.runtime.log.table_metadata import is_on
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows, SparkRows
 from ctsql.runtime.rows.types import fits_arrow
@@ -292,7 +293,7 @@ def _commit(
     staged = _Staged(table)
     with discard_on_error([staged]):
         new: Sequence[Any] = ()
-        if changes.numbers[UPDATED] and txn.metadata["configuration"].get(_FEED) == "true":
+        if changes.numbers[UPDATED] and is_on(txn.metadata["configuration"], _FEED):
             new = txn.stage_with_changes(changes.come, changes.feed)
         elif changes.brings_rows:
             new = txn.stage(changes.come)

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from zlib import crc32
 
 from ctsql.catalog.items import Item
+from ctsql.catalog.names import table_at
 from ctsql.runtime.delta.table_rows import ENABLE_VECTORS
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
@@ -29,7 +30,8 @@ def create_table_text(item: Item, *, has_vectors: bool) -> str:
         properties |= {ENABLE_VECTORS: "false", "delta.enableChangeDataFeed": "false"}
     told = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
     columns = table_columns(item)
-    return f"CREATE TABLE delta.`{item.location}` ({columns}) USING delta TBLPROPERTIES ({told})"
+    assert item.location is not None  # an output has a table
+    return f"CREATE TABLE {table_at(item.location)} ({columns}) USING delta TBLPROPERTIES ({told})"
 
 
 def make_table(engine: Engine, item: Item) -> Item:

@@ -21,7 +21,7 @@ from ctsql.catalog.items import (
     item_there,
     still_there,
 )
-from ctsql.catalog.names import backtick, fold, quarantine_name, quote
+from ctsql.catalog.names import backtick, fold, quarantine_name, quote, table_at
 from ctsql.catalog.schemas import Column, get
 from ctsql.planner.binding import qualify
 from ctsql.planner.binding.constraints import (
@@ -137,11 +137,12 @@ def store_constraints(engine: Engine, item: Item, made: Sequence[st.ConstraintDe
     Args:
         item: as :func:`bind_constraints` gives it.
     """
+    assert item.location is not None  # a table has a folder
     for one in made:
         if one.is_of_delta:
             text = f"ADD CONSTRAINT {backtick(one.name)} CHECK ({check_text(one)})"
             with translate_spark_errors():
-                engine.session.sql(f"ALTER TABLE delta.`{item.location}` {text}")
+                engine.session.sql(f"ALTER TABLE {table_at(item.location)} {text}")
     kept = [one for one in made if not one.is_of_delta]
     if kept:
         table = engine.relations.table(item)
@@ -227,7 +228,10 @@ class TableConstraints(OnNames):
             with undo_on_failure(engine, beside):
                 if statement.added is not None:
                     text = self._added_before(item, statement.added)
-                    text = text or self._added(item, statement.added, there, beside)
+                    if text:
+                        self._note(item, text)
+                    else:
+                        self._added(item, statement.added, there, beside)
                 else:
                     dropped = fold(statement.dropped)
                     found = next((s for s in there if fold(s.name) == dropped), None)
@@ -238,11 +242,7 @@ class TableConstraints(OnNames):
                             return f"{_DONE} (unchanged)"
                         raise unknown_constraint(item, statement, [s.name for s in there])
                     name = statement.dropped if found is None else found.name
-                    text = f"DROP CONSTRAINT IF EXISTS {quote(name)}"
-                    if found is not None:
-                        self._dropped(item, found)
-                faults.point("source_committed")
-                self._note(item, text, gone=statement.dropped)
+                    self._dropped(item, name, found)
         except Conflict as problem:
             raise altered_meanwhile(item, COMMITTED_BESIDE) from problem
         engine.mint()
@@ -272,8 +272,8 @@ class TableConstraints(OnNames):
         typed: st.ConstraintDef,
         there: Sequence[StoredConstraint],
         beside: list[Item],
-    ) -> str:
-        """Add a constraint; gives the text of the change.
+    ) -> None:
+        """Add a constraint, and note it.
 
         Args:
             beside: gets the quarantine that the table needs.
@@ -289,13 +289,17 @@ class TableConstraints(OnNames):
         at = 0 if made.is_of_delta else self._time_of(after)
         with alone(engine.timeline, item, engine.mint), engine.leaving_intents():
             self._add(after, made, at, beside)
-        return f"ADD {constraint_text(made)}"
+            faults.point("source_committed")
+            self._note(item, f"ADD {constraint_text(made)}")
 
-    def _dropped(self, item: Item, found: StoredConstraint) -> None:
-        """Drop a constraint."""
+    def _dropped(self, item: Item, name: str, found: StoredConstraint | None) -> None:
+        """Drop a constraint, if the table has it, and note it."""
         engine = self.engine
         with alone(engine.timeline, item, engine.mint) as location, engine.leaving_intents():
-            self._drop(engine.relations.table(item), location, found)
+            if found is not None:
+                self._drop(engine.relations.table(item), location, found)
+            faults.point("source_committed")
+            self._note(item, f"DROP CONSTRAINT IF EXISTS {quote(name)}", gone=name)
 
     def _time_of(self, item: Item) -> int:
         """The T at which what a table refers to is read."""
@@ -351,7 +355,7 @@ class TableConstraints(OnNames):
             return
         with translate_spark_errors():
             self.engine.session.sql(
-                f"ALTER TABLE delta.`{location}` DROP CONSTRAINT {backtick(found.name)}"
+                f"ALTER TABLE {table_at(location)} DROP CONSTRAINT {backtick(found.name)}"
             )
 
     def _note_before(self, item: Item, made: st.ConstraintDef, beside: Sequence[Item]) -> None:
@@ -373,8 +377,10 @@ class TableConstraints(OnNames):
         if beside or object_id is not None:
             self.engine.change_catalog(noted)
 
-    def _note(self, item: Item, text: str, *, gone: str) -> None:
+    def _note(self, item: Item, text: str, *, gone: str = "") -> None:
         """Write the change into the catalog, which makes it again in a dump.
+
+        Under the table's lock, so that changes are noted in the order in which they were made.
 
         Args:
             gone: the constraint that is dropped, if one is.

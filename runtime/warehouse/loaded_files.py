@@ -7,7 +7,7 @@ from typing import TypeVar
 from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.errors import error
-from ctsql.catalog.names import backtick, backtick_all, fold, quote
+from ctsql.catalog.names import backtick, backtick_all, fold, quote, table_at
 from ctsql.catalog.schemas import Column, plain_type
 from ctsql.catalog.spans import Span
 from ctsql.planner.lowering import temporary_view
@@ -108,4 +108,4 @@ def insert_rows(location: str, rows: DataFrame, span: Span | None, run: Callable
     """Run Spark's INSERT of rows, whose columns are some of the table's; returns what it gives."""
     columns = ", ".join(backtick_all(rows.columns))
     with translate_spark_errors(None, span), temporary_view(rows) as name:
-        return run(f"INSERT INTO delta.`{location}` ({columns}) SELECT * FROM {name}")
+        return run(f"INSERT INTO {table_at(location)} ({columns}) SELECT * FROM {name}")

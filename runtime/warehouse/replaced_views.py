@@ -37,6 +37,7 @@ from ctsql.catalog.schemas import Column, Schema, keeps_columns, same_columns
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering import fields_of
 from ctsql.planner.nodes import Node, NormalReference, ViewReference, children
+from ctsql.runtime.log.table_metadata import is_on
 from ctsql.runtime.log.write_handle import NO_UPPER, Entry
 from ctsql.runtime.warehouse.output_columns import ensure_columns
 from ctsql.runtime.warehouse.versions import DEFINITION, REVISION
@@ -163,7 +164,7 @@ def check_as_bound(known: Catalog, current: Catalog, item: Item) -> None:
 def _check_takes_others(warehouse: Warehouse, view: Item) -> None:
     """Raise NOT_SUPPORTED where Delta would take no commit of rows under other columns."""
     metadata = warehouse.relations.table(view).metadata
-    if metadata.maps_columns and metadata.configuration.get(_FEED) == "true":
+    if metadata.maps_columns and is_on(metadata.configuration, _FEED):
         what = f'other columns for materialized view "{view.name}"'
         why = (
             "Another writer has turned on column mapping for its table. Delta takes no rows "

@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
+from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, Window, functions as F
 
@@ -272,7 +273,7 @@ class _Search:
         # What a read-only engine has in memory says nothing of files.
         stored = self._warehouse.gateway.table(self._table.location)
         copied = origin.copied_from
-        if any(path not in there for path in copied) or stored.missing(copied):
+        if any(path not in there for path in copied) or stored.missing(map(unquote, copied)):
             return f"what version {version} was copied from is removed; not after it"
         return None
 

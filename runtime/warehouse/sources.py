@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, functions as F
 from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, out_of_range
 from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.names import table_at
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import same_columns
 from ctsql.catalog.spans import Span
@@ -140,9 +141,10 @@ class StoredSources:
             )
             before = version_before(self.warehouse, item, at)
             if before is not None:
+                assert item.location is not None  # a view has a table
                 hint += (
                     " What it held before is for Spark: "
-                    f"SELECT * FROM delta.`{item.location}` VERSION AS OF {before}"
+                    f"SELECT * FROM {table_at(item.location)} VERSION AS OF {before}"
                 )
         return out_of_range(item.name, at, detail, hint, self.span)
 

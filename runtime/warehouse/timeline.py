@@ -32,7 +32,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ctsql.catalog.errors import CtsqlError, broken, error
-from ctsql.catalog.times import TIME_MAX
 from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.write_handle import Batch, Committed, Output
@@ -57,7 +56,11 @@ CHECKPOINT_COMMITS_MAX = 9_973
 """Then Delta writes one in the commit; whoever maintains the warehouse does so long before."""
 ARCHIVE_ROWS_MAX = 10_000
 ARCHIVE_TRIES_MAX = 5
+BINDINGS_KEPT_MAX = 200_000
+"""More of them, a hundred bytes each, are forgotten, and read again on demand."""
 MINT_TRIES_MAX = 1_000
+UNKNOWN_KEPT = 16
+"""So many sources stay bound that who mints does not know, the newest ones."""
 TASKS = "ctsql.tasks"
 INTENTS = "ctsql.transactions"
 PROPOSALS = "ctsql.proposals"
@@ -128,6 +131,7 @@ class Timeline:
         # By source the newest version looked at, where no commit after the bound one changes data.
         self._no_data_above: dict[str, int] = {}
         self._archive_taken = False
+        self._has_assumed = False  # what this process alone knows cannot be read anew
 
     @staticmethod
     def create(gateway: "Gateway", location: str) -> None:
@@ -152,12 +156,14 @@ class Timeline:
                 newest, domains = self.table.domains()
             self._take_in(domains)
             self.read_to, self._read_from = newest, newest + 1
-            self._known_from = TIME_MAX
+            self._known_from = self.now + 1
             return self.now
         newest = self.table.version()
         self._output.follow(newest)
-        if newest > self.read_to and not self.table.has(self.read_to + 1):
-            self._forget()  # cleaned up since the last look, which was long ago
+        is_cleaned_up = newest > self.read_to and not self.table.has(self.read_to + 1)
+        is_full = sum(map(len, self._bindings.values())) > BINDINGS_KEPT_MAX
+        if is_cleaned_up or (is_full and not self._has_assumed):
+            self._forget()
             return self.refresh()
         for version in range(self.read_to + 1, newest + 1):
             commit = self.table.commit_at(version)
@@ -181,10 +187,20 @@ class Timeline:
             }
 
     def _scan_back(self, source: str, until: int) -> None:
-        """Take in older bindings until the source has one at or before ``until``."""
-        while not ((held := self._bindings.get(source)) and held[0].time <= until):
-            if not self._load_older():
-                return
+        """Take in older bindings until it is known where the source was at ``until``.
+
+        By the binding that was in force; of a source that did not move since, by how far it is
+        bound.
+        """
+
+        def is_known() -> bool:
+            held = self._bindings.get(source)
+            if held:
+                return held[0].time <= until
+            return source in self._frontier and self._known_from <= until + 1
+
+        while not is_known() and self._load_older():
+            pass
 
     def _load_older(self) -> bool:
         """Take in the bindings of one older commit, or of the archive; False at the beginning."""
@@ -230,7 +246,10 @@ class Timeline:
         self._scan_back(source, at)
         held = self._bindings.get(source, [])
         index = bisect_right(held, at, key=lambda b: b.time)
-        return held[index - 1].version if index else None
+        if index:
+            return held[index - 1].version
+        has_not_moved = not held and self._known_from <= at + 1
+        return self._frontier.get(source) if has_not_moved else None
 
     def bindings_between(self, source: str, after: int, until: int) -> list[Binding]:
         """The bindings of a source with after < T <= until, oldest first."""
@@ -330,9 +349,14 @@ class Timeline:
         candidates: Sequence[Candidate],
         sources: Collection[str],
     ) -> None:
-        """Say how far each source is bound; intents whose transactions are bound go."""
+        """Say how far each source is bound; intents whose transactions are bound go.
+
+        Sources that this process does not know were dropped, or another one has just made them.
+        """
         newest = {**self._frontier, **{b.source: b.version for b in bindings}}
-        frontier = {source: v for source, v in newest.items() if source in sources}
+        others = [source for source in newest if source not in sources]
+        dropped = set(others[: max(len(others) - UNKNOWN_KEPT, 0)])
+        frontier = {source: v for source, v in newest.items() if source not in dropped}
         batch.domains[FRONTIER] = json.dumps(frontier)
         bound = {c.group for c in candidates if c.version <= frontier.get(c.source, -1)}
         if bound & self.intents.keys():
@@ -387,12 +411,12 @@ class Timeline:
         What commits changed that a log cleanup took away is part of the oldest one that is left.
         """
         bound = self._frontier.get(source)
-        if bound is None:
-            version = table.version()
-            time_ms = clock.commit_ms(table.commit_at(version).time_ms)
-            return [Candidate(time_ms, name, version, source)]
-        start = max(bound, self._no_data_above.get(source, -1))
+        start = max(-1 if bound is None else bound, self._no_data_above.get(source, -1))
         try:
+            if bound is None:
+                version = table.version()
+                time_ms = clock.commit_ms(table.commit_at(version).time_ms)
+                return [Candidate(time_ms, name, version, source)]
             table.check_same()
             first: int | None = start + 1
             if not table.has(start + 1):
@@ -462,6 +486,7 @@ def assume_bound(timeline: Timeline, source: str, version: int, *, at: int) -> N
     assert timeline.bound(source) is None  # its bindings are what they are
     timeline._bindings[source] = [Binding(at, source, version)]
     timeline._frontier = {**timeline._frontier, source: version}
+    timeline._has_assumed = True
 
 
 def _with_decision(known: Mapping[str, int | None], proposal: str, at: int | None) -> str:

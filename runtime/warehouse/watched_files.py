@@ -31,6 +31,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession, types as T
 
 from ctsql.catalog.items import FileSource, Item, beside
+from ctsql.catalog.names import table_at
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax.ast import FileRef
 from ctsql.runtime.delta.keyed_scan import rows_of
@@ -94,6 +95,8 @@ class WatchedFiles:
         return made
 
     def _follow(self, item: Item) -> "_Record":
+        for gone in self._records.keys() - self._warehouse.catalog.items.keys():
+            del self._records[gone]  # its table was dropped
         found = self._records.get(item.id)
         if found is None:
             found = self._records[item.id] = _Record(self._warehouse.gateway, item)
@@ -191,7 +194,7 @@ class _Record:
         session = self._gateway.session
         if len(self._table.files(self._version)) >= RECORD_FILES_MAX:
             with translate_spark_errors():
-                session.sql(f"OPTIMIZE delta.`{self._table.location}`")
+                session.sql(f"OPTIMIZE {table_at(self._table.location)}")
         arrow = pa.table([list(paths), pa.array([number] * len(paths), pa.int64())], _SCHEMA.names)
         rows = LocalRows(session, _SCHEMA, arrow)
         done = self._output.compare_and_append(

@@ -24,7 +24,7 @@ from pyspark.sql import Column as SparkColumn, DataFrame, functions as F
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, KafkaSource, beside
-from ctsql.catalog.names import backtick, fold
+from ctsql.catalog.names import backtick, fold, table_at
 from ctsql.catalog.reserved_columns import PREFIX
 from ctsql.catalog.schemas import Column, plain_type
 from ctsql.catalog.spans import Source, Span
@@ -124,6 +124,8 @@ class WatchedTopics:
             raise
 
     def _client(self, item: Item) -> KafkaClient:
+        for gone in self._clients.keys() - self._warehouse.catalog.items.keys():
+            self._clients.pop(gone).close()  # its table was dropped
         found = self._clients.get(item.id)
         if found is None:
             session = self._warehouse.gateway.session
@@ -143,7 +145,7 @@ class WatchedTopics:
         if not table.has_feature(_FEATURE):
             with translate_spark_errors():
                 self._warehouse.gateway.session.sql(
-                    f"ALTER TABLE delta.`{table.location}` "
+                    f"ALTER TABLE {table_at(table.location)} "
                     f"SET TBLPROPERTIES ('delta.feature.{_FEATURE}' = 'supported')"
                 )
         span = Source(_source(item).topic, f"<topic of {item.name}>").whole()

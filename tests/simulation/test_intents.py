@@ -19,7 +19,7 @@ from ctsql.runtime.warehouse.multi_table_commit import (
     prepare,
     resolve,
 )
-from ctsql.runtime.warehouse.timeline import Timeline
+from ctsql.runtime.warehouse.timeline import UNKNOWN_KEPT, Timeline
 from tests.simulation.memory_log import MemoryGateway, MemoryTable, Rows
 from tests.simulation.memory_store import Bag, Fate, Killed, Sent, Store
 
@@ -341,3 +341,35 @@ def test_a_conflict_leaves_what_is_lent(is_lent: bool) -> None:
         assert (a[NEW], a[FOREIGN]) == (1, 1)
         assert not folder.unnamed()
         assert upper_of_job(store) == 7
+
+
+def test_who_does_not_know_a_new_table_leaves_it_bound() -> None:
+    """Else a transaction that changes it would wait for a commit that has no T for good."""
+    store = made()
+    other, process = Process(store, Link("other")), Process(store, Link("process"))
+    process.mint()
+    before = process.timeline.bound("b")
+    foreign(store, "a", FOREIGN)
+    other.timeline.mint({"a": ("a", other.tables["a"])})  # its catalog is from before b was made
+    assert other.timeline.bound("b") == before
+    changes = {name: process.change(name) for name in ("a", "b")}
+    prepare(process.timeline, "group", changes, process.sources)
+    assert resolve(process.timeline, "group", process.sources) is None
+    process.timeline.mint(process.sources)
+    assert not process.timeline.intents
+    assert check(store)
+
+
+def test_what_is_known_of_dropped_tables_is_bounded() -> None:
+    """The newest of them stay, as they may be new."""
+    store = Store()
+    for name in (TIMELINE, "a", "b"):
+        store.make(name)
+    process = Process(store, Link("process", dies_at=10**6))
+    for number in range(UNKNOWN_KEPT + 5):
+        name = f"t{number}"
+        store.make(name)
+        process.timeline.mint({name: (name, process.gateway.table(name))})
+    process.timeline.mint({}, fresh=True)
+    known = [n for n in range(UNKNOWN_KEPT + 5) if process.timeline.bound(f"t{n}") is not None]
+    assert known == list(range(5, UNKNOWN_KEPT + 5))

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.thorough
 SEEDS = range(60)
 SEEDS_MAX = 300
 FIRST = {
-    "a batch that rows came before goes in": 26,
+    "a batch that rows came before goes in": 1122,
 }
 """The seed to begin with, where the first to notice is far off."""
 

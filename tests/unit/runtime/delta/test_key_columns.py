@@ -1,4 +1,4 @@
-"""Key columns that are kept: where the keys are in them, and how many are kept."""
+"""Key columns that are kept: where the keys are in them, and which are kept."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, strategies as st
 
-from ctsql.runtime.delta.key_columns import KeyColumn, KeyColumns, may_be_kept
+from ctsql.runtime.delta.key_columns import KeyColumn, may_be_kept
 
 NUMBERS = st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3), max_size=30)
 
@@ -38,18 +38,6 @@ def test_what_is_known_of_a_column(values: list[int], is_sorted: bool, width: in
     """Whether it is sorted, and its bytes."""
     there = column(values)
     assert (there.is_sorted, there.values.itemsize) == (is_sorted, width)
-
-
-def test_columns_that_were_not_used_for_long_go() -> None:
-    """Together they take so many bytes at most."""
-    columns = KeyColumns(bytes_max=24)
-    for name in "abc":
-        columns.keep(name, column([1, 2]))
-    assert columns.find("a") is not None
-    columns.keep("d", column([3, 4]))
-    assert [name for name in "abcd" if columns.find(name) is not None] == ["a", "c", "d"]
-    columns.keep("d", column([3, 4]))
-    assert columns.find("a") is not None
 
 
 @pytest.mark.parametrize(

@@ -84,3 +84,22 @@ def test_the_oldest_commit_behind_those_that_were_cleaned_up(
     if read:
         table.update()
     assert table.oldest_kept_after(seen) == oldest
+
+
+def test_a_file_that_is_cleaned_up_while_it_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is lost history, as if it had gone before; a checksum of it saves no work then."""
+    log = _log(tmp_path, *_commits(0), f"{0:020d}.crc")
+    exists = log._store.mark
+
+    def goes_then(name: str) -> tuple[int, int] | None:
+        found = exists(name)
+        (tmp_path / name).unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(log._store, "mark", goes_then)
+    with pytest.raises(CtsqlError) as raised:
+        log.commit_at(0)
+    assert raised.value.condition == "HISTORY_LOST"
+    assert log.checksum(0) == {}

@@ -287,3 +287,13 @@ def test_a_commit_that_is_whole(text: str) -> None:
     """It says of no row that its actions do not bear out, or it is ours and takes none in."""
     commit = parse_commit(3, text, modified_ms=NOW)
     assert commit.changes_data == ("\n" in text)
+
+
+def test_kinds_that_are_null_are_none() -> None:
+    """Some writers name all kinds of actions in each line."""
+    lines = [
+        {"commitInfo": {"inCommitTimestamp": None}, "add": None},
+        {"commitInfo": None, "add": {"path": "a", "size": 1, "dataChange": True}, "remove": None},
+    ]
+    commit = parse_commit(1, "\n".join(map(json.dumps, lines)), modified_ms=7)
+    assert (commit.time_ms, [add.path for add in commit.adds], commit.removes) == (7, ["a"], ())

@@ -20,6 +20,10 @@ from tests.unit.planner.binding.catalog_by_hand import FEED, item
 def _problem(condition: str) -> CtsqlError:
     if condition == "TABLE_REPLACED":
         return error(condition, kind="view", name="first", location="file:/w", detail="", hint="")
+    if condition == "STORED_DATA_INVALID":
+        return error(condition, what="a file of a table", detail="", hint="")
+    if condition == "STORAGE_ERROR":
+        return error(condition, message="the store does not answer", detail="", hint="")
     return error(condition, location="file:/w", detail="", hint="")
 
 
@@ -76,7 +80,9 @@ class Engine:
         self.brought.append(output.name.name)
 
 
-@pytest.mark.parametrize("condition", ["TABLE_REPLACED", "NOT_A_DELTA_TABLE"])
+@pytest.mark.parametrize(
+    "condition", ["TABLE_REPLACED", "NOT_A_DELTA_TABLE", "STORED_DATA_INVALID"]
+)
 def test_an_output_that_is_not_there_holds_nobody_up(condition: str) -> None:
     """Its failure is told once, by its name; what comes after it is brought up, in every round."""
     views = [item(ObjectKind.MATERIALIZED_VIEW, n, "k int", reads=[FEED]) for n in ("a", "b", "c")]
@@ -100,3 +106,33 @@ def test_an_output_that_is_not_there_holds_nobody_up(condition: str) -> None:
         }  # and long ago
     failed = [(e.name, e.condition) for e in told if e.kind is EventKind.FAILED]
     assert failed == [("a", condition)]
+
+
+def test_a_tick_that_failed_is_made_again() -> None:
+    """Also where no log has moved since: what it was about to do is still to be done."""
+    engine = Engine(FEED, item(ObjectKind.MATERIALIZED_VIEW, "a", "k int", reads=[FEED]))
+    told: list[Event] = []
+    stop = threading.Event()
+    answers = [_problem("STORAGE_ERROR"), _problem("STORAGE_ERROR"), None]
+
+    def mint(_: object, *, takes_in: bool = True) -> int:
+        problem = answers.pop(0)
+        if problem is not None:
+            raise problem
+        return 7
+
+    engine.mint_for = mint  # type: ignore[method-assign]
+    service = Service(
+        opened=lambda: nullcontext(engine),  # type: ignore[arg-type, return-value]
+        stop=stop,
+        on_event=told.append,
+        on_time=lambda _: stop.set(),
+        maintains=False,
+    )
+    ended = threading.Timer(20, stop.set)
+    ended.start()
+    service.run(once=False, interval=0.01)
+    ended.cancel()
+    assert answers == []
+    assert [e.condition for e in told if e.kind is EventKind.FAILED] == ["STORAGE_ERROR"]
+    assert not service._troubles

@@ -1,0 +1,66 @@
+"""What was read of data files, kept in memory up to a number of bytes. A data file never changes.
+
+What was used last stays. Where more is asked for in turn than there is room for, as by lookups that
+go through the same files at each change, that alone would keep nothing until it is asked for again.
+So with ``rounds`` a value that was used lately is not given up for a new one: of what is asked for
+in turn as much stays as there is room for.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass
+from threading import Lock
+from typing import Generic, TypeVar
+
+Value = TypeVar("Value")
+
+
+@dataclass(slots=True)
+class _Entry(Generic[Value]):
+    """A value with its bytes; ``asked`` is the number of the call that used it last."""
+
+    value: Value
+    size: int
+    asked: int
+
+
+class BoundedCache(Generic[Value]):
+    """Values by name. Threads may share it."""
+
+    def __init__(self, bytes_max: int, *, rounds: int = 0) -> None:
+        """An empty one.
+
+        Args:
+            rounds: a value goes once so many times as many values were asked for as there are,
+                and it was not among them; 0 gives up the one that was not used for longest.
+        """
+        self._bytes_max = bytes_max
+        self._rounds = rounds
+        self._bytes = self._asked = 0
+        self._lock = Lock()
+        self._known: OrderedDict[Hashable, _Entry[Value]] = OrderedDict()
+
+    def find(self, name: Hashable) -> Value | None:
+        """The value, if it is kept."""
+        with self._lock:
+            self._asked += 1
+            found = self._known.get(name)
+            if found is None:
+                return None
+            found.asked = self._asked
+            self._known.move_to_end(name)
+            return found.value
+
+    def keep(self, name: Hashable, value: Value, size: int) -> None:
+        """Keep a value of so many bytes, if there is room, or others were not used for long."""
+        with self._lock:
+            if name in self._known:
+                return
+            while self._known and self._bytes + size > self._bytes_max:
+                oldest = next(iter(self._known))
+                if self._asked - self._known[oldest].asked < self._rounds * len(self._known):
+                    return
+                self._bytes -= self._known.pop(oldest).size
+            if size <= self._bytes_max:
+                self._known[name] = _Entry(value, size, self._asked)
+                self._bytes += size

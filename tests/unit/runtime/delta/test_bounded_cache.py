@@ -1,0 +1,75 @@
+"""What is kept of data files: so many bytes at most, and what is used."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ctsql.runtime.delta import parquet_reader
+from ctsql.runtime.delta.bounded_cache import BoundedCache
+from ctsql.runtime.delta.file_stores import LOCAL
+
+SIZE = 8
+
+
+def _there(cache: BoundedCache[str], names: str) -> str:
+    return "".join(name for name in names if cache.find(name) is not None)
+
+
+def test_what_was_not_used_for_long_goes() -> None:
+    """Together they take so many bytes at most; one that is larger is not kept."""
+    cache: BoundedCache[str] = BoundedCache(3 * SIZE)
+    for name in "abc":
+        cache.keep(name, name, SIZE)
+    assert cache.find("a") == "a"
+    cache.keep("d", "d", SIZE)
+    assert _there(cache, "abcd") == "acd"
+    cache.keep("d", "d", SIZE)
+    cache.keep("e", "e", 3 * SIZE + 1)
+    assert _there(cache, "abcde") == ""
+    cache.keep("f", "f", 3 * SIZE)
+    cache.keep("g", "g", SIZE)
+    assert _there(cache, "fg") == "g"
+
+
+@pytest.mark.parametrize(("asked", "rounds", "share"), [(8, 4, 1.0), (12, 4, 0.66), (9, 0, 0.0)])
+def test_what_is_asked_for_in_turn(asked: int, rounds: int, share: float) -> None:
+    """Of more than there is room for, as much stays as there is; the oldest alone keeps nothing."""
+    cache: BoundedCache[int] = BoundedCache(8 * SIZE, rounds=rounds)
+    found = 0
+    for number in range(10 * asked):
+        name = number % asked
+        if cache.find(name) is not None:
+            found += 1
+        else:
+            cache.keep(name, name, SIZE)
+    assert found >= 9 * asked * share
+    assert found or not share
+
+
+def test_what_nobody_asks_for_any_more_goes() -> None:
+    """Other files are looked into from now on."""
+    cache: BoundedCache[int] = BoundedCache(8 * SIZE, rounds=4)
+    for number in range(200):
+        name = number % 8 if number < 100 else 100 + number % 8
+        if cache.find(name) is None:
+            cache.keep(name, name, SIZE)
+    assert all(cache.find(100 + number) is not None for number in range(8))
+
+
+def test_layouts_of_wide_files_take_so_many_bytes_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not so many files: a file of five hundred columns takes a megabyte."""
+    wide = pa.table({f"column_{i}": pa.array(range(5)) for i in range(300)})
+    monkeypatch.setattr(parquet_reader, "_layouts", BoundedCache(3 * 1024 * 1024))
+    for number in range(12):
+        pq.write_table(wide, tmp_path / str(number))
+        parquet_reader._layout(LOCAL, str(tmp_path / str(number)))
+    cache = parquet_reader._layouts
+    kept = [n for n in range(12) if cache.find((LOCAL, str(tmp_path / str(n)))) is not None]
+    assert 0 < len(kept) < 8
+    assert kept[-1] == 11
+    newest = str(tmp_path / "11")
+    assert parquet_reader._layout(LOCAL, newest) is parquet_reader._layout(LOCAL, newest)

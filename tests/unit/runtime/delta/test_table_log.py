@@ -1,0 +1,88 @@
+"""A process that slept while a table's log went on, and its oldest commits were cleaned up."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ctsql.runtime.delta.local_log import LocalLogFiles
+from ctsql.runtime.delta.log_files import commit_name
+from ctsql.runtime.delta.log_watch import LogWatch
+from ctsql.runtime.delta.table_log import LOOKS_APART_MS, TableLog
+from ctsql.runtime.log import clock
+
+METADATA = {"id": "one", "schemaString": '{"type": "struct", "fields": []}', "configuration": {}}
+PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
+
+
+class RemoteTable(TableLog):
+    """A table in a store where each question is a round trip; the files are in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._files = folder
+        super().__init__("s3a://bucket/t")
+
+    def _open_log(self) -> LocalLogFiles:
+        return LocalLogFiles(self.location, self._files)
+
+
+def _commit(folder: Path, version: int) -> None:
+    lines: list[dict[str, Any]] = [{"commitInfo": {"inCommitTimestamp": version}}]
+    (folder / commit_name(version)).write_text("\n".join(map(json.dumps, lines)))
+    state = {"metadata": METADATA, "protocol": PROTOCOL, "setTransactions": []}
+    told = json.dumps({**state, "domainMetadata": [], "numFiles": 0})
+    (folder / f"{version:020d}.crc").write_text(told)
+
+
+def _clean(folder: Path, *, below: int) -> None:
+    for version in range(below):
+        for path in folder.glob(f"{version:020d}.*"):
+            path.unlink()
+
+
+@pytest.fixture
+def hands(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A clock that stands."""
+    found = SimpleNamespace(now=1_000_000)
+    monkeypatch.setattr(clock, "now_ms", lambda: found.now)
+    return found
+
+
+@pytest.mark.parametrize("slept", [LOOKS_APART_MS, 90 * LOOKS_APART_MS])
+def test_the_newest_version_after_a_sleep(
+    tmp_path: Path, hands: SimpleNamespace, slept: int
+) -> None:
+    """A commit onto the version from before would take the place of one that was cleaned up."""
+    for version in range(3):
+        _commit(tmp_path, version)
+    table, watch = RemoteTable(tmp_path), LogWatch()
+    known: Any = table
+    watch.note(known, table.version())
+    assert not watch.has_new_version([known])
+    for version in range(3, 9):
+        _commit(tmp_path, version)
+    _clean(tmp_path, below=6)
+    hands.now += slept
+    assert watch.has_new_version([known])
+    assert table.version() == 8
+    watch.note(known, 8)
+    assert not watch.has_new_version([known])
+
+
+def test_between_looks_that_are_near_no_round_trip_is_made(
+    tmp_path: Path, hands: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the newest commit is still the same file is asked after a pause only."""
+    _commit(tmp_path, 0)
+    table = RemoteTable(tmp_path)
+    asked: list[int] = []
+    mark = table.log_files.mark
+    monkeypatch.setattr(table.log_files, "mark", lambda v: (asked.append(v), mark(v))[1])
+    table.version()
+    asked.clear()
+    for _ in range(5):
+        hands.now += LOOKS_APART_MS - 1
+        table.version()
+    assert asked == []

@@ -1,0 +1,40 @@
+"""What a commit raises when the store fails: an error of ours, and the log is searched for it."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from delta.exceptions import ConcurrentAppendException
+from pyspark.errors import PySparkException
+
+from ctsql.catalog.errors import EnvironmentProblem
+from ctsql.runtime.delta.transaction import Transaction
+from ctsql.runtime.log.protocol import Conflict
+
+
+def _transaction(problem: Exception) -> Transaction:
+    """One whose commit Delta answers with an error."""
+
+    def commit(actions: object, operation: object) -> int:
+        raise problem
+
+    gateway = SimpleNamespace(
+        seq=list, option=str, update_mode=None, streaming_update=lambda *_: None
+    )
+    table: Any = SimpleNamespace(location="s3a://bucket/t", gateway=gateway)
+    return Transaction(table, SimpleNamespace(readVersion=lambda: 3, commit=commit))
+
+
+def test_what_the_store_says_of_a_commit_is_an_error_of_ours() -> None:
+    """As :class:`ctsql.runtime.log.commit.Commits` expects it; else nobody looks for it."""
+    txn = _transaction(PySparkException("java.io.IOException: No space left on device"))
+    with pytest.raises(EnvironmentProblem) as caught:
+        txn.commit(label="l", epoch=1, metadata="{}")
+    assert caught.value.condition == "STORAGE_ERROR"
+
+
+def test_a_conflict_stays_one() -> None:
+    """Then nothing of it is in."""
+    txn = _transaction(ConcurrentAppendException("another one was first"))
+    with pytest.raises(Conflict):
+        txn.commit(label="l", epoch=1, metadata="{}")
