@@ -39,6 +39,7 @@ from ctsql.runtime.rows.types import fits_arrow
 from ctsql.runtime.spark.definite import is_definite
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.job_metrics import without_files
+from ctsql.runtime.spark.scala import class_name, singleton
 from ctsql.runtime.spark.session import active, setting, settings_of, without_code
 
 PLANS_MAX = 1_000
@@ -300,9 +301,7 @@ class PreparedPlans:
         jvm: Any = session._jvm
         spark = jvm.org.apache.spark
         self._copy_of = jvm.java.util.HashMap
-        self._empty_map = getattr(
-            getattr(jvm.scala.collection.immutable, "Map$"), "MODULE$"
-        ).empty()
+        self._empty_map = singleton(jvm.scala.collection.immutable, "Map").empty()
         self._local_scan = spark.sql.execution.LocalTableScanExec
         self._leaf = spark.sql.execution.LogicalRDD
         self._patterns = [
@@ -315,8 +314,8 @@ class PreparedPlans:
         # So no rows are exchanged for a join or for groups. coalesce() above a leaf does not do:
         # Spark moves semi joins below it, and then exchanges the rows of the leaf.
         physical = spark.sql.catalyst.plans.physical
-        self._partitioning = getattr(getattr(physical, "SinglePartition$"), "MODULE$")
-        self._no_order = getattr(getattr(jvm.scala.collection.immutable, "Nil$"), "MODULE$")
+        self._partitioning = singleton(physical, "SinglePartition")
+        self._no_order = singleton(jvm.scala.collection.immutable, "Nil")
 
     def find(self, recipe: Recipe) -> Plan | None:
         """The plan that is kept of a recipe, if it was made under the settings of now."""
@@ -452,7 +451,7 @@ def _leaves(root: Any, places: Mapping[int, int]) -> list[tuple[Any, Any, int]] 
     found: list[tuple[Any, Any, int]] = []
     there = root.collectLeaves()
     for node in (there.apply(i) for i in range(there.size())):
-        kind = str(node.getClass().getSimpleName())
+        kind = class_name(node)
         if kind == _LEAF and (place := places.get(node.rdd().id())) is not None:
             found.append((node, node.output(), place))
         elif kind not in _CONSTANTS:
