@@ -795,6 +795,10 @@ class Catalog:
         """The tables that are not outputs: those whose commits get Ts."""
         return [i for i in self if i.kind is ObjectKind.TABLE]
 
+    def tasks_and_views(self) -> list[Item]:
+        """The tasks and materialized views that can be read, in order of name."""
+        return sorted((i for i in self if i.is_run and not i.problem), key=lambda i: i.name.key)
+
     def with_item(self, item: Item) -> "Catalog":
         """The catalog with an item added or replaced."""
         return self.with_items([item])

@@ -231,9 +231,10 @@ def _saved(reader: LogReader, last: list[Refresh]) -> tuple[Savings, ...] | None
     if since is None:
         return ()
     names = {r.object for r in last}
-    items = [i for i in reader.catalog if i.is_run and not i.problem and str(i.name) in names]
     try:
-        found = savings(reader, sorted(items, key=lambda i: i.name.key), since)
+        found = savings(
+            reader, [i for i in reader.catalog.tasks_and_views() if str(i.name) in names], since
+        )
     except NeedsSpark:
         return None
     return tuple(s for s in found if s.refreshes)

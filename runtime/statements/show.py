@@ -277,7 +277,7 @@ def show_savings(
     """SHOW SAVINGS: rows of :data:`ctsql.runtime.monitoring.savings.COLUMNS`."""
     with engine.as_stored():
         catalog = engine.refresh_catalog()
-        items = sorted((i for i in catalog if i.is_run and not i.problem), key=lambda i: i.name.key)
+        items = catalog.tasks_and_views()
         ref = statement.target
         if ref is not None:
             item = catalog.get(qualify(ref, search_schema), span=ref.span)
