@@ -795,10 +795,6 @@ class Catalog:
         """The tables that are not outputs: those whose commits get Ts."""
         return [i for i in self if i.kind is ObjectKind.TABLE]
 
-    def tasks_and_views(self) -> list[Item]:
-        """The tasks and materialized views that can be read, in order of name."""
-        return sorted((i for i in self if i.is_run and not i.problem), key=lambda i: i.name.key)
-
     def with_item(self, item: Item) -> "Catalog":
         """The catalog with an item added or replaced."""
         return self.with_items([item])
@@ -874,6 +870,11 @@ def check_not_referred_to(catalog: Catalog, gone: Iterable[Item]) -> None:
                 why = f'Constraint "{constraint}" of table "{table.name}" refers to it.'
                 hint = f"Type first: ALTER TABLE {table.name} DROP CONSTRAINT {constraint}"
                 raise not_supported(None, what, why=why, hint=hint)
+
+
+def tasks_and_views(catalog: Iterable[Item]) -> list[Item]:
+    """The tasks and materialized views whose entries can be read, in order of name."""
+    return sorted((i for i in catalog if i.is_run and not i.problem), key=lambda i: i.name.key)
 
 
 def is_quarantine(catalog: Catalog, item: Item) -> bool:

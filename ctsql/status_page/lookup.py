@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.items import Catalog, Item, ObjectKind, tasks_and_views
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.explain import explain
 from ctsql.runtime.delta.local_log import NeedsSpark
@@ -233,7 +233,7 @@ def _saved(reader: LogReader, last: list[Refresh]) -> tuple[Savings, ...] | None
     names = {r.object for r in last}
     try:
         found = savings(
-            reader, [i for i in reader.catalog.tasks_and_views() if str(i.name) in names], since
+            reader, [i for i in tasks_and_views(reader.catalog) if str(i.name) in names], since
         )
     except NeedsSpark:
         return None

@@ -6,12 +6,14 @@ A read-only connection computes what a writing one would: Ts for commits that ha
 of tasks, views. To give the same rows, the same timeline and the same sinks run; only their tables
 keep commits in memory.
 
-M1: nothing is written into any folder of the warehouse. (tests/spark/engine/test_read_only.py)
-M2: the stored part is pinned when the table is opened; later commits are not seen. When
+[nothing-in-folder] nothing is written into any folder of the warehouse.
+    (tests/spark/engine/test_read_only.py)
+[pinned-store] the stored part is pinned when the table is opened; later commits are not seen. When
     :meth:`ReadOnlyGateway.is_stale` reports them, the engine starts again from what is stored.
     Whoever rehearses pins an older version (:meth:`ReadOnlyGateway.pin`), and does not start again.
-M3: inserted rows are computed once and persisted by Spark, in memory or on its local disks;
-    deleted rows are kept as file and row number in the driver, eight bytes each, as for a commit.
+[rows-in-spark] inserted rows are computed once and persisted by Spark, in memory or on its local
+    disks; deleted rows are kept as file and row number in the driver, eight bytes each, as for a
+    commit.
 
 Limits: the rows are lost with an executor; the read then fails and the next one computes them
 again. NOT NULL columns are checked here, as Delta does on write; CHECK constraints are not, since

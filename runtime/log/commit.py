@@ -4,9 +4,9 @@ The outcome is one of: committed as a version; not committed because the upper m
 because another commit without an upper came first. After any other error the commit may be in: the
 log is searched for its token, and the commit is never repeated blindly.
 
-K1: files of a commit that may be in are kept until the upper has passed the one it expects. From
-    then on it cannot come in, and the log shows whether it did.
-K2: an interruption (Ctrl-C) while the store commits is such an error too.
+[unknown-keeps-files] files of a commit that may be in are kept until the upper has passed the one
+    it expects. From then on it cannot come in, and the log shows whether it did.
+[interrupt-is-unknown] an interruption (Ctrl-C) while the store commits is such an error too.
 """
 
 import json

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, ObjectKind, tasks_and_views
 from ctsql.catalog.spans import Source, Span
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.failures import Failure
@@ -49,7 +49,7 @@ class FailureRow:
 
 def failures(reader: LogReader, wanted: Wanted) -> Iterator[FailureRow]:
     """The failures that are asked for, by the cached catalog; none of a table that is gone."""
-    for item in reader.catalog.tasks_and_views():
+    for item in tasks_and_views(reader.catalog):
         is_wanted = wanted.has(str(item.name))
         if is_wanted and missing_table(reader.relations, [item]) is None:
             yield from _of_item(reader, item, wanted)

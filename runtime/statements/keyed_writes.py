@@ -8,13 +8,13 @@ whatever it changes. Here the rows are found as those of a task's DELETE
 (:mod:`ctsql.runtime.delta.key_lookup`), and the expressions that Spark's analyser made of the
 statement are evaluated over them (:mod:`ctsql.runtime.spark.table_writes`), the condition included.
 
-W1: the table holds afterwards what it would hold had Spark run the statement, its change data feed
-    says the same, and the number of rows is the same.
+[as-spark-would] the table holds afterwards what it would hold had Spark run the statement, its
+    change data feed says the same, and the number of rows is the same.
     (tests/spark/statements/test_writes_by_key.py)
-W2: where that is not certain nothing is written, and Spark runs the statement: other conditions,
-    tables and types, many rows, an error on a row, a row that MERGE matches twice.
-W3: another commit that comes between the reading of the table and the commit makes the commit fail,
-    as :meth:`depend_on_all` asks, and the rows are looked for again.
+[else-spark-runs] where that is not certain nothing is written, and Spark runs the statement: other
+    conditions, tables and types, many rows, an error on a row, a row that MERGE matches twice.
+[compared-version] another commit that comes between the reading of the table and the commit makes
+    the commit fail, as :meth:`depend_on_all` asks, and the rows are looked for again.
 
 An UPDATE or MERGE that changes no row makes no commit.
 """

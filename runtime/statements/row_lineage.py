@@ -7,8 +7,8 @@ again (:mod:`ctsql.runtime.statements.task_runs`). Each level is found by the lo
 (:mod:`ctsql.planner.ivm.lineage` makes the queries, Spark runs them); of the rows found there the
 driver takes the first few.
 
-L1: what is listed is exact. Where something cannot be told a line says so in its note.
-L2: the driver takes at most ``SHOWN_MAX`` rows a line of the plan, of bounded width.
+[exact-or-noted] what is listed is exact. Where something cannot be told a line says so in its note.
+[bounded-rows] the driver takes at most ``SHOWN_MAX`` rows a line of the plan, of bounded width.
 """
 
 from collections.abc import Mapping, Sequence

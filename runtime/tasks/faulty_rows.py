@@ -11,11 +11,11 @@ the T does not depend on how they were found:
 Each run over a part stages the rows as the real one does, so what fails then fails here, and
 deletes what it staged. With k faults among n rows there are about 2 k log2(n) runs.
 
-P1: the outcome at T is definite: which rows are at fault depends on nothing but these rows. Only
-    whether they are looked for at all is bounded, by ``RUNS_MAX`` runs and by the rows that the
-    driver may hold; beyond that the task stops at the T, as it would without the option.
-P2: only DATA_ERROR is a row's fault. Any other failure, of a constraint ON VIOLATION FAIL too,
-    stops the task.
+[definite-fault] the outcome at T is definite: which rows are at fault depends on nothing but these
+    rows. Only whether they are looked for at all is bounded, by ``RUNS_MAX`` runs and by the rows
+    that the driver may hold; beyond that the task stops at the T, as it would without the option.
+[only-data-errors] only DATA_ERROR is a row's fault. Any other failure, of a constraint ON VIOLATION
+    FAIL too, stops the task.
 
 On a crash nothing is in: T is run again and looked through again. What was staged for a part and
 not deleted is a file that nobody refers to.

@@ -6,18 +6,19 @@
 Each output is a table with commits of its own. The first output *leads*: the task is at T when its
 upper is past T, so it is committed last, and with that commit T is in, for all.
 
-O1: at a T that the task has come to every output holds what the body proposed there. At one that
-    it has not come to no output is read, though some may hold it.
-O2: nothing is committed before all of it is staged: a body that cannot be computed leaves no
-    output changed.
-O3: an output whose upper is past T holds its part of T: the body runs with what it held before T
-    (kept by :mod:`ctsql.runtime.maintenance.consumers`), its proposal for this output is left out.
-    As the outcome at T is definite, the parts of two runs fit together, whoever made them.
-O4: an output for which nothing is proposed is not committed, but the one that leads is, without
-    rows, where another one has rows: that moves the task past T.
+[all-at-T] at a T that the task has come to every output holds what the body proposed there. At one
+    that it has not come to no output is read, though some may hold it.
+[staged-before-commit] nothing is committed before all of it is staged: a body that cannot be
+    computed leaves no output changed.
+[part-is-there] an output whose upper is past T holds its part of T: the body runs with what it held
+    before T (kept by :mod:`ctsql.runtime.maintenance.consumers`), its proposal for this output is
+    left out. As the outcome at T is definite, the parts of two runs fit together, whoever made
+    them.
+[lead-passes-T] an output for which nothing is proposed is not committed, but the one that leads is,
+    without rows, where another one has rows: that moves the task past T.
 
 After a crash between the commits T is run again, and what is missing is written. When a rival
-commits a part first, it is in (O3); when it commits the last one, ours loses it and is deleted.
+commits a part first, it is in; when it commits the last one, ours loses it and is deleted.
 A task that is its own output is the case of one. A quarantine is one of the others.
 
 Tests: tests/simulation (kills between the commits, and races),
@@ -132,7 +133,7 @@ class OutputBatches:
                 continue
             outcome = self._commit(part, metadata)
             if isinstance(outcome, Committed) or part.output.upper >= self._upper:
-                continue  # ours is in, or a rival's of the same T (O3)
+                continue  # ours is in, or a rival's of the same T [part-is-there]
             self.discard()
             return outcome
         if len(self.read) > 1:

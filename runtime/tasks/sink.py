@@ -7,17 +7,17 @@
 Several outputs have a commit each (:mod:`ctsql.runtime.tasks.multi_output`); the handle here is
 that of the one that leads. Times are known below ``until + 1``: the timeline has bound all of them.
 
-C1: every due T is written at most once: the commit depends on the upper it read, and a rival's
-    commit at T moves it. (tests/crash: racing engines)
-C2: Ts are written in order, because the decision writes the smallest due time (S1).
-C3: a proposal is computed against the version that the commit builds on.
-C4: what was staged for a lost or disturbed batch is deleted.
-C5: where the body cannot be computed nothing is written and nothing after it is run; the reason
-    is recorded beside the output (:mod:`ctsql.runtime.log.failures`), and only RETRY runs the
-    body there again (tests/spark/tasks/test_task_failures.py). ON ERROR = 'quarantine' looks for
-    the rows at fault first (:mod:`ctsql.runtime.tasks.faulty_rows`).
-C6: a body is run as the timeline says that the task's definition is at that T, whatever the newest
-    one is. (tests/spark/statements/test_alter_task.py)
+[T-written-once] every due T is written at most once: the commit depends on the upper it read, and a
+    rival's commit at T moves it. (tests/crash: racing engines)
+[times-in-order] Ts are written in order, because the decision writes the smallest due time.
+[on-its-own-version] a proposal is computed against the version that the commit builds on.
+[lost-is-deleted] what was staged for a lost or disturbed batch is deleted.
+[failure-stops] where the body cannot be computed nothing is written and nothing after it is run;
+    the reason is recorded beside the output (:mod:`ctsql.runtime.log.failures`), and only RETRY
+    runs the body there again (tests/spark/tasks/test_task_failures.py). ON ERROR = 'quarantine'
+    looks for the rows at fault first (:mod:`ctsql.runtime.tasks.faulty_rows`).
+[definition-at-T] a body is run as the timeline says that the task's definition is at that T,
+    whatever the newest one is. (tests/spark/statements/test_alter_task.py)
 
 Before the commit a crash leaves the upper and files nobody refers to, and T is run again; after it,
 T is in. Empty advances are kept in memory, and written once at the end of a catch-up that ran
@@ -318,8 +318,8 @@ class TaskSink:
     def _fit(self, time: int, versions: Mapping[str, int]) -> bool:
         """Whether outputs have, at the versions that batches build on, the columns in force at T.
 
-        Otherwise they are given them, and are to be opened again (G1 of
-        :mod:`ctsql.runtime.warehouse.output_columns`).
+        Otherwise they are given them, and are to be opened again
+        (:mod:`ctsql.runtime.warehouse.output_columns`).
         """
         relations = self.warehouse.relations
         then, plan = relations.in_force(self.item, time)

@@ -2,7 +2,7 @@
 
 Rows say of which definition they are. At every commit the rows are of definitions with the columns
 that the table has, those of the definition that the commit names, and exactly that query's as of
-its T; and no commit is of an older definition than one before it (N1 and N2 of
+its T; and no commit is of an older definition than one before it (see
 :mod:`ctsql.runtime.warehouse.replaced_views`).
 """
 
@@ -97,13 +97,18 @@ class Replacing(Simulation):
         said = commit.metadata.get(DEFINITION)
         if said is None:
             return
-        require(revision >= self.revision, "N1: an older definition", revision, self.revision)
+        require(
+            revision >= self.revision,
+            "[never-older-on-newer]: an older definition",
+            revision,
+            self.revision,
+        )
         self.revision = revision
         self.anew += commit.changes_schema
         tag, at = self._tag(said), commit.metadata["upper"] - 1
         held = folder.contents(commit.version)
         column = _first(folder.schemas[commit.version])
-        require(tag[0] == column, "N2: rows under other columns", tag, column)
+        require(tag[0] == column, "[own-columns-only]: rows under other columns", tag, column)
         wanted = _tagged(tag, self.model.contents(SOURCE, at))
         require(held == wanted, "other contents than at T", at, held, wanted)
 
