@@ -66,7 +66,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class MemoryCommit:
     """One commit in memory, and the table's rows after it beside the stored ones.
 
     ``parts`` and ``victims`` are those of all commits in memory up to it.
@@ -134,7 +134,7 @@ class MemoryTable(DeltaTable):
             else stored.log_files.snapshot_at(version)
         )
         self.stored_version = self._pinned.version
-        self.steps: list[Step] = []
+        self.steps: list[MemoryCommit] = []
         self.staged_rows: dict[str, Kept] = {}
         self.staged_places: dict[str, array[int]] = {}
 
@@ -158,7 +158,7 @@ class MemoryTable(DeltaTable):
         """The newest version, including those in memory."""
         return self.stored_version + len(self.steps)
 
-    def step(self, version: int) -> Step | None:
+    def step(self, version: int) -> MemoryCommit | None:
         """The commit in memory of a version; None for a stored version."""
         if version <= self.stored_version:
             return None
@@ -304,7 +304,7 @@ class MemoryTable(DeltaTable):
             victims[file] = victims.get(file, array("q")) + numbers
         parts, victims = _compact((*parts, *made.parts), victims)
         self.steps.append(
-            Step(
+            MemoryCommit(
                 commit=Commit(
                     version=version,
                     time_ms=clock.now_ms(),

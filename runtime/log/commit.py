@@ -17,7 +17,7 @@ from typing import Any
 
 from ctsql.catalog.errors import CtsqlError, broken, error
 from ctsql.runtime.log import clock, fault_points as faults
-from ctsql.runtime.log.batches import Part, own_files
+from ctsql.runtime.log.batches import BatchPart, own_files
 from ctsql.runtime.log.process import PROCESS, this_process
 from ctsql.runtime.log.protocol import Conflict, LogTransaction
 from ctsql.runtime.log.staging import Batch
@@ -116,7 +116,7 @@ class Commits:
         self,
         txn: LogTransaction,
         write: Write,
-        parts: Sequence[Part],
+        parts: Sequence[BatchPart],
         owners: Sequence[Batch],
     ) -> Outcome:
         """Commit once.

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 from ctsql.catalog.errors import error
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.batches import (
+    BatchPart,
     BatchText,
-    Part,
     StagedDelete,
     StagedFile,
     check_bounds,
@@ -62,9 +62,9 @@ class Staging:
         self._deletes += deletes
         self._inserts += kept
 
-    def part(self, time: int) -> Part:
+    def part(self, time: int) -> BatchPart:
         """The part that it is at a T."""
-        return Part(time, tuple(self._inserts), tuple(self._deletes))
+        return BatchPart(time, tuple(self._inserts), tuple(self._deletes))
 
     def release(self) -> None:
         """The files are no longer this staging's."""

@@ -38,7 +38,7 @@ from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.delta.table_rows import CHANGE_TYPE
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log import fault_points as faults
-from ctsql.runtime.log.batches import Part
+from ctsql.runtime.log.batches import BatchPart
 from ctsql.runtime.log.protocol import Conflict, RowsGone
 from ctsql.runtime.log.staging import discard_on_error
 from ctsql.runtime.rows.declined import Declined
@@ -274,7 +274,7 @@ class _Staged:
 
     def __init__(self, table: DeltaTable) -> None:
         self._table = table
-        self.part = Part(0)
+        self.part = BatchPart(0)
 
     def discard(self) -> None:
         """Delete them."""
@@ -296,9 +296,9 @@ def _commit(
             new = txn.stage_with_changes(changes.come, changes.feed)
         elif changes.brings_rows:
             new = txn.stage(changes.come)
-        staged.part = Part(0, tuple(new))
+        staged.part = BatchPart(0, tuple(new))
         deletes, _ = txn.stage_deletes(group_by_file(changes.places).items())
-        staged.part = Part(0, tuple(new), tuple(deletes))
+        staged.part = BatchPart(0, tuple(new), tuple(deletes))
         faults.point("statement_staged")
         txn.add_files(new)
         txn.delete(deletes)

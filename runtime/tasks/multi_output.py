@@ -37,7 +37,7 @@ from ctsql.runtime.warehouse.warehouse import Warehouse
 
 
 @dataclass(slots=True)
-class Part:
+class PendingOutput:
     """An output that does not hold T yet.
 
     Attributes:
@@ -60,8 +60,8 @@ class OutputBatches:
 
     def __init__(
         self,
-        lead: Part,
-        others: list[Part],
+        lead: PendingOutput,
+        others: list[PendingOutput],
         read: Mapping[str, tuple[Item, int | None]],
         time: int,
         context: AdvanceContext,
@@ -83,7 +83,7 @@ class OutputBatches:
         if first is None:
             return None
         read: dict[str, tuple[Item, int | None]] = {lead.id: (lead, first.batch.version_read)}
-        parts: list[Part] = []
+        parts: list[PendingOutput] = []
         for item in others:
             if warehouse.relations.output(item).fetch_recent_upper() > time:
                 version = warehouse.versions.version_at(item, time - 1)
@@ -99,7 +99,7 @@ class OutputBatches:
         return OutputBatches(first, parts, read, time, context)
 
     @property
-    def waiting(self) -> Iterator[Part]:
+    def waiting(self) -> Iterator[PendingOutput]:
         """The outputs that do not hold T, the leading one last."""
         yield from self._others
         yield self._lead
@@ -140,13 +140,13 @@ class OutputBatches:
             faults.point("outputs_halfway")
         return self._commit(self._lead, metadata)
 
-    def _commit(self, part: Part, metadata: Mapping[str, Any]) -> Outcome:
+    def _commit(self, part: PendingOutput, metadata: Mapping[str, Any]) -> Outcome:
         outcome = part.output.commit(part.batch, self._upper, {**metadata, **part.said})
         self._context.committed(part.object_id, outcome, self._upper)
         return outcome
 
 
-def _opened(warehouse: Warehouse, item: Item) -> Part | None:
+def _opened(warehouse: Warehouse, item: Item) -> PendingOutput | None:
     output = warehouse.relations.output(item)
     batch = output.open(output.upper)
-    return None if isinstance(batch, UpperMismatch) else Part(item.id, output, batch)
+    return None if isinstance(batch, UpperMismatch) else PendingOutput(item.id, output, batch)

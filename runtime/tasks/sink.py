@@ -58,7 +58,7 @@ from ctsql.runtime.spark.storage_errors import FILE_MISSING
 from ctsql.runtime.tasks.faulty_rows import (
     RUNS_MAX as PARTS_MAX,
     Overtaken,
-    Part,
+    TriedRows,
     find_faulty,
     part_of,
 )
@@ -190,7 +190,7 @@ class TaskSink:
         is_in = self._commit(batch, last + 1, {**said, SHARED_BY: times})
         return (last + 1, True) if is_in else None
 
-    def _write(self, run: Run, part: Part | None = None) -> tuple[int, bool]:
+    def _write(self, run: Run, part: TriedRows | None = None) -> tuple[int, bool]:
         """Run the body at a due time; gives the output's upper after it, and whether we wrote.
 
         Args:
@@ -240,7 +240,7 @@ class TaskSink:
         raise disturbance_error(f"{DISTURBED_TRIES_MAX} tries at T = {time}")
 
     def _said(
-        self, time: int, meter: Meter, phases: Phases, part: Part | None = None
+        self, time: int, meter: Meter, phases: Phases, part: TriedRows | None = None
     ) -> dict[str, Any]:
         """What a commit at T says: what it was made from, what was left out, what that took."""
         work = meter.work().to_metadata()
@@ -248,7 +248,7 @@ class TaskSink:
         left_out = {} if part is None else part.said
         return {**reads, **left_out, "work": work, **phases.to_metadata()}
 
-    def _without_faulty(self, run: Run, problem: CtsqlError) -> Part | None:
+    def _without_faulty(self, run: Run, problem: CtsqlError) -> TriedRows | None:
         """With ON ERROR = 'quarantine' the rows of a time without those at fault.
 
         None where the task is to stop at the time: no row is at fault, or they are not found within
@@ -291,7 +291,7 @@ class TaskSink:
             version = self.warehouse.versions.settled(self.warehouse.relations.table(item), version)
         return {item.id: (item, version)}
 
-    def _fault_of(self, run: Run, part: Part, again: Retried | None) -> CtsqlError | None:
+    def _fault_of(self, run: Run, part: TriedRows, again: Retried | None) -> CtsqlError | None:
         """The error of the body over some of the rows of a time; None if it has none.
 
         Args:
@@ -423,7 +423,7 @@ class TaskSink:
         batches: OutputBatches,
         run: Run,
         phases: Phases,
-        part: Part | None = None,
+        part: TriedRows | None = None,
         again: Retried | None = None,
     ) -> bool:
         """Compute and stage what the body proposes; False when that is nothing.

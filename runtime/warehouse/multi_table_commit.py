@@ -88,7 +88,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class WriterProgress:
     """How far a writer is that puts rows into a table, as the commit with the rows says it.
 
     Attributes:
@@ -106,7 +106,7 @@ class Progress:
     lent: frozenset[str] = frozenset()
 
 
-AppendKept = Callable[[Item, DataFrame, Progress, Span], None]
+AppendKept = Callable[[Item, DataFrame, WriterProgress, Span], None]
 """Puts rows into a table as far as its constraints let them, with how far their writer is.
 
 Nothing, if the writer is there already: another process has put them in.

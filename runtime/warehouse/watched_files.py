@@ -46,7 +46,7 @@ from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.warehouse.loaded_files import insert_rows, rows_to_load
 from ctsql.runtime.warehouse.location import SYSTEM_TABLE
-from ctsql.runtime.warehouse.multi_table_commit import AppendKept, Progress, alone
+from ctsql.runtime.warehouse.multi_table_commit import AppendKept, WriterProgress, alone
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 FOLDER = "_files"
@@ -141,7 +141,7 @@ class WatchedFiles:
         with translate_spark_errors(None, span):
             rows = rows_to_load(gateway, file, columns, str(item.name), paths=paths)
         if keeps_any(self._warehouse.relations.table(item).configuration()):
-            progress = Progress(app=_app(item), expected=loaded, upper=number)
+            progress = WriterProgress(app=_app(item), expected=loaded, upper=number)
             self._append_kept(item, rows, progress, span)
             return
         with _identified(gateway.session, item, number):

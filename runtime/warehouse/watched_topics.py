@@ -49,7 +49,7 @@ from ctsql.runtime.warehouse.kafka_offsets import (
 )
 from ctsql.runtime.warehouse.multi_table_commit import (
     AppendKept,
-    Progress as WriterProgress,
+    WriterProgress,
     alone,
 )
 from ctsql.runtime.warehouse.warehouse import Warehouse
