@@ -8,9 +8,11 @@ its T; and no commit is of an older definition than one before it (see
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
@@ -19,6 +21,7 @@ from ctsql.catalog.schemas import Column, same_columns
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.statements.refresh_view import refresh_view
+from ctsql.runtime.warehouse import output_columns
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.versions import DEFINITION, REVISION
 from tests.simulation import definitions as world
@@ -61,6 +64,13 @@ def _first(schema: str) -> str:
     return str(json.loads(schema)["fields"][0]["name"])
 
 
+def _begins_with(schema: str, columns: Sequence[Column]) -> bool:
+    """Asked where a column is missing: the table of the newest definition has them all."""
+    there, wanted = _first(schema), columns[0].name
+    require(there == wanted, "[own-columns-only]: a definition without its columns", there, wanted)
+    return True
+
+
 def _tagged(tag: str, rows: Bag) -> Bag:
     return Counter({(tag, *row): n for row, n in rows.items()})
 
@@ -79,6 +89,12 @@ class Replacing(Simulation):
         self.processes = [Replacer(self, p.number) for p in self.processes]
         self.anew = self.refused = 0
         self.revision = 0
+
+    @contextmanager
+    def _patched(self) -> Iterator[None]:
+        # Types are compared by Spark; here a name tells the columns of one definition from others.
+        with super()._patched(), mock.patch.object(output_columns, "begins_with", _begins_with):
+            yield
 
     def _set_up(self) -> None:
         super()._set_up()
