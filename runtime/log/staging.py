@@ -1,8 +1,7 @@
 """Staging: rows become files that are invisible until committed.
 
-[one-owner-of-files] a staging or a batch owns its files until it is released (they are in the table
-    or may be, or a text describes them) or discarded, which deletes them. A second call of either
-    does nothing.
+A staging or a batch owns its files until it is released (they are in the table or may be, or a text
+describes them) or discarded, which deletes them. A second call of either does nothing.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
