@@ -872,6 +872,11 @@ def check_not_referred_to(catalog: Catalog, gone: Iterable[Item]) -> None:
                 raise not_supported(None, what, why=why, hint=hint)
 
 
+def tasks_and_views(catalog: Iterable[Item]) -> list[Item]:
+    """The tasks and materialized views whose entries can be read, in order of name."""
+    return sorted((i for i in catalog if i.is_run and not i.problem), key=lambda i: i.name.key)
+
+
 def is_quarantine(catalog: Catalog, item: Item) -> bool:
     """Whether an object is the quarantine of another one."""
     return owner_of_quarantine(catalog, item) is not None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from ctsql.catalog.errors import CatalogError, NotSupported, StatementError, error
 from ctsql.folder import sql_files
 from ctsql.planner.folder import Folder, read_folder
+from ctsql.values import bytes_text
 
 if TYPE_CHECKING:
     from ctsql.api import Connection
@@ -23,7 +24,6 @@ CHANGES, REFUSED = 2, 4
 _NOTED = "="
 """The mark of what stays as it is, where there is something to say of it."""
 _MARKS = {"new": "+", "changed": "~", "gone": "-", "refused": "!"}
-_UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 
 def read(folder: Path, variables: Mapping[str, str] | None = None) -> Folder:
@@ -160,15 +160,3 @@ def refusal_lines(told: "Refusal") -> Iterator[str]:
 def _size(rows: int | None, size: int | None) -> str:
     counted = "rows not counted" if rows is None else f"about {rows:,} rows"
     return "new, too" if size is None else f"{counted}, {bytes_text(size)}"
-
-
-def bytes_text(size: int) -> str:
-    """A number of bytes for a person.
-
-    >>> bytes_text(0), bytes_text(1_500), bytes_text(2_000_000_000)
-    ('0 bytes', '1.5 kB', '2.0 GB')
-    """
-    value, unit = float(size), 0
-    while value >= 1000 and unit < len(_UNITS) - 1:
-        value, unit = value / 1000, unit + 1
-    return f"{size} bytes" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 from ctsql.catalog.errors import misuse
 from ctsql.catalog.times import to_iso
 from ctsql.folder import sql_files
-from ctsql.pipelines import CHANGES, bytes_text, refusal_lines
+from ctsql.pipelines import CHANGES, refusal_lines
 from ctsql.planner.folder import Defining, Folder, define, not_a_definition, read_folder
 from ctsql.planner.syntax import ast as st
 from ctsql.result import Result
 from ctsql.testing.comparing import Difference, compare
 from ctsql.testing.reporting import difference_lines
-from ctsql.values import json_of
+from ctsql.values import bytes_text, json_of
 
 if TYPE_CHECKING:
     from ctsql.api import Connection

@@ -172,3 +172,15 @@ def inner_types(kind: str) -> list[str]:
     if outer == "struct":
         return [part.partition(":")[2] for part in parts]
     return parts
+
+
+def bytes_text(size: float, unit: str = "bytes") -> str:
+    """A number of bytes for a person, in units of 1000.
+
+    >>> bytes_text(0), bytes_text(1_500), bytes_text(2_000_000_000), bytes_text(12, "B")
+    ('0 bytes', '1.5 kB', '2.0 GB', '12 B')
+    """
+    if size < 1_000:
+        return f"{size:.0f} {unit}"
+    power = min(int(math.log10(size) / 3), 5)
+    return f"{size / 1_000**power:.1f} {' kMGTP'[power]}B"

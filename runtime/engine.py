@@ -42,7 +42,7 @@ from ctsql.runtime.views.sink import ViewSink
 from ctsql.runtime.warehouse.advance_context import UNATTENDED, AdvanceContext
 from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
 from ctsql.runtime.warehouse.external import ExternalRelations
-from ctsql.runtime.warehouse.multi_table_commit import Progress, mint_resolved
+from ctsql.runtime.warehouse.multi_table_commit import WriterProgress, mint_resolved
 from ctsql.runtime.warehouse.query_engine import QueryEngine
 from ctsql.runtime.warehouse.replaced_views import check_columns, check_written, is_redefined
 from ctsql.runtime.warehouse.sources import StoredSources
@@ -52,7 +52,7 @@ from ctsql.runtime.warehouse.warehouse import Warehouse
 from ctsql.runtime.warehouse.watched_sources import WatchedSources
 
 KNOWN_TRIES_MAX = 5
-AppendKeptOf = Callable[["Engine", Item, DataFrame, Progress, Span], None]
+AppendKeptOf = Callable[["Engine", Item, DataFrame, WriterProgress, Span], None]
 """What :data:`ctsql.runtime.warehouse.multi_table_commit.AppendKept` is, of an engine."""
 
 
@@ -106,7 +106,9 @@ class Engine(LogReader):
         self.watched = WatchedSources(warehouse, self._mint, self._keep_what_comes)
         self._system_queries = SystemQueries(self.session, self)
 
-    def _keep_what_comes(self, item: Item, rows: DataFrame, progress: Progress, span: Span) -> None:
+    def _keep_what_comes(
+        self, item: Item, rows: DataFrame, progress: WriterProgress, span: Span
+    ) -> None:
         if self._append_kept is None:
             detail = f"{item.name} has constraints, and this engine was opened to leave them."
             raise broken("an engine keeps constraints of what comes into tables", detail)

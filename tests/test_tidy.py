@@ -87,6 +87,25 @@ def _caught_unnamed(tree: ast.AST) -> Iterator[str]:
                 yield f"line {node.lineno} catches {caught}"
 
 
+INVARIANT = re.compile(r"^\[([a-zA-Z]+(?:-[a-zA-Z]+)+)\] ", re.MULTILINE)
+"""An invariant in a module's docstring: its name, and what holds."""
+
+
+def test_invariants_have_names_of_their_own() -> None:
+    """A letter and a number would stand in several modules, and say nothing where it is used."""
+    texts = {path: ast.get_docstring(ast.parse(path.read_text())) or "" for path in MODULES}
+    names = [name for text in texts.values() for name in INVARIANT.findall(text)]
+    assert len(names) > 100
+    assert len(names) == len(set(names))
+    lettered = [_name(p) for p, t in texts.items() if re.search(r"^[A-Z]\d: ", t, re.MULTILINE)]
+    assert lettered == []
+    claimed = re.compile(r'^    """((?:\[[a-zA-Z-]+\](?:, | and )?)+)', re.MULTILINE)
+    tests = "\n".join(p.read_text() for p in FILES if p.name.startswith("test_"))
+    used = {one for claim in claimed.findall(tests) for one in re.findall(r"[a-zA-Z-]+-\w+", claim)}
+    assert len(used) > 15
+    assert used <= set(names)
+
+
 def test_rules_find_what_they_forbid() -> None:
     """Each rule has something to say of a file that breaks it."""
     body = "\n".join(["    pass"] * FUNCTION_LINES_MAX)

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 
 from ctsql.runtime.monitoring.refreshes import Refresh
-from ctsql.status_page.layers import Layout, layout
+from ctsql.status_page.layers import layout
 from ctsql.status_page.model import Arrow, Overview, Shown
 
 NODE_WIDTH, NODE_HEIGHT = 196, 58
@@ -53,10 +53,8 @@ class Graph:
     curves: tuple[Curve, ...]
 
 
-@lru_cache(maxsize=4)
-def _layout(names: tuple[str, ...], lines: tuple[tuple[str, str], ...]) -> Layout:
-    """The layout; a graph changes much less often than the states in it."""
-    return layout(names, lines)
+_layout = lru_cache(maxsize=4)(layout)
+"""A graph changes much less often than the states in it."""
 
 
 def graph(overview: Overview) -> Graph:

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.items import Catalog, Item, ObjectKind, tasks_and_views
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.explain import explain
 from ctsql.runtime.delta.local_log import NeedsSpark
@@ -231,9 +231,10 @@ def _saved(reader: LogReader, last: list[Refresh]) -> tuple[Savings, ...] | None
     if since is None:
         return ()
     names = {r.object for r in last}
-    items = [i for i in reader.catalog if i.is_run and not i.problem and str(i.name) in names]
     try:
-        found = savings(reader, sorted(items, key=lambda i: i.name.key), since)
+        found = savings(
+            reader, [i for i in tasks_and_views(reader.catalog) if str(i.name) in names], since
+        )
     except NeedsSpark:
         return None
     return tuple(s for s in found if s.refreshes)

@@ -3,7 +3,8 @@
 import re
 from datetime import UTC, datetime
 
-_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+from ctsql.values import bytes_text
+
 _SECONDS = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
 
 
@@ -54,13 +55,7 @@ def size(count: float | None) -> str:
     >>> size(None), size(12), size(1_500), size(2_340_000)
     ('–', '12 B', '1.5 kB', '2.3 MB')
     """
-    if count is None:
-        return "–"
-    for unit in _UNITS:
-        if count < 1_000 or unit == _UNITS[-1]:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1_000
-    raise AssertionError(count)
+    return "–" if count is None else bytes_text(count, "B")
 
 
 def instant(t: int | None) -> datetime | None:

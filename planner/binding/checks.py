@@ -212,10 +212,10 @@ def refuse_schema_call(function: FunctionRef, kind: str) -> None:
         raise _refusal(function.span, f"{function.name}()", kind, detail, hint)
 
 
-def refuse_clock(plan: Node, kind: str) -> None:
-    """Refuse what reads the clock, and would have changed whenever it is looked at."""
+def refuse_clock(plan: Node) -> None:
+    """Refuse a subscription to what reads the clock, and would have changed at each look."""
     calls = (c for n in descend(plan) if isinstance(n, Query) for c in n.sql.clocks)
     for call in calls:
         detail = "It gives other rows at each moment, and nothing says when they change."
         hint = "Make it a materialized view: rows come and go there at Ts of their own."
-        raise _refusal(call.span, call.span.text, kind, detail, hint)
+        raise _refusal(call.span, call.span.text, "subscription", detail, hint)

@@ -4,19 +4,20 @@ A flow is two ordinary objects. The continual task `f` keeps the *state*: what m
 events may come late and in any order. The materialized view `target` shows what they amount to.
 The result is a function of the *set* of events alone:
 
-O1: events of one key are ordered by their sequence value; of those with the same value a delete
-    counts last, then the greatest columns. So no two different events are equal in order.
-O2: SCD type 1: the last event of a key decides; after a delete there is no row. The state keeps a
-    row for a deleted key, or an older event that comes later would bring it back.
-O3: SCD type 2: an event that is no delete and changes a tracked column opens a version; it ends
-    where the next version or a delete begins. Columns that are not tracked have the values of the
-    last event of the version. The state keeps a row for each event.
-O4: with IGNORE NULL UPDATES a column has the value of the last event that has one for it, of
-    those after the key's last delete.
-O5: a NULL as sequence value has no place in the order: the task fails at that T. As a key it is
-    like any other value.
-O6: with SEQUENCE BY a FOR (x, y), b FOR (z) each group of columns has the values of the last event
-    in its own order; an event with NULL for a group leaves the group, one with NULL for all fails.
+[total-order] events of one key are ordered by their sequence value; of those with the same value a
+    delete counts last, then the greatest columns. So no two different events are equal in order.
+[last-event-decides] SCD type 1: the last event of a key decides; after a delete there is no row.
+    The state keeps a row for a deleted key, or an older event that comes later would bring it back.
+[versions-open-and-end] SCD type 2: an event that is no delete and changes a tracked column opens a
+    version; it ends where the next version or a delete begins. Columns that are not tracked have
+    the values of the last event of the version. The state keeps a row for each event.
+[nulls-are-ignored] with IGNORE NULL UPDATES a column has the value of the last event that has one
+    for it, of those after the key's last delete.
+[null-sequence-fails] a NULL as sequence value has no place in the order: the task fails at that T.
+    As a key it is like any other value.
+[order-by-column-group] with SEQUENCE BY a FOR (x, y), b FOR (z) each group of columns has the
+    values of the last event in its own order; an event with NULL for a group leaves the group, one
+    with NULL for all fails.
 
 Source: Databricks' and Apache Spark's reference of AUTO CDC INTO for the meaning of the clauses;
 the order of events with equal sequence values and the state are our choice.
@@ -155,7 +156,7 @@ class _Form:
         return " AND ".join(f"{one}.{k} <=> {other}.{k}" for k in [*self.keys, *more])
 
     def event_order(self, of: str = "") -> list[str]:
-        """The terms that order the events of a key (O1)."""
+        """The terms that order the events of a key [total-order]."""
         return [f"{of}{SEQUENCE}", f"{of}{DELETED}", *self.value_terms(self.values, of)]
 
     def value_terms(self, columns: Iterable[Column], of: str = "") -> list[str]:
@@ -258,7 +259,7 @@ class _Scd1(_Form):
 
 
 class _Scd1Partial(_Form):
-    """The state of a key is each column's last value, with its sequence value (O4)."""
+    """The state of a key is each column's last value, with its sequence value."""
 
     def state_columns(self) -> list[tuple[str, str]]:
         fields = ", ".join(f"{backtick(c.name)}: {self.sequence_type}" for c in self.values)
@@ -356,7 +357,7 @@ def _units(
 
 
 class _Scd1Grouped(_Form):
-    """The state of a key is each unit's last values, with their sequence value (O6)."""
+    """The state of a key is each unit's last values, with their sequence value."""
 
     @cached_property
     def units(self) -> list[_Unit]:
@@ -420,7 +421,7 @@ class _Scd1Grouped(_Form):
 
 
 class _Scd2(_Form):
-    """The state is a row for each event; the last one of a version shows it (O3)."""
+    """The state is a row for each event; the last one of a version shows it."""
 
     def state_columns(self) -> list[tuple[str, str]]:
         kind = self.sequence_type
@@ -495,7 +496,7 @@ class _Scd2(_Form):
         return f"SELECT * FROM (\n{_indent(ranked, 4)}\n) WHERE __rank = 1"
 
     def _fill(self, rows: str) -> str:
-        """NULLs take the value before them, not past a delete (O4); the event stays beside."""
+        """NULLs take the value before them, not past a delete; the event stays beside."""
         keys = ", ".join(self.keys)
         raw = ", ".join(f"{quote_text(c.name)}, {backtick(c.name)}" for c in self.values)
         rows = _add_columns(

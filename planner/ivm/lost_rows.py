@@ -13,8 +13,8 @@ the row is there with other values; where a table has none, there never was one.
 A condition of a subquery on the row around that equates nothing is left out, so more rows may seem
 to be there than are; where there are none, none are.
 
-W1: a part that computes something is not moved below what leaves rows out: it might be asked of
-    rows for which it cannot be computed.
+[computed-above-filters] a part that computes something is not moved below what leaves rows out: it
+    might be asked of rows for which it cannot be computed.
 Source: Chapman and Jagadish, Why Not? (SIGMOD 2009): the picky manipulation, found from below.
 """
 
@@ -335,7 +335,7 @@ def _sides(node: alg.OuterOrSemiJoin) -> list[tuple[alg.Node, _Move]]:
 
 
 def _renamed(place: Mapping[alg.Col, alg.Col], *, leaves_out: bool = True) -> _Move:
-    """Over other columns; ``leaves_out``: whether the operator leaves rows out (W1)."""
+    """Over other columns; ``leaves_out``: whether the operator leaves rows out."""
 
     def move(part: _Part) -> _Part | None:
         if not columns_in(part.expr) <= set(place) or (leaves_out and part.computes):

@@ -195,15 +195,6 @@ class ConstraintDef:
         return f"UNIQUE ({listed})" if self.unique else f"NOT NULL ({listed})"
 
     @property
-    def kind(self) -> str:
-        """The word for what it is: CHECK, NOT NULL, UNIQUE or REFERENCES."""
-        if self.predicate is not None:
-            return "CHECK"
-        if self.references is not None:
-            return "REFERENCES"
-        return "UNIQUE" if self.unique else "NOT NULL"
-
-    @property
     def is_of_delta(self) -> bool:
         """Whether Delta's protocol has such a constraint, so that every writer of a table keeps it.
 
@@ -1073,14 +1064,13 @@ class ExpectRows(Expectation):
     """EXPECT name [(columns)] | (query) [AFTER n] VALUES ... | AS (query); or NO ROWS IN name.
 
     Attributes:
-        query: what gives the rows that are there. named: the relation; None for a query.
-        rows: what gives those that are to be there; None for none at all.
+        query: what gives the rows that are there. rows: what gives those that are to be there; None
+            for none at all.
         cells: of VALUES the values of each row; none of a query.
         is_ordered: they must come in this order.
     """
 
     query: SqlText
-    named: RelationRef | None = None
     rows: SqlText | None = None
     cells: tuple[tuple[Span, ...], ...] = ()
     is_ordered: bool = False

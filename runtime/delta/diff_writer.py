@@ -23,7 +23,6 @@ from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, function
 
 from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, GONE_, LOCATIONS, ROW_COLUMN
-from ctsql.runtime.delta.jvm import scala_items
 from ctsql.runtime.delta.key_lookup import group_by_file
 from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.delta.parquet_reader import PLACES_SCHEMA
@@ -37,6 +36,7 @@ from ctsql.runtime.rows.prepared_rows import derive
 from ctsql.runtime.rows.row_set import AnyRows, LocalRows, RowSet, SparkRows, persisted, row_set
 from ctsql.runtime.rows.types import fits_arrow, is_comparable
 from ctsql.runtime.spark.ended_queries import forget_ended_queries
+from ctsql.runtime.spark.scala import class_name, scala_items
 
 _ROW_BY_ROW = ("Project", "Filter", "Union", "Generate", "LogicalRelation")
 
@@ -161,7 +161,7 @@ def _is_row_by_row(rows: DataFrame) -> bool:
     waiting = [rows.select("*")._jdf.queryExecution().optimizedPlan()]
     while waiting:
         node = waiting.pop()
-        if str(node.getClass().getSimpleName()) not in _ROW_BY_ROW:
+        if class_name(node) not in _ROW_BY_ROW:
             return False
         waiting += scala_items(node.children())
     return True

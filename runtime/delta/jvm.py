@@ -4,7 +4,7 @@ A name below ``jvm`` costs a call for each dot, a tenth of a millisecond or more
 every commit needs are looked up once.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import SparkSession
 
 from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.spark.scala import singleton
 
 ANSWER_CHARS_MAX = 4_000
 """Of a text. A packet holds 8 KB, and a character may take two bytes."""
@@ -101,21 +102,10 @@ class JvmObjects:
             begun = end
         return "".join(pieces)
 
-    def singleton(self, package: Any, name: str) -> Any:
-        """The instance of a Scala object."""
-        return getattr(getattr(package, name + "$"), "MODULE$")
-
 
 class _VectorClasses:
     def __init__(self, jvm: JvmObjects) -> None:
-        self.stores = jvm.singleton(jvm.delta.storage.dv, "DeletionVectorStore")
-        self.descriptors = jvm.singleton(jvm.delta.actions, "DeletionVectorDescriptor")
+        self.stores = singleton(jvm.delta.storage.dv, "DeletionVectorStore")
+        self.descriptors = singleton(jvm.delta.actions, "DeletionVectorDescriptor")
         self.uuid_of = jvm.jvm.java.util.UUID.fromString
         self.portable = jvm.delta.deletionvectors.RoaringBitmapArrayFormat.Portable()
-
-
-def scala_items(scala: Any) -> Iterator[Any]:
-    """The items of a Scala collection."""
-    iterator = scala.iterator()
-    while iterator.hasNext():
-        yield iterator.next()

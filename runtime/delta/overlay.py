@@ -6,12 +6,14 @@ A read-only connection computes what a writing one would: Ts for commits that ha
 of tasks, views. To give the same rows, the same timeline and the same sinks run; only their tables
 keep commits in memory.
 
-M1: nothing is written into any folder of the warehouse. (tests/spark/engine/test_read_only.py)
-M2: the stored part is pinned when the table is opened; later commits are not seen. When
+[nothing-in-folder] nothing is written into any folder of the warehouse.
+    (tests/spark/engine/test_read_only.py)
+[pinned-store] the stored part is pinned when the table is opened; later commits are not seen. When
     :meth:`ReadOnlyGateway.is_stale` reports them, the engine starts again from what is stored.
     Whoever rehearses pins an older version (:meth:`ReadOnlyGateway.pin`), and does not start again.
-M3: inserted rows are computed once and persisted by Spark, in memory or on its local disks;
-    deleted rows are kept as file and row number in the driver, eight bytes each, as for a commit.
+[rows-in-spark] inserted rows are computed once and persisted by Spark, in memory or on its local
+    disks; deleted rows are kept as file and row number in the driver, eight bytes each, as for a
+    commit.
 
 Limits: the rows are lost with an executor; the read then fails and the next one computes them
 again. NOT NULL columns are checked here, as Delta does on write; CHECK constraints are not, since
@@ -65,7 +67,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class MemoryCommit:
     """One commit in memory, and the table's rows after it beside the stored ones.
 
     ``parts`` and ``victims`` are those of all commits in memory up to it.
@@ -139,7 +141,7 @@ class MemoryTable(DeltaTable):
             else stored.log_files.snapshot_at(version)
         )
         self.stored_version = self._pinned.version
-        self.steps: list[Step] = []
+        self.steps: list[MemoryCommit] = []
         self.staged_rows: dict[str, Kept] = {}
         self.staged_places: dict[str, array[int]] = {}
 
@@ -163,7 +165,7 @@ class MemoryTable(DeltaTable):
         """The newest version, including those in memory."""
         return self.stored_version + len(self.steps)
 
-    def step(self, version: int) -> Step | None:
+    def step(self, version: int) -> MemoryCommit | None:
         """The commit in memory of a version; None for a stored version."""
         if version <= self.stored_version:
             return None
@@ -309,7 +311,7 @@ class MemoryTable(DeltaTable):
             victims[file] = victims.get(file, array("q")) + numbers
         parts, victims = _compact((*parts, *made.parts), victims)
         self.steps.append(
-            Step(
+            MemoryCommit(
                 commit=Commit(
                     version=version,
                     time_ms=clock.now_ms(),

@@ -53,7 +53,7 @@ _Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class StoredFile:
+class ScannedFile:
     """A file to read, at a path of a store; ``name`` is the location reported for its rows.
 
     ``deleted`` are the numbers of rows to skip, ``only`` those of rows to read; None for all.
@@ -122,7 +122,7 @@ def has_old_calendar(metadata: Mapping[bytes, bytes]) -> bool:
 
 
 def find(
-    files: Sequence[StoredFile],
+    files: Sequence[ScannedFile],
     schema: T.StructType,
     keys: Sequence[KeySet | NumberRange],
     *,
@@ -374,7 +374,7 @@ def _raw(values: pa.Array) -> list[Any] | None:
 class _Group:
     """A row group that may hold a wanted row, and the number of its first row in the file."""
 
-    file: StoredFile
+    file: ScannedFile
     layout: _Layout
     number: int
     first: int
@@ -410,7 +410,7 @@ class _Search:
         self._rows_left, self._bytes_left = rows_max, bytes_max
         self._lock = Lock()
 
-    def groups(self, file: StoredFile) -> list[_Group]:
+    def groups(self, file: ScannedFile) -> list[_Group]:
         """The row groups of a file that may hold a wanted row."""
         layout = _layout(file.store, file.path)
         if has_old_calendar(layout.footer.metadata or {}):

@@ -4,13 +4,14 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from ctsql.runtime.delta.jvm import JvmObjects, scala_items
+from ctsql.runtime.delta.jvm import JvmObjects
 from ctsql.runtime.delta.locks import local_path
 from ctsql.runtime.delta.log_files import LogFiles
 from ctsql.runtime.delta.log_stores import LocalStore, LogStore
 from ctsql.runtime.delta.snapshots import Snapshot
 from ctsql.runtime.log.table_metadata import TableMetadata
 from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.scala import scala_items
 
 
 class SparkSnapshot(Snapshot):

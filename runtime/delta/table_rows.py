@@ -26,6 +26,7 @@ from ctsql.runtime.log.table_changes import added_files
 from ctsql.runtime.log.table_metadata import compare_columns, is_on
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.scala import singleton
 
 CHANGE_TYPE = "_change_type"
 PLAIN_FILES_MAX = 32
@@ -159,7 +160,7 @@ class DeltaRows(TableLog):
         coarse = not all(map(self._has_feed, range(first, last + 1)))
         none = self.gateway.none
         snapshot = java_of(self.versions.snapshot(last))
-        reader = self.gateway.singleton(self.gateway.delta.commands.cdc, "CDCReader")
+        reader = singleton(self.gateway.delta.commands.cdc, "CDCReader")
         with translate_spark_errors():
             jdf = reader.changesToBatchDF(
                 self.log,

@@ -1,13 +1,13 @@
 """The metadata of a table at each version, and the check that its log was not replaced.
 
-V1: the metadata of a version is that of the newest ``metaData`` action at or before it. It is
-    rolled forward and back over commits that are read anyway; without them it is taken from the
-    checksum file, or from the snapshot of that version.
-V2: a log that was started again at the same location is another table's, although Delta continues
-    with it silently. So each look checks the file of the newest commit seen first; on a local disk
-    that costs no call of the JVM. If it is another file or none, the log is opened again. Its table
-    must have the known id, or have got a new one by a commit of this very log, as CREATE OR REPLACE
-    TABLE .. AS of a foreign Spark does.
+[newest-metadata] the metadata of a version is that of the newest ``metaData`` action at or before
+    it. It is rolled forward and back over commits that are read anyway; without them it is taken
+    from the checksum file, or from the snapshot of that version.
+[same-table] a log that was started again at the same location is another table's, although Delta
+    continues with it silently. So each look checks the file of the newest commit seen first; on a
+    local disk that costs no call of the JVM. If it is another file or none, the log is opened
+    again. Its table must have the known id, or have got a new one by a commit of this very log, as
+    CREATE OR REPLACE TABLE .. AS of a foreign Spark does.
 
 Source: the Delta protocol, "Change Metadata", "Version Checksum File".
 """

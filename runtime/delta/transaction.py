@@ -19,7 +19,6 @@ from pyspark.sql.types import StructType
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.deletion_vectors import VectorFile, vector_file
 from ctsql.runtime.delta.file_stores import path_in_store
-from ctsql.runtime.delta.jvm import scala_items
 from ctsql.runtime.delta.locks import commit_lock, split_location
 from ctsql.runtime.delta.parquet_writer import (
     has_forbidden_null,
@@ -36,6 +35,7 @@ from ctsql.runtime.rows.collect import unadaptive
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, row_set
 from ctsql.runtime.spark.errors import conflict_errors, translate_spark_errors
+from ctsql.runtime.spark.scala import scala_items
 from ctsql.runtime.spark.storage_errors import translate_os_errors
 
 

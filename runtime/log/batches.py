@@ -74,7 +74,7 @@ class StagedDelete:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BatchPart:
     """The changes at one T."""
 
     time: int
@@ -87,7 +87,7 @@ class Part:
         return vectors | {unquote(one.path) for one in self.inserts}
 
 
-def own_files(parts: Iterable[Part]) -> set[str]:
+def own_files(parts: Iterable[BatchPart]) -> set[str]:
     """The files staged for some parts."""
     return set[str]().union(*(part.own_files() for part in parts))
 
@@ -110,7 +110,7 @@ class BatchText:
     lower: int
     upper: int
     version: int
-    parts: tuple[Part, ...]
+    parts: tuple[BatchPart, ...]
     schema: str | None = None
 
     def to_json(self) -> str:
@@ -151,7 +151,7 @@ class BatchText:
         parts = tuple(replace(part, time=upper - 1) for part in self.parts)
         return replace(self, lower=lower, upper=upper, parts=parts)
 
-    def cut(self, upper: int) -> tuple[Self, tuple[Part, ...]]:
+    def cut(self, upper: int) -> tuple[Self, tuple[BatchPart, ...]]:
         """The batch without the parts below an upper, and these parts."""
         dropped = tuple(part for part in self.parts if part.time < upper)
         kept = tuple(part for part in self.parts if part.time >= upper)
@@ -190,9 +190,9 @@ def _object(text: str) -> dict[str, Any]:
     return raw
 
 
-def _part(raw: Any) -> Part:
+def _part(raw: Any) -> BatchPart:
     _is(dict, raw)
-    return Part(
+    return BatchPart(
         time=_is(int, raw["time"]),
         inserts=tuple(
             StagedFile(_path(f["path"]), _add(f["action"], f["path"]))

@@ -4,9 +4,9 @@ The outcome is one of: committed as a version; not committed because the upper m
 because another commit without an upper came first. After any other error the commit may be in: the
 log is searched for its token, and the commit is never repeated blindly.
 
-K1: files of a commit that may be in are kept until the upper has passed the one it expects. From
-    then on it cannot come in, and the log shows whether it did.
-K2: an interruption (Ctrl-C) while the store commits is such an error too.
+[unknown-keeps-files] files of a commit that may be in are kept until the upper has passed the one
+    it expects. From then on it cannot come in, and the log shows whether it did.
+[interrupt-is-unknown] an interruption (Ctrl-C) while the store commits is such an error too.
 """
 
 import json
@@ -17,7 +17,7 @@ from typing import Any
 
 from ctsql.catalog.errors import CtsqlError, broken, error
 from ctsql.runtime.log import clock, fault_points as faults
-from ctsql.runtime.log.batches import Part, own_files
+from ctsql.runtime.log.batches import BatchPart, own_files
 from ctsql.runtime.log.process import PROCESS, this_process
 from ctsql.runtime.log.protocol import Conflict, LogTransaction
 from ctsql.runtime.log.staging import Batch
@@ -116,7 +116,7 @@ class Commits:
         self,
         txn: LogTransaction,
         write: Write,
-        parts: Sequence[Part],
+        parts: Sequence[BatchPart],
         owners: Sequence[Batch],
     ) -> Outcome:
         """Commit once.

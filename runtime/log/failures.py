@@ -4,15 +4,15 @@ A task whose body cannot be computed at T stops there. The reason is recorded by
 leaves the upper, so no process needs to run the body again to know it. A view's failure is recorded
 to be shown; the view is computed again all the same.
 
-F1: a record holds until the upper moves past it. The next commit that moves the upper removes it
-    or replaces it by its own.
-F2: a record carries neither instant nor host, so replicas that fail at the same T produce equal
-    records, and the first one stays.
-F3: a failure that may pass by itself (full disk, cancelled statement, lost connection, removed
-    history) is never recorded.
-F4: a record in a commit that moves a view's upper to T + 1 means that the view's contents are an
-    error from T until the next such commit: errors are contents. Tasks that follow the view fail
-    at T on every run; an error that stays the same is no change.
+[record-until-upper] a record holds until the upper moves past it. The next commit that moves the
+    upper removes it or replaces it by its own.
+[equal-records] a record carries neither instant nor host, so replicas that fail at the same T
+    produce equal records, and the first one stays.
+[passing-not-recorded] a failure that may pass by itself (full disk, cancelled statement, lost
+    connection, removed history) is never recorded.
+[errors-are-contents] a record in a commit that moves a view's upper to T + 1 means that the view's
+    contents are an error from T until the next such commit: errors are contents. Tasks that follow
+    the view fail at T on every run; an error that stays the same is no change.
     (tests/spark/views/test_view_errors.py)
 """
 
@@ -164,7 +164,7 @@ class Action(Enum):
 
 
 def is_final(problem: CtsqlError) -> bool:
-    """Whether another try would fail the same way (F3)."""
+    """Whether another try would fail the same way [passing-not-recorded]."""
     return isinstance(problem, DataError | StatementError) and problem.condition not in _PASSING
 
 
@@ -183,7 +183,7 @@ def on_view_failure(known: Failure | None, found: Failure) -> Action:
 
 
 def find_recorded(output: Output) -> Failure | None:
-    """The failure in force, as of the last look at the log (F1)."""
+    """The failure in force, as of the last look at the log [record-until-upper]."""
     if output.uppers.failure is None:
         return None
     failure = Failure.from_json(output.uppers.failure)
@@ -191,7 +191,7 @@ def find_recorded(output: Output) -> Failure | None:
 
 
 def find_error_at(table: LogTable, version: int) -> Failure | None:
-    """The error that a commit made the contents of an output (F4); None for rows."""
+    """The error that a commit made the contents of an output; None for rows."""
     if not table.has(version):
         return None  # cleaned up: older than any history that is kept
     text = dict(table.commit_at(version).domains).get(FAILURE)

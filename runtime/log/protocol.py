@@ -6,12 +6,13 @@ Delta's implementation is :class:`ctsql.runtime.delta.table.DeltaTable` with
 
 A log guarantees:
 
-L1: versions are 0, 1, 2, ... without a gap (old ones may be cleaned up); a version never changes.
-L2: of two transactions that read the same version, depend on the same application id and both
-    move it, one commits and the other raises :class:`Conflict`.
-L3: :class:`Conflict` means that nothing of the transaction is in, nor will be. After any other
-    error it may be in; if ``answers_late`` it may even come in later, otherwise it is in when the
-    call returns or never.
+[versions-without-gap] versions are 0, 1, 2, ... without a gap (old ones may be cleaned up); a
+    version never changes.
+[one-moves-an-id] of two transactions that read the same version, depend on the same application id
+    and both move it, one commits and the other raises :class:`Conflict`.
+[conflict-is-out] :class:`Conflict` means that nothing of the transaction is in, nor will be. After
+    any other error it may be in; if ``answers_late`` it may even come in later, otherwise it is in
+    when the call returns or never.
 """
 
 from collections.abc import Collection, Iterable
@@ -53,7 +54,7 @@ class LogTransaction(Protocol):
         """Replace the columns and delete all rows; depends on every row."""
 
     def read_application(self, app: str) -> None:
-        """Depend on an application id (L2)."""
+        """Depend on an application id [one-moves-an-id]."""
 
     def set_application(self, app: str, version: int, now_ms: int) -> None:
         """Record the application id's new version."""
@@ -75,7 +76,7 @@ class LogTransaction(Protocol):
         """Commit; returns the new version. Label and epoch are for the table's history.
 
         Raises:
-            Conflict: another commit came first (L3).
+            Conflict: another commit came first [conflict-is-out].
         """
 
 
@@ -90,7 +91,7 @@ class LogTable(Protocol):
 
     @property
     def answers_late(self) -> bool:
-        """Whether a commit may come in after its call raised (L3)."""
+        """Whether a commit may come in after its call raised [conflict-is-out]."""
 
     def version(self) -> int:
         """The newest version."""

@@ -1,8 +1,7 @@
 """Staging: rows become files that are invisible until committed.
 
-Ownership (I3 of :mod:`ctsql.runtime.log.write_handle`): a staging or a batch owns its files until
-it is released (they are in the table or may be, or a text describes them) or discarded, which
-deletes them. A second call of either does nothing.
+A staging or a batch owns its files until it is released (they are in the table or may be, or a text
+describes them) or discarded, which deletes them. A second call of either does nothing.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -13,8 +12,8 @@ from typing import Any, Protocol
 from ctsql.catalog.errors import error
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.batches import (
+    BatchPart,
     BatchText,
-    Part,
     StagedDelete,
     StagedFile,
     check_bounds,
@@ -62,9 +61,9 @@ class Staging:
         self._deletes += deletes
         self._inserts += kept
 
-    def part(self, time: int) -> Part:
+    def part(self, time: int) -> BatchPart:
         """The part that it is at a T."""
-        return Part(time, tuple(self._inserts), tuple(self._deletes))
+        return BatchPart(time, tuple(self._inserts), tuple(self._deletes))
 
     def release(self) -> None:
         """The files are no longer this staging's."""

@@ -5,7 +5,8 @@ runs together. Such a commit only adds files, each with the rows of one T, which
 ``add`` action gives. The change at such a T is its files; the contents as of it are the earlier
 contents and the files up to it.
 
-M1: the movements of a table are in the order of T, and each file that a commit adds belongs to one.
+[movements-in-order] the movements of a table are in the order of T, and each file that a commit
+    adds belongs to one.
 
 Source: the Delta protocol, "Add File": ``tags`` hold a writer's own metadata of a file.
 """

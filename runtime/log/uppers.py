@@ -1,7 +1,8 @@
 """The uppers of one output, read from its log: which commit moved the upper to where.
 
-U1: the known upper never goes back.
-U2: memory is bounded: only the newest entries are kept; older ones are read again on demand.
+[known-upper-monotone] the known upper never goes back.
+[bounded-memory] memory is bounded: only the newest entries are kept; older ones are read again on
+    demand.
 
 The log is read commit by commit, forward from the last look and backward as far as needed. Where
 it was cleaned up, the upper is taken from the table's state.

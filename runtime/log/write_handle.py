@@ -13,15 +13,17 @@ of :meth:`Output.open` only on that very version. The transaction depends on the
 of two commits that read the same upper Delta fails one (ConcurrentTransactionException). A lost
 answer is resolved by searching the log for the commit's token, never by trying again blindly.
 
-I1: the upper never goes back.
-I2: a commit that is in moved the upper from `expected` to `new`, with new > expected.
-I3: staged files have one owner: the batch that staged them, or the text made of it. An append
-    takes them over: after it they are in the table, or deleted, or (if the outcome is unknown)
-    kept until the upper has moved and the log shows it.
-I4: a failure recorded beside the output holds until the upper moves. Recorded by the commit that
-    moves the upper, it is the output's contents from there until the next such commit.
-I5: files that are in the table, or may be, are never deleted. A text whose batch is in already, as
-    after an append whose answer was lost, is recognised by the batch's id.
+[upper-monotone] the upper never goes back.
+[commit-moves-upper] a commit that is in moved the upper from `expected` to `new`, with new >
+    expected.
+[one-owner-of-files] staged files have one owner: the batch that staged them, or the text made of
+    it. An append takes them over: after it they are in the table, or deleted, or (if the outcome is
+    unknown) kept until the upper has moved and the log shows it.
+[failure-until-upper] a failure recorded beside the output holds until the upper moves. Recorded by
+    the commit that moves the upper, it is the output's contents from there until the next such
+    commit.
+[in-is-kept] files that are in the table, or may be, are never deleted. A text whose batch is in
+    already, as after an append whose answer was lost, is recognised by the batch's id.
 (tests/spark/log/test_write_handle.py, test_batches_appended.py)
 """
 
@@ -283,7 +285,7 @@ class Output:
             raise disturbance_error(f"{self.table.location}: {DISTURBED_TRIES_MAX} tries")
 
     def drop(self, batch: Batch) -> Committed | UpperMismatch:
-        """Delete an outdated batch; Committed if it is in already (I5)."""
+        """Delete an outdated batch; Committed if it is in already [in-is-kept]."""
         batch.check_usable()
         return self._clean_up([batch], UpperMismatch(self.fetch_recent_upper(), batch.lower))
 
@@ -351,7 +353,7 @@ class Output:
         raise disturbance_error(f"{self.table.location}: {DISTURBED_TRIES_MAX} tries")
 
     def _clean_up(self, batches: Sequence[Batch], outcome: _Lost) -> Committed | _Lost:
-        """Delete the batches that lost, except those that are in already (I5)."""
+        """Delete the batches that lost, except those that are in already [in-is-kept]."""
         versions = [self._version_of(batch) for batch in batches]
         for batch, version in zip(batches, versions, strict=True):
             if version is None:

@@ -4,11 +4,11 @@ Every tick leaves a small file, and deletion vectors on older ones. Each small f
 task and one request; deleted rows are read and dropped. Rewriting the files mends both; it changes
 no row and therefore gets no T.
 
-K1: nothing is chosen within the limits, so a table at rest is left alone.
-K2: the chosen files, rewritten as one file per bin, are within the limits; more than
-    ``batch_bytes`` takes several rounds.
-K3: a bin holds files of one partition, each file is in at most one bin, and no bin is a single
-    file without deleted rows: rewriting it would change nothing.
+[rest-at-rest] nothing is chosen within the limits, so a table at rest is left alone.
+[within-limits-after] the chosen files, rewritten as one file per bin, are within the limits; more
+    than ``batch_bytes`` takes several rounds.
+[bins-of-one-partition] a bin holds files of one partition, each file is in at most one bin, and no
+    bin is a single file without deleted rows: rewriting it would change nothing.
 
 Where the limits come from (Spark 4.2, Delta 4.4, two cores): finding one row in about 70 tiny
 files with deletion vectors took 0.6 s, in 8 files of a million rows together 0.36 s.
@@ -63,7 +63,7 @@ THOROUGH = Limits(
 
 
 def choose(files: Iterable[DataFile], limits: Limits) -> tuple[Bin, ...]:
-    """Choose the files to rewrite now, one new file per bin; none within the limits (K1)."""
+    """Choose the files to rewrite now, one new file per bin; none within the limits."""
     live = sorted(files, key=lambda f: f.path)
     partitions: dict[tuple[tuple[str, str | None], ...], list[DataFile]] = {}
     for file in live:

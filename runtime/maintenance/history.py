@@ -1,7 +1,7 @@
 """Whether history that is to be read again is still there, by the logs and the folders alone.
 
 Needed of a table are its rows as of a T and every change after it: the same as a consumer that is
-complete through that T needs (:mod:`ctsql.runtime.maintenance.retention`, N1).
+complete through that T needs (:mod:`ctsql.runtime.maintenance.retention`).
 """
 
 from collections.abc import Iterable

@@ -3,12 +3,13 @@
 A consumer needs a table from a version on: the contents there, and every change after it. The
 smallest such version of a table is its *floor*.
 
-N1: a file is needed if it is live now, if a commit after the floor removes or adds it, or if it is
-    a change file of such a commit; so is each deletion vector that one of these actions names.
-N2: of the other files, one that a readable commit names may be deleted at once. One that no
-    readable commit names may belong to a commit in progress, so it must be old.
-N3: log files may be deleted below the newest checkpoint at or below the floor: every later version
-    can be rebuilt from that checkpoint.
+[needed-files] a file is needed if it is live now, if a commit after the floor removes or adds it,
+    or if it is a change file of such a commit; so is each deletion vector that one of these actions
+    names.
+[removable-files] of the other files, one that a readable commit names may be deleted at once. One
+    that no readable commit names may belong to a commit in progress, so it must be old.
+[removable-logs] log files may be deleted below the newest checkpoint at or below the floor: every
+    later version can be rebuilt from that checkpoint.
 
 Why not Delta's VACUUM alone: it counts by time of removal in whole hours, and its list of removed
 files forgets those removed longer ago than ``delta.deletedFileRetentionDuration``. With a consumer
@@ -72,7 +73,7 @@ def vector_file(descriptor: dict[str, object] | None) -> str | None:
 
 
 def needed_files(live: Iterable[DataFile], after_floor: Iterable[Commit]) -> set[str]:
-    """The files that may still be read (N1), as the log writes paths.
+    """The files that may still be read [needed-files], as the log writes paths.
 
     Args:
         live: those of the newest version. after_floor: all commits above the floor.
@@ -93,7 +94,7 @@ def named_in(commits: Iterable[Commit]) -> set[str]:
 def removable(
     files: Iterable[StoredFile], needed: set[str], named: set[str], *, unnamed_before_ms: int
 ) -> list[StoredFile]:
-    """The files that may be deleted (N1, N2).
+    """The files that may be deleted [needed-files], [removable-files].
 
     Args:
         needed, named: relative to the table and decoded, as ``files`` are; ``named`` by commits at
@@ -123,7 +124,7 @@ def newest_before(versions: Sequence[int], before_ms: int, time_of: Callable[[in
 
 
 def removable_log(names: Iterable[str], floor: int) -> list[str]:
-    """The log files that may be deleted, oldest first (N3); none without a checkpoint to keep.
+    """The log files that may be deleted, oldest first; none without a checkpoint to keep.
 
     >>> names = [f"{v:020}.json" for v in range(4)] + [f"{2:020}.checkpoint.parquet"]
     >>> [int(n[:20]) for n in removable_log(names, 3)], removable_log(names, 1)

@@ -5,10 +5,11 @@
 A plan is made from the log and a listing and changes nothing; DRY RUN shows it. Needs only move
 forward, so a plan stays valid however long its execution takes.
 
-M1: no file that a version at or above the floor names is deleted.
+[named-files-stay] no file that a version at or above the floor names is deleted.
 (tests/spark/maintenance/test_maintain.py)
-M2: a folder is deleted only if its name is one that CREATE gives, it is where CREATE puts it, no
-    object of the catalog read *afterwards* is there or below, and nothing in it is young.
+[only-unowned-folders] a folder is deleted only if its name is one that CREATE gives, it is where
+    CREATE puts it, no object of the catalog read *afterwards* is there or below, and nothing in it
+    is young.
 """
 
 import re
@@ -135,5 +136,5 @@ def is_unowned(location: str, catalog: Catalog) -> bool:
 
 
 def is_left_over(folder: Folder, catalog: Catalog, *, before_ms: int) -> bool:
-    """Whether a killed CREATE or DROP left this folder (M2)."""
+    """Whether a killed CREATE or DROP left this folder [only-unowned-folders]."""
     return folder.modified_ms < before_ms and is_unowned(folder.location, catalog)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, ObjectKind, tasks_and_views
 from ctsql.catalog.spans import Source, Span
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.failures import Failure
@@ -49,8 +49,7 @@ class FailureRow:
 
 def failures(reader: LogReader, wanted: Wanted) -> Iterator[FailureRow]:
     """The failures that are asked for, by the cached catalog; none of a table that is gone."""
-    runs = sorted((i for i in reader.catalog if i.is_run and not i.problem), key=_by_name)
-    for item in runs:
+    for item in tasks_and_views(reader.catalog):
         is_wanted = wanted.has(str(item.name))
         if is_wanted and missing_table(reader.relations, [item]) is None:
             yield from _of_item(reader, item, wanted)
@@ -151,7 +150,3 @@ def _is_wanted(row: FailureRow, wanted: Wanted) -> bool:
 
 def _instant(commit: Commit) -> datetime:
     return datetime.fromtimestamp(commit.time_ms / 1000, UTC)
-
-
-def _by_name(item: Item) -> tuple[str, str]:
-    return item.name.key

@@ -7,7 +7,7 @@ from heapq import merge
 from itertools import chain, islice
 from typing import Any
 
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, ObjectKind, tasks_and_views
 from ctsql.catalog.times import CLOSED
 from ctsql.runtime.log.actions import Commit, rows_changed
 from ctsql.runtime.log.data_files import DataFile
@@ -63,8 +63,7 @@ class OutputOf:
 def outputs(reader: LogReader, wanted: Wanted) -> list[OutputOf]:
     """The outputs of the tasks and views that are asked for and are there, in order of name."""
     catalog = reader.catalog
-    runs = sorted((i for i in catalog if i.is_run and not i.problem), key=lambda i: i.name.key)
-    asked = [i for i in runs if wanted.has(str(i.name))]
+    asked = [i for i in tasks_and_views(catalog) if wanted.has(str(i.name))]
     found = [OutputOf(i, output) for i in asked for output in catalog.outputs_of(i) or [i]]
     return [one for one in found if missing_table(reader.relations, [one.output]) is None]
 

@@ -7,15 +7,17 @@
     drop:     columns of tables that go
     write:    new outputs get their first contents, changed views what differs
 
-A1: the commit of the timeline decides. Before it every reader sees the old definitions, after it
-    every reader that knows the T sees the new ones (:mod:`ctsql.runtime.warehouse.catalog_store`).
-A2: it takes place on top of the very definitions that were planned on. Who comes second finds
-    other ones and is told.
-A3: a process that is killed leaves a warehouse in which the same folder comes to the same end:
-    before the decision nothing has happened but unused folders and alterations of tables; after it
-    the outputs are brought up by whoever reads them, and by the next apply.
-A4: an alteration is one commit of its table, and what is left of them follows from what the tables
-    are: so a plan is made anew behind them, and is what was planned without them.
+[timeline-decides] the commit of the timeline decides. Before it every reader sees the old
+    definitions, after it every reader that knows the T sees the new ones
+    (:mod:`ctsql.runtime.warehouse.catalog_store`).
+[on-planned-definitions] it takes place on top of the very definitions that were planned on. Who
+    comes second finds other ones and is told.
+[same-end-after-kill] a process that is killed leaves a warehouse in which the same folder comes to
+    the same end: before the decision nothing has happened but unused folders and alterations of
+    tables; after it the outputs are brought up by whoever reads them, and by the next apply.
+[alterations-one-by-one] an alteration is one commit of its table, and what is left of them follows
+    from what the tables are: so a plan is made anew behind them, and is what was planned without
+    them.
 """
 
 import uuid

@@ -50,7 +50,7 @@ from ctsql.runtime.statements.redefinition import definition_statement
 from ctsql.runtime.statements.refresh_view import check_not_finished
 from ctsql.runtime.statements.table_constraints import bind_constraints
 from ctsql.runtime.tasks.progress import check_not_suspended
-from ctsql.runtime.views.change_plans import check_clock, check_strict, same_rows
+from ctsql.runtime.views.change_plans import check_followed, same_rows
 
 REFUSALS = (StatementError, CatalogError, NotSupported)
 """What says that an object cannot become what the folder says; any other error ends the plan."""
@@ -193,8 +193,7 @@ class FolderBinder:
             location = Creation(names).location_of(statement)
             item = replace(item, location=location or item.location)
         bound = names.binder().bind_materialized_view(statement, item)
-        check_clock(self.overlay.warehouse(), bound.view)
-        check_strict(self.overlay.warehouse(), bound.view)
+        check_followed(self.overlay.warehouse(), bound.view)
         for read in bound.reads:
             self._check_runs(read.object_id)
         return replace(item, columns=bound.columns, reads=bound.reads), bound

@@ -4,12 +4,13 @@
     trial:    another one with the folder's. Outputs are pinned as they were before the first T;
               from there the same sinks run as ever, T by T.
 
-R1: nothing is written below the warehouse's folder. What is new has its tables in a folder that
-    goes when the rehearsal is over.
-R2: what runs is what would have run if the folder had been applied just before the first T.
-R3: changes that are gone from a log are not made up: HISTORY_LOST is raised.
-R4: a table that is new holds at the first T, and ever after, what creating it gives: no rows, or
-    those of its query, or of the table that is attached.
+[nothing-written] nothing is written below the warehouse's folder. What is new has its tables in a
+    folder that goes when the rehearsal is over.
+[as-if-applied-before] what runs is what would have run if the folder had been applied just before
+    the first T.
+[no-made-up-changes] changes that are gone from a log are not made up: HISTORY_LOST is raised.
+[new-tables-as-created] a table that is new holds at the first T, and ever after, what creating it
+    gives: no rows, or those of its query, or of the table that is attached.
 """
 
 import tempfile

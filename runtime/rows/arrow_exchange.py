@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession, types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.scala import singleton
 from ctsql.runtime.spark.session import settings_of, without_code
 
 _UNBOUNDED = 2**62
@@ -33,9 +34,9 @@ class RowClasses:
         self.relation = spark.sql.catalyst.plans.logical.LocalRelation
         self.nothing = jvm.scala.Option.empty()
         self.frame_of = spark.sql.classic.Dataset.ofRows
-        types = getattr(getattr(spark.sql.catalyst.types, "DataTypeUtils$"), "MODULE$")
+        types = singleton(spark.sql.catalyst.types, "DataTypeUtils")
         self.schema_of = types.fromAttributes
-        self.converters = getattr(getattr(spark.sql.execution.arrow, "ArrowConverters$"), "MODULE$")
+        self.converters = singleton(spark.sql.execution.arrow, "ArrowConverters")
         self.file = jvm.java.io.FileOutputStream
         self.stream = jvm.java.io.DataOutputStream
         self.write = spark.api.python.PythonRDD.writeIteratorToStream

@@ -10,11 +10,13 @@ than to run it. So its physical plan is kept, and its leaves are replaced by the
 What may depend on the rows is kept out of the plan: a leaf is an RDD, of which Spark's optimizer
 knows neither the number of rows nor that there are none. A plan is kept only
 
-P1: under the settings that it was made with, all of them, which are compared at each use;
-P2: if the query gives the same for the same rows (no clock, no random numbers, no function or
-    variable that can be defined anew), and until it fails: parts over constants keep their error;
-P3: if all its rows come from our leaves and from constants: no subquery, no exchange that is used
-    twice, as such a part would keep the rows it was made with.
+[same-settings] under the settings that it was made with, all of them, which are compared at each
+    use;
+[definite-query] if the query gives the same for the same rows (no clock, no random numbers, no
+    function or variable that can be defined anew), and until it fails: parts over constants keep
+    their error;
+[only-our-leaves] if all its rows come from our leaves and from constants: no subquery, no exchange
+    that is used twice, as such a part would keep the rows it was made with.
 
 Anything else is planned each time. (tests/spark/rows/test_prepared_rows.py)
 """
@@ -39,6 +41,7 @@ from ctsql.runtime.rows.types import fits_arrow
 from ctsql.runtime.spark.definite import is_definite
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.job_metrics import without_files
+from ctsql.runtime.spark.scala import class_name, singleton
 from ctsql.runtime.spark.session import active, setting, settings_of, without_code
 
 PLANS_MAX = 1_000
@@ -56,7 +59,7 @@ _FEW_ROWS = {
     # counts as the largest there is, and that of a join as a product.
     "spark.sql.defaultSizeInBytes": "1",
     "spark.sql.maxSinglePartitionBytes": str(2**63 - 1),
-    # A plan that is kept has no part that stands for another (P3).
+    # A plan that is kept has no part that stands for another [only-our-leaves].
     "spark.sql.exchange.reuse": "false",
     # To make code for few rows takes longer than to evaluate expressions as they are.
     _WHOLE_STAGES: "false",
@@ -74,7 +77,7 @@ _CHANGEABLE = (
     "SQL_TABLE_FUNCTION",
     "VARIABLE_REFERENCE",
 )
-"""Kinds of expressions that can be defined anew (P2)."""
+"""Kinds of expressions that can be defined anew [definite-query]."""
 _LAST_COMMIT = "spark.databricks.delta.lastCommitVersionInSession"
 _LEAF = "RDDScanExec"
 _CONSTANTS = ("LocalTableScanExec", "OneRowRelationExec", "EmptyRelationExec")
@@ -300,9 +303,7 @@ class PreparedPlans:
         jvm: Any = session._jvm
         spark = jvm.org.apache.spark
         self._copy_of = jvm.java.util.HashMap
-        self._empty_map = getattr(
-            getattr(jvm.scala.collection.immutable, "Map$"), "MODULE$"
-        ).empty()
+        self._empty_map = singleton(jvm.scala.collection.immutable, "Map").empty()
         self._local_scan = spark.sql.execution.LocalTableScanExec
         self._leaf = spark.sql.execution.LogicalRDD
         self._patterns = [
@@ -315,8 +316,8 @@ class PreparedPlans:
         # So no rows are exchanged for a join or for groups. coalesce() above a leaf does not do:
         # Spark moves semi joins below it, and then exchanges the rows of the leaf.
         physical = spark.sql.catalyst.plans.physical
-        self._partitioning = getattr(getattr(physical, "SinglePartition$"), "MODULE$")
-        self._no_order = getattr(getattr(jvm.scala.collection.immutable, "Nil$"), "MODULE$")
+        self._partitioning = singleton(physical, "SinglePartition")
+        self._no_order = singleton(jvm.scala.collection.immutable, "Nil")
 
     def find(self, recipe: Recipe) -> Plan | None:
         """The plan that is kept of a recipe, if it was made under the settings of now."""
@@ -383,7 +384,7 @@ class PreparedPlans:
             yield
 
     def _prepare(self, recipe: Recipe) -> Plan | Declined:
-        """The plan of a recipe over leaves without rows; declined where P2 or P3 do not hold."""
+        """The plan of a recipe over leaves without rows; declined if it cannot be kept."""
         settings = self._settings_now()
         empty = [self._empty(leaf) for leaf in recipe.leaves]
         rows = recipe.over(
@@ -452,7 +453,7 @@ def _leaves(root: Any, places: Mapping[int, int]) -> list[tuple[Any, Any, int]] 
     found: list[tuple[Any, Any, int]] = []
     there = root.collectLeaves()
     for node in (there.apply(i) for i in range(there.size())):
-        kind = str(node.getClass().getSimpleName())
+        kind = class_name(node)
         if kind == _LEAF and (place := places.get(node.rdd().id())) is not None:
             found.append((node, node.output(), place))
         elif kind not in _CONSTANTS:

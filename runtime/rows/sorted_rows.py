@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from ctsql.runtime.rows.arrow_exchange import row_classes
+from ctsql.runtime.spark.scala import class_name, singleton
 
 HELD = "LocalRelation"
 _ABOVE = ("GlobalLimit", "LocalLimit", "Project")
@@ -24,11 +25,11 @@ def sorted_here(rows: DataFrame) -> DataFrame | None:
     """
     plan = rows._jdf.queryExecution().optimizedPlan()
     node = plan
-    while (name := _kind(node)) in _ABOVE:
+    while (name := class_name(node)) in _ABOVE:
         node = node.child()
     if name == HELD:
         return rows
-    if name != "Sort" or _kind(node.child()) != HELD or not plan.subqueriesAll().isEmpty():
+    if name != "Sort" or class_name(node.child()) != HELD or not plan.subqueriesAll().isEmpty():
         return None
     session, held = rows.sparkSession, node.child()
     classes, own = row_classes(session), _classes(session._jvm)
@@ -38,18 +39,13 @@ def sorted_here(rows: DataFrame) -> DataFrame | None:
     return DataFrame(classes.frame_of(session._jsparkSession, made), session)
 
 
-def _kind(node: Any) -> str:
-    return str(node.getClass().getSimpleName())
-
-
 class _Classes:
     """What compares rows, and a map to put entries into."""
 
     def __init__(self, jvm: Any) -> None:
         catalyst = jvm.org.apache.spark.sql.catalyst
         self.ordering = catalyst.expressions.InterpretedOrdering
-        maps = getattr(getattr(jvm.scala.collection.immutable, "Map$"), "MODULE$")
-        self.no_entries = maps.empty()
+        self.no_entries = singleton(jvm.scala.collection.immutable, "Map").empty()
 
 
 @lru_cache(maxsize=2)

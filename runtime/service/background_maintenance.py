@@ -5,14 +5,16 @@
 The service does it between two ticks, other connections in a thread of their own
 (:mod:`ctsql.runtime.service.connection_maintenance`); one process of a warehouse at a time.
 
-U1: it is due every ``LOOK_EVERY_COMMITS`` versions of an output, a checkpoint every
+[due-by-versions] it is due every ``LOOK_EVERY_COMMITS`` versions of an output, a checkpoint every
     ``CHECKPOINT_EVERY_COMMITS`` of an output, of a table that CREATE TABLE made, or of the
-    timeline. That depends on the versions
-    alone, so processes that make one commit and end (``run --once``) do it too.
-U2: a compaction that loses a race, or fails, changes nothing, and the next look tries again.
-U3: it deletes no file of a table: only MAINTAIN does. It deletes log files that are older than
-    ``LOG_RETAIN_DEFAULT_MS`` and not needed.
-U4: where nobody does it, Delta writes a checkpoint in a commit: every ten thousandth or so.
+    timeline. That depends on the versions alone, so processes that make one commit and end (``run
+    --once``) do it too.
+[loser-changes-nothing] a compaction that loses a race, or fails, changes nothing, and the next look
+    tries again.
+[deletes-only-logs] it deletes no file of a table: only MAINTAIN does. It deletes log files that are
+    older than ``LOG_RETAIN_DEFAULT_MS`` and not needed.
+[delta-checkpoints] where nobody does it, Delta writes a checkpoint in a commit: every ten
+    thousandth or so.
 """
 
 import threading
@@ -164,7 +166,7 @@ def narrow(engine: Engine, due: Due) -> Due:
 def maintenance_lock(warehouse: str, *, wait_seconds: float) -> Iterator[bool]:
     """Keep other processes from maintaining the same warehouse; yields whether it could.
 
-    Where the store has no locks it always can: of two compactions one is lost (U2).
+    Where the store has no locks it always can: of two compactions one is lost.
     """
     with try_folder_lock(
         f"{warehouse}/{SYSTEM_FOLDER}", MAINTENANCE_LOCK, wait_seconds=wait_seconds

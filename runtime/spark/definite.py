@@ -5,6 +5,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from ctsql.runtime.spark.scala import singleton
+
 
 def is_definite(session: SparkSession, analyzed: Any) -> bool:
     """Whether it has no random function, no clock, and no text that means a day or a moment.
@@ -22,5 +24,5 @@ def is_definite(session: SparkSession, analyzed: Any) -> bool:
 @lru_cache(maxsize=2)
 def _classes(jvm: Any) -> tuple[Any, Any]:
     catalyst = jvm.org.apache.spark.sql.catalyst
-    special = getattr(getattr(catalyst.optimizer, "SpecialDatetimeValues$"), "MODULE$")
+    special = singleton(catalyst.optimizer, "SpecialDatetimeValues")
     return catalyst.trees.TreePattern.CURRENT_LIKE(), special

@@ -10,6 +10,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from ctsql.runtime.spark.scala import singleton
+
 
 def forget_ended_queries(session: SparkSession) -> None:
     """Make Spark forget the jobs of queries that have ended; one call where there are none."""
@@ -25,5 +27,5 @@ def forget_ended_queries(session: SparkSession) -> None:
 def _handles(context: Any) -> tuple[Any, Any, Any]:
     scheduler = context._jsc.sc().dagScheduler()
     sql = context._jvm.org.apache.spark.sql.execution
-    executions = getattr(getattr(sql, "SQLExecution$"), "MODULE$")
+    executions = singleton(sql, "SQLExecution")
     return scheduler, scheduler.activeQueryToJobs(), executions

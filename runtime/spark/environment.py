@@ -181,23 +181,19 @@ def delta_jars(folder: Path | None = None) -> tuple[Path, ...]:
     return jars if all(jar.is_file() for jar in jars) else ()
 
 
-def spark_builder_config(
-    packages: tuple[str, ...] = (), *, folder: Path | None = None
-) -> dict[str, str]:
+def spark_builder_config(*, folder: Path | None = None) -> dict[str, str]:
     """The setting that brings Delta's JARs into Spark.
 
     Args:
-        packages: further Maven coordinates (an object store's connector, say); with any, Ivy is
-            asked for everything, so that versions are chosen together.
         folder: where to look for fetched JARs instead of :func:`ivy_jars_folder`.
 
     Returns:
         ``spark.jars`` when nothing has to be fetched, else ``spark.jars.packages``.
     """
     jars = delta_jars(folder)
-    if jars and not packages:
+    if jars:
         return {"spark.jars": ",".join(str(jar) for jar in jars)}
-    return {"spark.jars.packages": ",".join((COORDINATE.format(**_versions()), *packages))}
+    return {"spark.jars.packages": COORDINATE.format(**_versions())}
 
 
 def start_spark(

@@ -11,6 +11,8 @@ from typing import Any
 from py4j.java_gateway import is_instance_of
 from pyspark.sql import DataFrame
 
+from ctsql.runtime.spark.scala import scala_items
+
 _CATALYST = "org.apache.spark.sql.catalyst"
 _KINDS = {
     "plan": f"{_CATALYST}.plans.logical.LogicalPlan",
@@ -148,7 +150,7 @@ class _Reader:
             case "sequence":
                 return self._parts(_in_order(thing))
             case "many":
-                return self._parts(_items(thing))
+                return self._parts(scala_items(thing))
             case "optional":
                 if not thing.isDefined():
                     return ("none",)
@@ -190,10 +192,3 @@ def _arguments(product: Any) -> Iterator[Any]:
 
 def _in_order(sequence: Any) -> Iterator[Any]:
     return (sequence.apply(at) for at in range(sequence.size()))
-
-
-def _items(iterable: Any) -> Iterator[Any]:
-    """The elements of a collection that has no places, as a set."""
-    iterator = iterable.iterator()
-    while iterator.hasNext():
-        yield iterator.next()

@@ -25,6 +25,7 @@ from ctsql.planner.keyed_writes import (
     Term,
     key_columns,
 )
+from ctsql.runtime.spark.scala import class_name, scala_items, singleton
 
 DELETED, UPDATED, INSERTED = 1, 2, 3
 """What a statement does with a row, in the column ``ACTION``; 0 for nothing."""
@@ -45,17 +46,17 @@ class _Catalyst:
             logical.LocalRelation, logical.Project, logical.Filter,
         )  # fmt: skip
         self.join = logical.Join
-        self.empty_row = _singleton(catalyst, "InternalRow").empty()
-        self.left_outer = _singleton(catalyst.plans, "LeftOuter")
-        self.no_hint = _singleton(logical, "JoinHint").NONE()
+        self.empty_row = singleton(catalyst, "InternalRow").empty()
+        self.left_outer = singleton(catalyst.plans, "LeftOuter")
+        self.no_hint = singleton(logical, "JoinHint").NONE()
         self.alias = expressions.Alias
-        self.new_id = _singleton(expressions, "NamedExpression").newExprId
-        self.literal = _singleton(expressions, "Literal").apply
+        self.new_id = singleton(expressions, "NamedExpression").newExprId
+        self.literal = singleton(expressions, "Literal").apply
         self.choose, self.equal = expressions.CaseWhen, expressions.EqualTo
         self.is_there = expressions.IsNotNull
-        self.has_subquery = _singleton(expressions, "SubqueryExpression").hasSubquery
+        self.has_subquery = singleton(expressions, "SubqueryExpression").hasSubquery
         unwrap, fold = "UnwrapCastInBinaryComparison", "ConstantFolding"
-        self.rules = [_singleton(catalyst.optimizer, name) for name in (fold, unwrap, fold)]
+        self.rules = [singleton(catalyst.optimizer, name) for name in (fold, unwrap, fold)]
         self.pair, self.option = jvm.scala.Tuple2, jvm.scala.Option.apply
         self.list, self.to_seq = (
             jvm.java.util.ArrayList,
@@ -83,11 +84,6 @@ class _Catalyst:
         return self.choose(pairs, self.option(otherwise))
 
 
-def _singleton(package: Any, name: str) -> Any:
-    """The instance of a Scala object."""
-    return getattr(getattr(package, f"{name}$"), "MODULE$")
-
-
 @lru_cache(maxsize=2)
 def _catalyst(jvm: Any) -> _Catalyst:
     return _Catalyst(jvm)
@@ -108,7 +104,7 @@ class TableWrite:
         state = self._jsession.sessionState()
         parsed = state.sqlParser().parsePlan(text)
         self._plan: Any = state.executePlan(parsed, self._spark.skip).analyzed()
-        self.verb = _VERBS.get(_class(self._plan), "")
+        self.verb = _VERBS.get(class_name(self._plan), "")
 
     def run(self) -> DataFrame:
         """Have Spark run it as it is."""
@@ -141,7 +137,7 @@ class TableWrite:
     def _expressions(self) -> Iterator[Any]:
         yield self._condition
         if self.verb == "UPDATE":
-            yield from _items(self._plan.updateExpressions())
+            yield from scala_items(self._plan.updateExpressions())
         if self.verb == "MERGE":
             for clause in self._clauses:
                 if clause.condition().isDefined():
@@ -157,16 +153,16 @@ class TableWrite:
     def _clauses(self) -> list[Any]:
         """The WHEN clauses of a MERGE; those for matched rows first."""
         plan = self._plan
-        return [*_items(plan.matchedClauses()), *_items(plan.notMatchedClauses())]
+        return [*scala_items(plan.matchedClauses()), *scala_items(plan.notMatchedClauses())]
 
     def _values(self, clause: Any) -> list[Any]:
         """What a clause gives the table's columns, in order; empty if it deletes."""
-        return [action.expr() for action in _items(clause.resolvedActions())]
+        return [action.expr() for action in scala_items(clause.resolvedActions())]
 
     @cached_property
     def _own(self) -> list[Any]:
         """The table's columns."""
-        return list(_items(self._plan.target().output()))
+        return list(scala_items(self._plan.target().output()))
 
     @cached_property
     def _keys(self) -> tuple[tuple[KeyColumn, ...], list[Any]]:
@@ -178,7 +174,7 @@ class TableWrite:
             folded = self._spark.filter(condition, target)
             for rule in self._spark.rules:
                 folded = rule.apply(folded)
-            if _class(folded) != "Filter":
+            if class_name(folded) != "Filter":
                 return (), []
             condition = folded.condition()
         found = key_columns(reader.read(condition), is_whole=self.verb == "MERGE")
@@ -206,7 +202,7 @@ class TableWrite:
     def source_is_small(self) -> bool:
         """Whether Spark estimates that the source reads little."""
         leaves = self._frame(self._plan.source())._jdf.queryExecution().optimizedPlan()
-        read = (leaf.stats().sizeInBytes() for leaf in _items(leaves.collectLeaves()))
+        read = (leaf.stats().sizeInBytes() for leaf in scala_items(leaves.collectLeaves()))
         return sum(int(str(size)) for size in read) <= SOURCE_BYTES_MAX
 
     @property
@@ -233,21 +229,21 @@ class TableWrite:
         """
         spark = self._spark
         rows, columns = found
-        places = list(_items(columns))[len(self._own) :]
+        places = list(scala_items(columns))[len(self._own) :]
         stored = self._over(rows, spark.seq([*self._own, *places]))
         kept = [*self._own, *places]
         if source is None:
             below = spark.filter(self._condition, stored)
             is_update = self.verb == "UPDATE"
             action = spark.literal(UPDATED if is_update else DELETED)
-            values = list(_items(self._plan.updateExpressions())) if is_update else []
+            values = list(scala_items(self._plan.updateExpressions())) if is_update else []
             return self._frame(self._project(below, [*kept, spark.named(action, ACTION)], values))
         hint, on = spark.no_hint, spark.option(self._condition)
         pairs = spark.join(self._over(*source), stored, spark.left_outer, on, hint)
         # The number of the clause that applies, 0 for none, and then what that clause does.
         (file,) = (place for place in places if place.name() == FILE_COLUMN)
         number = spark.named(self._clause_number(spark.is_there(file)), f"{KEY_}clause")
-        numbered = spark.project(spark.seq([*_items(pairs.output()), number]), pairs)
+        numbered = spark.project(spark.seq([*scala_items(pairs.output()), number]), pairs)
         applies = number.toAttribute()
         action = self._by_clause(applies, [spark.literal(a) for a in self._acts], spark.literal(0))
         given = [self._values(clause) or self._own for clause in self._clauses]
@@ -278,7 +274,7 @@ class TableWrite:
     def _acts(self) -> list[int]:
         kinds = {"Update": UPDATED, "Delete": DELETED, "Insert": INSERTED}
         return [
-            next(act for word, act in kinds.items() if word in _class(clause))
+            next(act for word, act in kinds.items() if word in class_name(clause))
             for clause in self._clauses
         ]
 
@@ -297,7 +293,7 @@ class TableWrite:
             return getattr(spark.operations, "DeltaOperations$Delete")(spark.seq([condition]))
         if self.verb == "UPDATE":
             return getattr(spark.operations, "DeltaOperations$Update")(spark.option(condition))
-        made = _singleton(spark.operations, "DeltaOperations$MergePredicate").apply
+        made = singleton(spark.operations, "DeltaOperations$MergePredicate").apply
         matched = self._plan.matchedClauses().size()
         told = [made(clause) for clause in self._clauses]
         return getattr(
@@ -336,20 +332,20 @@ class _Conjuncts:
         waiting = [condition]
         while waiting:
             conjunct = waiting.pop()
-            kind = _class(conjunct)
+            kind = class_name(conjunct)
             if kind == "And":
                 waiting += [conjunct.right(), conjunct.left()]
             elif kind == "EqualTo":
                 left, right = self._term(conjunct.left()), self._term(conjunct.right())
                 yield Comparison(left, (right,))
             elif kind == "In" and conjunct.list().size() <= KEYS_MAX:
-                among = tuple(self._term(value) for value in _items(conjunct.list()))
+                among = tuple(self._term(value) for value in scala_items(conjunct.list()))
                 yield Comparison(self._term(conjunct.value()), among)
             else:
                 yield None
 
     def _term(self, value: Any) -> Term:
-        kind = _class(value)
+        kind = class_name(value)
         name = self._names.get(int(value.exprId().id())) if kind == "AttributeReference" else None
         if name is not None:
             return OwnColumn(name)
@@ -359,17 +355,5 @@ class _Conjuncts:
         return Given(len(self.values) - 1)
 
     def _is_of_source(self, value: Any) -> bool:
-        read = _items(value.references().toSeq())
+        read = scala_items(value.references().toSeq())
         return not any(int(a.exprId().id()) in self._names for a in read)
-
-
-def _class(thing: Any) -> str:
-    """The name of an object's class, without its package."""
-    return str(thing.getClass().getSimpleName())
-
-
-def _items(scala: Any) -> Iterator[Any]:
-    """The items of a Scala collection."""
-    iterator = scala.iterator()
-    while iterator.hasNext():
-        yield iterator.next()

@@ -76,7 +76,7 @@ from ctsql.runtime.statements.refresh_view import check_not_finished, refresh_vi
 from ctsql.runtime.statements.table_constraints import bind_constraints, store_constraints
 from ctsql.runtime.statements.view_texts import quarantine_text
 from ctsql.runtime.tasks.progress import check_not_suspended
-from ctsql.runtime.views.change_plans import check_clock, check_strict
+from ctsql.runtime.views.change_plans import check_followed
 from ctsql.runtime.warehouse.replaced_views import (
     History,
     altered_meanwhile,
@@ -348,8 +348,7 @@ class Creation(OnNames):
         item = replace(item, location=self.location_of(statement) or item.location, flow=self.flow)
         bound = self.names.binder().bind_materialized_view(statement, item)
         self._check_declared(bound.columns, statement.target.span)
-        check_clock(self.engine.warehouse, bound.view)
-        check_strict(self.engine.warehouse, bound.view)
+        check_followed(self.engine.warehouse, bound.view)
         item = replace(item, columns=bound.columns)
         item, beside = with_quarantine(self, item, statement)
         with self.built(item, bound, beside, has_vectors=keeps_vectors(statement)) as made:
@@ -408,8 +407,7 @@ class Creation(OnNames):
         self.check_same_storage(old, statement)
         check_not_suspended(self.engine.warehouse, old)
         bound = self.names.binder().bind_materialized_view(statement, old)
-        check_clock(self.engine.warehouse, bound.view)
-        check_strict(self.engine.warehouse, bound.view)
+        check_followed(self.engine.warehouse, bound.view)
         found = self.quarantine_of(replace(old, columns=bound.columns), statement)
         away = None if found is None else found[0]
         before = self.engine.catalog.items.get(old.quarantine or "")

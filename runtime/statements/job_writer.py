@@ -42,7 +42,7 @@ from ctsql.runtime.rows.given_rows import rows_for
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.dml import TRIES_MAX
 from ctsql.runtime.statements.transaction import OpenTransaction
-from ctsql.runtime.warehouse.multi_table_commit import Progress, alone, is_being_changed
+from ctsql.runtime.warehouse.multi_table_commit import WriterProgress, alone, is_being_changed
 from ctsql.runtime.warehouse.table_checks import check_tables
 
 _FILLED_BY_DELTA = (CURRENT_DEFAULT, "delta.generationExpression", "delta.identity.start")
@@ -148,7 +148,7 @@ class JobWriter:
         for batch in wanted.batches:
             batch.check_files()
         said = {"batches": ids} if ids else {}
-        progress = Progress(
+        progress = WriterProgress(
             app=output.app,
             expected=expected,
             upper=wanted.upper,

@@ -17,11 +17,11 @@ from ctsql.runtime.spark.inserts import NotAnAppend
 from ctsql.runtime.statements.dml import TRIES_MAX
 from ctsql.runtime.statements.transaction import OpenTransaction
 from ctsql.runtime.warehouse.loaded_files import insert_rows
-from ctsql.runtime.warehouse.multi_table_commit import Progress
+from ctsql.runtime.warehouse.multi_table_commit import WriterProgress
 
 
 def append_kept(
-    engine: Engine, item: Item, rows: DataFrame, progress: Progress, span: Span
+    engine: Engine, item: Item, rows: DataFrame, progress: WriterProgress, span: Span
 ) -> None:
     """Put rows into a table; see :data:`ctsql.runtime.warehouse.multi_table_commit.AppendKept`.
 
@@ -45,7 +45,9 @@ def append_kept(
     raise error("TRANSACTION_CONFLICT", name=str(item.name), detail=detail)
 
 
-def _append(engine: Engine, item: Item, rows: DataFrame, progress: Progress, span: Span) -> None:
+def _append(
+    engine: Engine, item: Item, rows: DataFrame, progress: WriterProgress, span: Span
+) -> None:
     at = engine.mint()
     # After the mint: else the rows could be compared with themselves, put in by another process.
     upper = engine.relations.table(item).application_version(progress.app)

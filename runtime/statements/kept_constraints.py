@@ -8,12 +8,14 @@ by whoever writes through ctsql, by the rules and the code of a task's output
         --> marked, sorted by their fate --> kept: instead of what was staged
                                          --> set aside: into the quarantine, in the same commit
 
-M1: a statement is such a transaction of its own. It is committed on the version that its rows were
-    compared with, or not at all: of two writers with one key the second looks again.
-M2: where nothing but FAIL is broken nothing is staged anew, so an INSERT of constants or a write by
-    key stays what it was, and is looked at in :class:`Gate`.
-M3: where a row is left out that UPDATE or MERGE makes of a stored one, the stored one stays as it
-    is. Then it keeps its key as well, so rows are looked at again until none stays that was to go.
+[on-compared-version] a statement is such a transaction of its own. It is committed on the version
+    that its rows were compared with, or not at all: of two writers with one key the second looks
+    again.
+[fail-stages-nothing] where nothing but FAIL is broken nothing is staged anew, so an INSERT of
+    constants or a write by key stays what it was, and is looked at in :class:`Gate`.
+[left-out-keeps-stored] where a row is left out that UPDATE or MERGE makes of a stored one, the
+    stored one stays as it is. Then it keeps its key as well, so rows are looked at again until none
+    stays that was to go.
 """
 
 from collections import Counter

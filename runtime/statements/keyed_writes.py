@@ -8,13 +8,13 @@ whatever it changes. Here the rows are found as those of a task's DELETE
 (:mod:`ctsql.runtime.delta.key_lookup`), and the expressions that Spark's analyser made of the
 statement are evaluated over them (:mod:`ctsql.runtime.spark.table_writes`), the condition included.
 
-W1: the table holds afterwards what it would hold had Spark run the statement, its change data feed
-    says the same, and the number of rows is the same.
+[as-spark-would] the table holds afterwards what it would hold had Spark run the statement, its
+    change data feed says the same, and the number of rows is the same.
     (tests/spark/statements/test_writes_by_key.py)
-W2: where that is not certain nothing is written, and Spark runs the statement: other conditions,
-    tables and types, many rows, an error on a row, a row that MERGE matches twice.
-W3: another commit that comes between the reading of the table and the commit makes the commit fail,
-    as :meth:`depend_on_all` asks, and the rows are looked for again.
+[else-spark-runs] where that is not certain nothing is written, and Spark runs the statement: other
+    conditions, tables and types, many rows, an error on a row, a row that MERGE matches twice.
+[compared-version] another commit that comes between the reading of the table and the commit makes
+    the commit fail, as :meth:`depend_on_all` asks, and the rows are looked for again.
 
 An UPDATE or MERGE that changes no row makes no commit.
 """
@@ -38,7 +38,7 @@ from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.delta.table_rows import CHANGE_TYPE
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log import fault_points as faults
-from ctsql.runtime.log.batches import Part
+from ctsql.runtime.log.batches import BatchPart
 from ctsql.runtime.log.protocol import Conflict, RowsGone
 from ctsql.runtime.log.staging import discard_on_error
 from ctsql.runtime.log.table_metadata import is_on
@@ -275,7 +275,7 @@ class _Staged:
 
     def __init__(self, table: DeltaTable) -> None:
         self._table = table
-        self.part = Part(0)
+        self.part = BatchPart(0)
 
     def discard(self) -> None:
         """Delete them."""
@@ -297,9 +297,9 @@ def _commit(
             new = txn.stage_with_changes(changes.come, changes.feed)
         elif changes.brings_rows:
             new = txn.stage(changes.come)
-        staged.part = Part(0, tuple(new))
+        staged.part = BatchPart(0, tuple(new))
         deletes, _ = txn.stage_deletes(group_by_file(changes.places).items())
-        staged.part = Part(0, tuple(new), tuple(deletes))
+        staged.part = BatchPart(0, tuple(new), tuple(deletes))
         faults.point("statement_staged")
         txn.add_files(new)
         txn.delete(deletes)

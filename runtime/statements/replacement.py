@@ -45,7 +45,7 @@ from ctsql.runtime.statements.refresh_view import check_not_finished, refresh_vi
 from ctsql.runtime.statements.show import view_definition
 from ctsql.runtime.statements.view_texts import view_text
 from ctsql.runtime.tasks.progress import check_not_suspended
-from ctsql.runtime.views.change_plans import check_clock, check_strict
+from ctsql.runtime.views.change_plans import check_followed
 
 _KIND = ObjectKind.MATERIALIZED_VIEW
 
@@ -78,8 +78,7 @@ class Replacement(OnNames):
         bound = self.names.binder().bind_materialized_view(statement, item)
         item = replace(item, columns=bound.columns, reads=bound.reads)
         self._check_fits(self.engine.catalog, item, view, statement.query.span)
-        check_clock(self.engine.warehouse, bound.view)
-        check_strict(self.engine.warehouse, bound.view)
+        check_followed(self.engine.warehouse, bound.view)
         creation = Creation(self.names)
         item, beside = with_quarantine(creation, item, statement)
         with creation.built(item, bound, beside, has_vectors=True) as made:

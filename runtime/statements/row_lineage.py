@@ -7,8 +7,8 @@ again (:mod:`ctsql.runtime.statements.task_runs`). Each level is found by the lo
 (:mod:`ctsql.planner.ivm.lineage` makes the queries, Spark runs them); of the rows found there the
 driver takes the first few.
 
-L1: what is listed is exact. Where something cannot be told a line says so in its note.
-L2: the driver takes at most ``SHOWN_MAX`` rows a line of the plan, of bounded width.
+[exact-or-noted] what is listed is exact. Where something cannot be told a line says so in its note.
+[bounded-rows] the driver takes at most ``SHOWN_MAX`` rows a line of the plan, of bounded width.
 """
 
 from collections.abc import Mapping, Sequence
@@ -80,7 +80,7 @@ Line = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class TracedRows:
     """Some rows of an object as of T: with their locations, of all that it held then."""
 
     item: Item
@@ -171,7 +171,7 @@ class RowLineage:
         self._refusals: dict[str, str | None] = {}
         self._contents: dict[tuple[str, int], Located | None] = {}
 
-    def explain(self, found: Rows) -> None:
+    def explain(self, found: TracedRows) -> None:
         """Answer for some rows of an object."""
         self._show(found, 0, "")
         self._follow(found, 1)
@@ -187,7 +187,7 @@ class RowLineage:
         columns = [c.name for c in item.columns]
         self._trace(_Step(query, columns, item.columns, item, at, "query"), rows, 1)
 
-    def _follow(self, found: Rows, level: int) -> None:
+    def _follow(self, found: TracedRows, level: int) -> None:
         match found.item.kind:
             case ObjectKind.MATERIALIZED_VIEW:
                 self._through_view(found, level)
@@ -196,7 +196,7 @@ class RowLineage:
             case _:
                 pass  # a source: it was written by whoever made that commit
 
-    def _through_view(self, found: Rows, level: int) -> None:
+    def _through_view(self, found: TracedRows, level: int) -> None:
         plan = self.engine.relations.bound(found.item).view
         at = self.warehouse.schedules.shown_at(found.item, found.at)
         if at is None:
@@ -205,7 +205,7 @@ class RowLineage:
         step = _Step(plan.desired, columns, tuple(plan.columns), found.item, at, "query")
         self._trace(step, found.rows, level)
 
-    def _through_task(self, found: Rows, level: int) -> None:
+    def _through_task(self, found: TracedRows, level: int) -> None:
         written = with_writers(self.warehouse, found.located, found.rows)
         runs = written.groupBy(TIME).count().orderBy(F.col(TIME).desc())
         heads = runs.limit(RUNS_MAX + 1).collect()
@@ -246,7 +246,7 @@ class RowLineage:
                 self._tell(level, output, time, "", None, f"cannot be told: {passes}")
                 return
             if mended is not None:
-                sent = Rows(mended.item, mended, mended.rows, time - 1)
+                sent = TracedRows(mended.item, mended, mended.rows, time - 1)
                 if self._show(sent, level, _RETRIED):
                     self._follow(sent, level + 1)
             wanted = {output.id: rows}
@@ -257,7 +257,9 @@ class RowLineage:
             for found in reversed(passes):
                 wanted = self._through_pass(run, found, wanted, level)
 
-    def _set_aside(self, run: TaskRun, rows: DataFrame) -> tuple[Rows | None, dict[str, DataFrame]]:
+    def _set_aside(
+        self, run: TaskRun, rows: DataFrame
+    ) -> tuple[TracedRows | None, dict[str, DataFrame]]:
         """What rows of a quarantine were before they were set aside.
 
         Returns:
@@ -275,7 +277,7 @@ class RowLineage:
         )
         if not isinstance(located, Located):
             return None, proposed
-        return Rows(item, located, equal_rows(located.rows, at_fault), run.time), proposed
+        return TracedRows(item, located, equal_rows(located.rows, at_fault), run.time), proposed
 
     def _through_pass(
         self, run: TaskRun, found: Pass, wanted: Mapping[str, DataFrame], level: int
@@ -338,7 +340,7 @@ class RowLineage:
         if found.inexact:
             listed = ", ".join(step.columns[i] for i in found.inexact)
             note = f"{listed} is not compared, as it depends on the order of rows"
-        groups: dict[tuple[str, int], list[Rows]] = {}
+        groups: dict[tuple[str, int], list[TracedRows]] = {}
         earlier: list[Made] = []
         for one in found.contributions:
             via = " > ".join((step.name, *one.operators))
@@ -365,7 +367,7 @@ class RowLineage:
         nodes: Mapping[str, lp.Node],
         step: "_Step",
         wanted: DataFrame,
-    ) -> "Rows | Made | str | None":
+    ) -> "TracedRows | Made | str | None":
         """The rows at one place; a sentence where they cannot be told, None if there are none.
 
         Those of an earlier pass of the body have no place that could be shown.
@@ -392,11 +394,11 @@ class RowLineage:
             return Made(target.made, rows)
         if target is not None and target.origin is not None:
             origin = target.origin
-            return Rows(origin.item, origin, _at_places(origin.rows, places), step.at - 1)
+            return TracedRows(origin.item, origin, _at_places(origin.rows, places), step.at - 1)
         assert isinstance(located, Located)  # it is one of the two
         rows = _at_places(located.rows, places)
         was = isinstance(node, lp.DeletesInput | lp.SelfReference)
-        return Rows(located.item, located, rows, step.at - 1 if was else step.at)
+        return TracedRows(located.item, located, rows, step.at - 1 if was else step.at)
 
     def _inputs(
         self, text: Text, nodes: Mapping[str, lp.Node], step: "_Step", wanted: DataFrame
@@ -471,7 +473,7 @@ class RowLineage:
 
     # ---- lines
 
-    def _show(self, found: Rows, level: int, via: str, note: str | None = None) -> int:
+    def _show(self, found: TracedRows, level: int, via: str, note: str | None = None) -> int:
         """Add a line for each of the first rows; returns how many there are in all."""
         names = [c for c in found.rows.columns if c not in (FILE_COLUMN, ROW_COLUMN)]
         written = with_writers(self.warehouse, found.located, found.rows)
@@ -575,14 +577,14 @@ def _json(columns: Sequence[str]) -> SparkColumn:
     return F.when(F.length(text) <= ROW_CHARACTERS_MAX, text)
 
 
-def _together(parts: Sequence[Rows]) -> Rows:
+def _together(parts: Sequence[TracedRows]) -> TracedRows:
     """Rows of one object as of one T that were found at several places, each once."""
     rows = reduce(DataFrame.unionByName, [part.rows for part in parts])
     first = max((part.located for part in parts), key=lambda located: located.version)
     paths = {path for part in parts for path in part.located.paths}
     alone = rows.dropDuplicates([FILE_COLUMN, ROW_COLUMN])
     located = replace(first, paths=tuple(paths))
-    return Rows(parts[0].item, located, alone, parts[0].at)
+    return TracedRows(parts[0].item, located, alone, parts[0].at)
 
 
 def _asked(rows: DataFrame, columns: Sequence[str]) -> DataFrame:

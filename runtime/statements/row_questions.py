@@ -16,7 +16,7 @@ from ctsql.planner.syntax.ast import Blame, RelationRef, Select, Why
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.lost_rows import LostRows
 from ctsql.runtime.statements.name_resolution import OnNames
-from ctsql.runtime.statements.row_lineage import Line, RowLineage, Rows
+from ctsql.runtime.statements.row_lineage import Line, RowLineage, TracedRows
 from ctsql.runtime.warehouse.row_origins import Located, located_contents, with_writers
 from ctsql.runtime.warehouse.sources import StoredSources
 
@@ -58,7 +58,7 @@ class RowQuestions(OnNames):
                 return []
             chosen = self._chosen(statement.select, located, at)
             answer = RowLineage(self.engine)
-            answer.explain(Rows(item, located, chosen, at))
+            answer.explain(TracedRows(item, located, chosen, at))
             return answer.lines
 
     def why_not(self, statement: Why) -> list[Line]:

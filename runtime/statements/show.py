@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from ctsql.catalog import times
 from ctsql.catalog.errors import NotSupported, StatementError, error
-from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.items import Catalog, Item, ObjectKind, tasks_and_views
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.refreshes import refresh_text
 from ctsql.catalog.schemas import Column, changes_between, commented
@@ -277,7 +277,7 @@ def show_savings(
     """SHOW SAVINGS: rows of :data:`ctsql.runtime.monitoring.savings.COLUMNS`."""
     with engine.as_stored():
         catalog = engine.refresh_catalog()
-        items = sorted((i for i in catalog if i.is_run and not i.problem), key=lambda i: i.name.key)
+        items = tasks_and_views(catalog)
         ref = statement.target
         if ref is not None:
             item = catalog.get(qualify(ref, search_schema), span=ref.span)

@@ -43,7 +43,7 @@ def _open_feed(names: Namespace, statement: Subscribe, *, passive: bool) -> Feed
         analyst = names.binder().analyst
         assert analyst is not None  # a namespace's binder has one
         refuse_nondeterministic(plan, "subscription", analyst.is_deterministic)
-        refuse_clock(plan, "subscription")
+        refuse_clock(plan)
     readers = Readers(engine)
     known = None if statement.reader is None else readers.find(statement.reader)
     if known is not None:

@@ -5,12 +5,13 @@ begins with what the inputs hold (SNAPSHOT), or with what the task held before a
 its body is run for every T that there was (FROM). Applying it binds two definitions of the task in
 one commit of the timeline (:mod:`ctsql.runtime.statements.task_swap`).
 
-R1: before that commit nothing is changed, and of REPLAY no catalog knows the replacement: a process
-    that dies leaves a folder, which MAINTAIN removes.
-R2: from it on the task reads the replacement as of the swap, so that is kept until the task has
-    written it. Then it goes with the definition of the swap, in one commit of the catalog; where
-    the process dies before that, MAINTAIN or the next change of the task does it.
-R3: the replacement holds the T of the swap before the task runs it, as the task reads it.
+[nothing-before-swap] before that commit nothing is changed, and of REPLAY no catalog knows the
+    replacement: a process that dies leaves a folder, which MAINTAIN removes.
+[kept-until-written] from it on the task reads the replacement as of the swap, so that is kept until
+    the task has written it. Then it goes with the definition of the swap, in one commit of the
+    catalog; where the process dies before that, MAINTAIN or the next change of the task does it.
+[has-T-of-swap] the replacement holds the T of the swap before the task runs it, as the task reads
+    it.
 """
 
 import uuid
@@ -147,7 +148,7 @@ class TaskReplacement(Redefinition):
     # ---- checks
 
     def _settled(self, ref: st.RelationRef) -> tuple[Item, st.CreateContinualTask]:
-        """A task and its definition, after what an APPLY that was killed may have left (R2)."""
+        """A task and its definition, after what an APPLY that was killed may have left."""
         task, old = self.definition(ref)
         if task.earlier:
             self.settle(task)

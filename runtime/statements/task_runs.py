@@ -8,7 +8,8 @@ A body with ITERATIONS is run again for that, pass by pass, over what it was run
 is written. Each pass is then asked by itself, the last one first: of the rows that it made, where
 they come from, and of those that it found there already, where an earlier pass had them from.
 
-Q1: rows that a run read beside stored ones have places of their own, and are told apart by these.
+[own-places] rows that a run read beside stored ones have places of their own, and are told apart by
+    these.
 """
 
 from collections.abc import Mapping, Sequence

@@ -32,7 +32,7 @@ from ctsql.runtime.delta.clones import Clone
 from ctsql.runtime.delta.locks import commit_lock
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
-from ctsql.runtime.log.batches import BatchText, Part, new_writer_id
+from ctsql.runtime.log.batches import BatchPart, BatchText, new_writer_id
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.table_metadata import keeps_any
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
@@ -50,8 +50,8 @@ from ctsql.runtime.tasks.tallies import COUNTED, TALLIES, add_tallies, tallies_o
 from ctsql.runtime.warehouse.multi_table_commit import (
     APP,
     Change,
-    Progress,
     WriteConflict,
+    WriterProgress,
     commit_alone,
     prepare,
     resolve,
@@ -73,7 +73,7 @@ class OpenTransaction:
     engine: Engine
     at: int
     alone: Item | None = None
-    progress: Progress | None = None
+    progress: WriterProgress | None = None
     left_out: int = 0
     may_be_in: bool = False
     group: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -337,7 +337,7 @@ class OpenTransaction:
             lower=0,
             upper=1,
             version=copy.version,
-            parts=(Part(0, inserts, deletes),) if inserts or deletes else (),
+            parts=(BatchPart(0, inserts, deletes),) if inserts or deletes else (),
         )
         domains, said = ({TALLIES: told}, {COUNTED: broken}) if told else ({}, {})
         if progress is None:

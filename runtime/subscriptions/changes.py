@@ -7,8 +7,8 @@ The change at T is contents(T) - contents(T - 1), as consolidated multisets.
                   otherwise (a view that nobody followed may skip Ts) the difference
     plain view    the difference of its query as of T and as of the last T before
 
-D1: the result depends on T alone, not on how it is computed.
-D2: at the first T at which an object is known, its contents are its change.
+[T-decides] the result depends on T alone, not on how it is computed.
+[first-change-is-contents] at the first T at which an object is known, its contents are its change.
 
 Limits: a plain view is computed twice for each T at which anything it reads changed.
 """

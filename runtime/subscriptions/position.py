@@ -2,9 +2,10 @@
 
     start --contents as of start (AS OF)--> start + 1 --T delivered--> T + 1 --> ...
 
-P1: every T from the start on is delivered in order, at most once to a reader that acknowledges.
-P2: a T is delivered whole or not at all: a position is a time, never an index of a row.
-P3: a position depends on the delivered times, not on when it was read.
+[in-order] every T from the start on is delivered in order, at most once to a reader that
+    acknowledges.
+[whole-T] a T is delivered whole or not at all: a position is a time, never an index of a row.
+[independent-of-reading] a position depends on the delivered times, not on when it was read.
 """
 
 from collections.abc import Iterable

@@ -12,10 +12,10 @@ Every row that breaks a constraint is counted for each one that it breaks, whate
 The counts of a T are in the metadata of the commit at T, their sums in its domain metadata: written
 with the rows, so exactly once, and there as long as the table.
 
-N1: all of it depends on the proposed rows alone, so the outcome at T is definite. Rows in a message
-    are the first by their text.
-N2: the driver holds rows only where :mod:`ctsql.runtime.rows.collect` allows; else Spark counts
-    them in one job over rows that it keeps for staging.
+[definite-outcome] all of it depends on the proposed rows alone, so the outcome at T is definite.
+    Rows in a message are the first by their text.
+[bounded-driver] the driver holds rows only where :mod:`ctsql.runtime.rows.collect` allows; else
+    Spark counts them in one job over rows that it keeps for staging.
 """
 
 from collections import Counter

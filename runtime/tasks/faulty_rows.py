@@ -11,11 +11,11 @@ the T does not depend on how they were found:
 Each run over a part stages the rows as the real one does, so what fails then fails here, and
 deletes what it staged. With k faults among n rows there are about 2 k log2(n) runs.
 
-P1: the outcome at T is definite: which rows are at fault depends on nothing but these rows. Only
-    whether they are looked for at all is bounded, by ``RUNS_MAX`` runs and by the rows that the
-    driver may hold; beyond that the task stops at the T, as it would without the option.
-P2: only DATA_ERROR is a row's fault. Any other failure, of a constraint ON VIOLATION FAIL too,
-    stops the task.
+[definite-fault] the outcome at T is definite: which rows are at fault depends on nothing but these
+    rows. Only whether they are looked for at all is bounded, by ``RUNS_MAX`` runs and by the rows
+    that the driver may hold; beyond that the task stops at the T, as it would without the option.
+[only-data-errors] only DATA_ERROR is a row's fault. Any other failure, of a constraint ON VIOLATION
+    FAIL too, stops the task.
 
 On a crash nothing is in: T is run again and looked through again. What was staged for a part and
 not deleted is a file that nobody refers to.
@@ -94,7 +94,7 @@ class Overtaken(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TriedRows:
     """Some of the rows that the one input of a task inserted at a T.
 
     Attributes:
@@ -120,11 +120,11 @@ class Part:
         """What the commit's metadata says of rows that were left out."""
         return {"at_fault": {"rows": len(self.faults), "runs": self.runs}} if self.faults else {}
 
-    def from_to(self, start: int, stop: int) -> "Part":
+    def from_to(self, start: int, stop: int) -> "TriedRows":
         """Some of its rows, to be tried."""
         return replace(self, numbers=self.numbers[start:stop])
 
-    def without(self, faults: Mapping[int, CtsqlError], runs: int) -> "Part":
+    def without(self, faults: Mapping[int, CtsqlError], runs: int) -> "TriedRows":
         """The rows that are not at fault."""
         good = [number for number in self.numbers if number not in faults]
         return replace(self, numbers=good, faults=faults, runs=runs)
@@ -162,7 +162,9 @@ class Part:
         return [row[0] for row in chosen.select(text).collect()]
 
 
-def part_of(changes: Mapping[str, InputChange], relations: Mapping[str, str]) -> Part | Declined:
+def part_of(
+    changes: Mapping[str, InputChange], relations: Mapping[str, str]
+) -> TriedRows | Declined:
     """All rows that the input inserted; declined where the driver may not hold them.
 
     Args:
@@ -176,7 +178,7 @@ def part_of(changes: Mapping[str, InputChange], relations: Mapping[str, str]) ->
         if isinstance(held, Declined):
             return Declined(f"{held.reason}; {DRIVER_ROWS_MAX} rows are looked through at most")
         rows = LocalRows.of(held)
-    return Part(name, relation, rows, range(rows.arrow.num_rows), {})
+    return TriedRows(name, relation, rows, range(rows.arrow.num_rows), {})
 
 
 def _place(fault: CtsqlError) -> str | None:

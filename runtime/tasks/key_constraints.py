@@ -9,12 +9,13 @@ What CHECK and NOT NULL say of a row is told from the row (:mod:`ctsql.planner.l
 No table of keys is kept beside: the output and the other table are looked into by key, in the files
 whose statistics allow one, as a DELETE by key does. So the cost follows the change.
 
-K1: only rows that no other constraint keeps out are looked at, REFERENCES first, then UNIQUE, each
-    in the order of definition; so a row that is left out takes no key from another.
-K2: of several proposed rows with a key the first by its JSON text keeps it, of equal ones one; a
-    stored row keeps it before all. No order of rows matters, so the outcome is definite.
-K3: a key with a NULL equals no other and refers to nothing.
-K4: few rows are looked up by the driver; else Spark joins. Both mark the same rows.
+[others-first] only rows that no other constraint keeps out are looked at, REFERENCES first, then
+    UNIQUE, each in the order of definition; so a row that is left out takes no key from another.
+[definite-winner] of several proposed rows with a key the first by its JSON text keeps it, of equal
+    ones one; a stored row keeps it before all. No order of rows matters, so the outcome is
+    definite.
+[null-is-no-key] a key with a NULL equals no other and refers to nothing.
+[same-marks] few rows are looked up by the driver; else Spark joins. Both mark the same rows.
 """
 
 from collections import defaultdict

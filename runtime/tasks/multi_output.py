@@ -6,18 +6,19 @@
 Each output is a table with commits of its own. The first output *leads*: the task is at T when its
 upper is past T, so it is committed last, and with that commit T is in, for all.
 
-O1: at a T that the task has come to every output holds what the body proposed there. At one that
-    it has not come to no output is read, though some may hold it.
-O2: nothing is committed before all of it is staged: a body that cannot be computed leaves no
-    output changed.
-O3: an output whose upper is past T holds its part of T: the body runs with what it held before T
-    (kept by :mod:`ctsql.runtime.maintenance.consumers`), its proposal for this output is left out.
-    As the outcome at T is definite, the parts of two runs fit together, whoever made them.
-O4: an output for which nothing is proposed is not committed, but the one that leads is, without
-    rows, where another one has rows: that moves the task past T.
+[all-at-T] at a T that the task has come to every output holds what the body proposed there. At one
+    that it has not come to no output is read, though some may hold it.
+[staged-before-commit] nothing is committed before all of it is staged: a body that cannot be
+    computed leaves no output changed.
+[part-is-there] an output whose upper is past T holds its part of T: the body runs with what it held
+    before T (kept by :mod:`ctsql.runtime.maintenance.consumers`), its proposal for this output is
+    left out. As the outcome at T is definite, the parts of two runs fit together, whoever made
+    them.
+[lead-passes-T] an output for which nothing is proposed is not committed, but the one that leads is,
+    without rows, where another one has rows: that moves the task past T.
 
 After a crash between the commits T is run again, and what is missing is written. When a rival
-commits a part first, it is in (O3); when it commits the last one, ours loses it and is deleted.
+commits a part first, it is in; when it commits the last one, ours loses it and is deleted.
 A task that is its own output is the case of one. A quarantine is one of the others.
 
 Tests: tests/simulation (kills between the commits, and races),
@@ -36,7 +37,7 @@ from ctsql.runtime.warehouse.warehouse import Warehouse
 
 
 @dataclass(slots=True)
-class Part:
+class PendingOutput:
     """An output that does not hold T yet.
 
     Attributes:
@@ -59,8 +60,8 @@ class OutputBatches:
 
     def __init__(
         self,
-        lead: Part,
-        others: list[Part],
+        lead: PendingOutput,
+        others: list[PendingOutput],
         read: Mapping[str, tuple[Item, int | None]],
         time: int,
         context: AdvanceContext,
@@ -82,7 +83,7 @@ class OutputBatches:
         if first is None:
             return None
         read: dict[str, tuple[Item, int | None]] = {lead.id: (lead, first.batch.version_read)}
-        parts: list[Part] = []
+        parts: list[PendingOutput] = []
         for item in others:
             if warehouse.relations.output(item).fetch_recent_upper() > time:
                 version = warehouse.versions.version_at(item, time - 1)
@@ -98,7 +99,7 @@ class OutputBatches:
         return OutputBatches(first, parts, read, time, context)
 
     @property
-    def waiting(self) -> Iterator[Part]:
+    def waiting(self) -> Iterator[PendingOutput]:
         """The outputs that do not hold T, the leading one last."""
         yield from self._others
         yield self._lead
@@ -132,20 +133,20 @@ class OutputBatches:
                 continue
             outcome = self._commit(part, metadata)
             if isinstance(outcome, Committed) or part.output.upper >= self._upper:
-                continue  # ours is in, or a rival's of the same T (O3)
+                continue  # ours is in, or a rival's of the same T [part-is-there]
             self.discard()
             return outcome
         if len(self.read) > 1:
             faults.point("outputs_halfway")
         return self._commit(self._lead, metadata)
 
-    def _commit(self, part: Part, metadata: Mapping[str, Any]) -> Outcome:
+    def _commit(self, part: PendingOutput, metadata: Mapping[str, Any]) -> Outcome:
         outcome = part.output.commit(part.batch, self._upper, {**metadata, **part.said})
         self._context.committed(part.object_id, outcome, self._upper)
         return outcome
 
 
-def _opened(warehouse: Warehouse, item: Item) -> Part | None:
+def _opened(warehouse: Warehouse, item: Item) -> PendingOutput | None:
     output = warehouse.relations.output(item)
     batch = output.open(output.upper)
-    return None if isinstance(batch, UpperMismatch) else Part(item.id, output, batch)
+    return None if isinstance(batch, UpperMismatch) else PendingOutput(item.id, output, batch)

@@ -15,7 +15,7 @@ from ctsql.catalog.items import Item, quarantine_copied, written_under
 from ctsql.planner.nodes import TaskWrite
 from ctsql.runtime.tasks.constraints import check_rows, quarantine_rows
 from ctsql.runtime.tasks.key_constraints import Surroundings, mark_keys
-from ctsql.runtime.tasks.multi_output import OutputBatches, Part
+from ctsql.runtime.tasks.multi_output import OutputBatches, PendingOutput
 from ctsql.runtime.tasks.tallies import (
     COUNTED,
     QUARANTINE_COLUMNS,
@@ -101,7 +101,7 @@ def taken_over(
     return sources.contents(source.id, at), sources.stored(task.quarantine or "")
 
 
-def _quarantine(waiting: Mapping[str, Part], plan: TaskWrite) -> Part | None:
+def _quarantine(waiting: Mapping[str, PendingOutput], plan: TaskWrite) -> PendingOutput | None:
     """The quarantine, where it does not hold T yet."""
     written = {o.object_id for o in plan.written}
     return next((part for i, part in waiting.items() if i not in written), None)

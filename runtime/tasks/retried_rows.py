@@ -7,10 +7,11 @@ The statement is bound to a T of its own, as a definition that is in force there
     rows of an output (constraints)  --> among what the body proposes: its constraints look again
     all of them                      --> taken out of the quarantine
 
-R1: which rows these are depends on nothing but the quarantine before T and the statement, so the
-    outcome at T is definite, and a T that was cut off is completed by whoever comes next.
-R2: they leave the quarantine in the commits that write T, so each is in one place, once. One that
-    is refused again comes back there, with this T.
+[definite-rows] which rows these are depends on nothing but the quarantine before T and the
+    statement, so the outcome at T is definite, and a T that was cut off is completed by whoever
+    comes next.
+[one-place-at-once] they leave the quarantine in the commits that write T, so each is in one place,
+    once. One that is refused again comes back there, with this T.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -6,11 +6,12 @@ its T, and what comes out is written with a file for each T that has rows. The c
 (:mod:`ctsql.runtime.log.table_changes`), so who reads the output, as of any of them, or follows it
 cannot tell the difference.
 
-F1: only Ts at which the input did nothing but insert, of one definition, in their order, without
-    one left out between the first and the last.
-F2: where the body cannot be computed over all of them, or a row breaks a constraint, nothing is
-    kept, and fewer are tried, at last each by itself: the T at fault fails as it would have, and
-    rows that break a constraint are counted at their own T. That is the sink's to do.
+[plain-inserts-in-order] only Ts at which the input did nothing but insert, of one definition, in
+    their order, without one left out between the first and the last.
+[fault-at-its-own-T] where the body cannot be computed over all of them, or a row breaks a
+    constraint, nothing is kept, and fewer are tried, at last each by itself: the T at fault fails
+    as it would have, and rows that break a constraint are counted at their own T. That is the
+    sink's to do.
 """
 
 from collections.abc import Sequence
@@ -43,7 +44,7 @@ RUNS_MAX = 256
 
 
 def may_run_together(warehouse: Warehouse, item: Item, waiting: Sequence[Run]) -> list[Run]:
-    """The first of some waiting runs that may be computed together (F1).
+    """The first of some waiting runs that may be computed together [plain-inserts-in-order].
 
     Args:
         waiting: in the order of their Ts, none left out; at least one.

@@ -7,17 +7,17 @@
 Several outputs have a commit each (:mod:`ctsql.runtime.tasks.multi_output`); the handle here is
 that of the one that leads. Times are known below ``until + 1``: the timeline has bound all of them.
 
-C1: every due T is written at most once: the commit depends on the upper it read, and a rival's
-    commit at T moves it. (tests/crash: racing engines)
-C2: Ts are written in order, because the decision writes the smallest due time (S1).
-C3: a proposal is computed against the version that the commit builds on.
-C4: what was staged for a lost or disturbed batch is deleted.
-C5: where the body cannot be computed nothing is written and nothing after it is run; the reason
-    is recorded beside the output (:mod:`ctsql.runtime.log.failures`), and only RETRY runs the
-    body there again (tests/spark/tasks/test_task_failures.py). ON ERROR = 'quarantine' looks for
-    the rows at fault first (:mod:`ctsql.runtime.tasks.faulty_rows`).
-C6: a body is run as the timeline says that the task's definition is at that T, whatever the newest
-    one is. (tests/spark/statements/test_alter_task.py)
+[T-written-once] every due T is written at most once: the commit depends on the upper it read, and a
+    rival's commit at T moves it. (tests/crash: racing engines)
+[times-in-order] Ts are written in order, because the decision writes the smallest due time.
+[on-its-own-version] a proposal is computed against the version that the commit builds on.
+[lost-is-deleted] what was staged for a lost or disturbed batch is deleted.
+[failure-stops] where the body cannot be computed nothing is written and nothing after it is run;
+    the reason is recorded beside the output (:mod:`ctsql.runtime.log.failures`), and only RETRY
+    runs the body there again (tests/spark/tasks/test_task_failures.py). ON ERROR = 'quarantine'
+    looks for the rows at fault first (:mod:`ctsql.runtime.tasks.faulty_rows`).
+[definition-at-T] a body is run as the timeline says that the task's definition is at that T,
+    whatever the newest one is. (tests/spark/statements/test_alter_task.py)
 
 Before the commit a crash leaves the upper and files nobody refers to, and T is run again; after it,
 T is in. Empty advances are kept in memory, and written once at the end of a catch-up that ran
@@ -58,7 +58,7 @@ from ctsql.runtime.spark.storage_errors import FILE_MISSING
 from ctsql.runtime.tasks.faulty_rows import (
     RUNS_MAX as PARTS_MAX,
     Overtaken,
-    Part,
+    TriedRows,
     find_faulty,
     part_of,
 )
@@ -190,7 +190,7 @@ class TaskSink:
         is_in = self._commit(batch, last + 1, {**said, SHARED_BY: times})
         return (last + 1, True) if is_in else None
 
-    def _write(self, run: Run, part: Part | None = None) -> tuple[int, bool]:
+    def _write(self, run: Run, part: TriedRows | None = None) -> tuple[int, bool]:
         """Run the body at a due time; gives the output's upper after it, and whether we wrote.
 
         Args:
@@ -240,7 +240,7 @@ class TaskSink:
         raise disturbance_error(f"{DISTURBED_TRIES_MAX} tries at T = {time}")
 
     def _said(
-        self, time: int, meter: Meter, phases: Phases, part: Part | None = None
+        self, time: int, meter: Meter, phases: Phases, part: TriedRows | None = None
     ) -> dict[str, Any]:
         """What a commit at T says: what it was made from, what was left out, what that took."""
         work = meter.work().to_metadata()
@@ -248,7 +248,7 @@ class TaskSink:
         left_out = {} if part is None else part.said
         return {**reads, **left_out, "work": work, **phases.to_metadata()}
 
-    def _without_faulty(self, run: Run, problem: CtsqlError) -> Part | None:
+    def _without_faulty(self, run: Run, problem: CtsqlError) -> TriedRows | None:
         """With ON ERROR = 'quarantine' the rows of a time without those at fault.
 
         None where the task is to stop at the time: no row is at fault, or they are not found within
@@ -291,7 +291,7 @@ class TaskSink:
             version = self.warehouse.versions.settled(self.warehouse.relations.table(item), version)
         return {item.id: (item, version)}
 
-    def _fault_of(self, run: Run, part: Part, again: Retried | None) -> CtsqlError | None:
+    def _fault_of(self, run: Run, part: TriedRows, again: Retried | None) -> CtsqlError | None:
         """The error of the body over some of the rows of a time; None if it has none.
 
         Args:
@@ -318,8 +318,8 @@ class TaskSink:
     def _fit(self, time: int, versions: Mapping[str, int]) -> bool:
         """Whether outputs have, at the versions that batches build on, the columns in force at T.
 
-        Otherwise they are given them, and are to be opened again (G1 of
-        :mod:`ctsql.runtime.warehouse.output_columns`).
+        Otherwise they are given them, and are to be opened again
+        (:mod:`ctsql.runtime.warehouse.output_columns`).
         """
         relations = self.warehouse.relations
         then, plan = relations.in_force(self.item, time)
@@ -423,7 +423,7 @@ class TaskSink:
         batches: OutputBatches,
         run: Run,
         phases: Phases,
-        part: Part | None = None,
+        part: TriedRows | None = None,
         again: Retried | None = None,
     ) -> bool:
         """Compute and stage what the body proposes; False when that is nothing.

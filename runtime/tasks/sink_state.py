@@ -4,9 +4,11 @@ State: the times at which the input changed, as far as they are known; the propo
 as they are known; the output's upper. All three frontiers are exclusive. The decision is total:
 wait, advance the upper without rows, or write the rows as of a time.
 
-S1: the smallest known time that is not yet written is written next, and no other.
-S2: nothing is written before all times below it are known and its own rows are complete.
-S3: the upper never goes back, and no row is written twice: what is below the upper is forgotten.
+[smallest-first] the smallest known time that is not yet written is written next, and no other.
+[complete-first] nothing is written before all times below it are known and its own rows are
+    complete.
+[written-once] the upper never goes back, and no row is written twice: what is below the upper is
+    forgotten.
 
 What the invariants allow to forget: append times below the upper; proposals retract themselves
 at the next time, so what is kept is nearly empty in the steady state.

@@ -172,12 +172,19 @@ def prepared_for(warehouse: Warehouse, plan: ViewWrite, at: int | None = None) -
     return Prepared(warehouse, plan, rewritten, relations, reader.tables)
 
 
-def check_strict(warehouse: Warehouse, plan: ViewWrite) -> None:
-    """Refuse a view with REFRESH POLICY = strict whose query has no change plan.
+def check_followed(warehouse: Warehouse, plan: ViewWrite) -> None:
+    """Refuse a view that cannot be followed as it must.
 
     Raises:
-        INVALID_OPTION: with the reason's code, and the place in the text.
+        CLOCK_NOT_COMPARED: it reads the clock elsewhere than in comparisons. INVALID_OPTION: its
+            REFRESH POLICY is strict, and it has no change plan.
     """
+    _check_clock(warehouse, plan)
+    _check_strict(warehouse, plan)
+
+
+def _check_strict(warehouse: Warehouse, plan: ViewWrite) -> None:
+    """Refuse a strict view with the reason's code, and the place in the text."""
     if Policy(plan.policy) is not Policy.STRICT:
         return
     made = prepared_for(warehouse, plan)
@@ -201,12 +208,7 @@ _COMPARED = (
 _TYPES_COMPARED = ("date", "timestamp", "timestamp_ntz")
 
 
-def check_clock(warehouse: Warehouse, plan: ViewWrite) -> None:
-    """Refuse a view that reads the clock elsewhere than in comparisons that can be followed.
-
-    Raises:
-        CLOCK_NOT_COMPARED: with the reason, and what to type.
-    """
+def _check_clock(warehouse: Warehouse, plan: ViewWrite) -> None:
     if not plan.reads_clock:
         return
     made = prepared_for(warehouse, plan)

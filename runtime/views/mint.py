@@ -1,8 +1,9 @@
 """The materialized-view sink's decisions: which [lower, upper) to write next, and what then.
 
-M1: lowers are unique and strictly increase. M2: uppers never go back. M3: at most one valid
-description is in flight: a new one is minted only after the stored upper has moved past the
-lower of the last one, which makes that one outdated.
+[lowers-increase] lowers are unique and strictly increase.
+[uppers-monotone] uppers never go back.
+[one-in-flight] at most one valid description is in flight: a new one is minted only after the
+    stored upper has moved past the lower of the last one, which makes that one outdated.
 
 A lower is never before the view's time of creation, so the first description of an output whose
 upper is still behind it makes the append bring the upper there first.
@@ -40,10 +41,6 @@ class Mint:
     minted: Description | None = None
     read_only: bool = False
 
-    def writing(self) -> "Mint":
-        """Promoted from read-only to writing; there is no way back."""
-        return replace(self, read_only=False)
-
     def next(self, *, desired: int, stored: int) -> tuple["Mint", Decision[Description]]:
         """Mint if there is something to write; otherwise wait.
 
@@ -51,7 +48,7 @@ class Mint:
             desired: the desired frontier, exclusive. stored: the output's upper, exclusive.
 
         Raises:
-            INTERNAL_ERROR: the desired frontier went back (M2).
+            INTERNAL_ERROR: the desired frontier went back [uppers-monotone].
         """
         lower = max(stored, self.since)
         if self.read_only or desired <= lower:
@@ -60,7 +57,7 @@ class Mint:
             return self, WAIT
         if self.minted is not None:
             if lower <= self.minted.lower:
-                return self, WAIT  # the last one is still valid (M1, M3)
+                return self, WAIT  # the last one is still valid [lowers-increase], [one-in-flight]
             if desired < self.minted.upper:
                 detail = f"{desired} after {self.minted}."
                 raise broken("the upper of what a view is to be written at never goes back", detail)

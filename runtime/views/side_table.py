@@ -5,17 +5,17 @@
 It lies in a folder of its digest below the view's, is written by a write handle of its own
 before the view, and is known to nobody but by what the view's commit says of it.
 
-S1: a version that a view's commit at T names holds what belongs to the view's query as of T. Only
-    what the last commit names is used, and only while it is the table's newest write and nobody
-    else wrote into the table. Anything else is left alone until it is made anew.
-S2: so a crash between the two commits is harmless, and so is a rival: the view still names what
-    belongs to its own T. What is already written for the very T, from the same versions
-    and by the same definition, is named as it is.
-S3: the digest is of what the table holds: another query has another table, and the old one goes
-    with the folder that nobody names.
-S4: what cannot be had is refused, with a code that each commit hands on: it is not tried again
-    until the view is recomputed by hand.
-S5: a view is right without it; whatever goes wrong with it costs time.
+[only-what-is-named] a version that a view's commit at T names holds what belongs to the view's
+    query as of T. Only what the last commit names is used, and only while it is the table's newest
+    write and nobody else wrote into the table. Anything else is left alone until it is made anew.
+[crash-between-is-harmless] so a crash between the two commits is harmless, and so is a rival: the
+    view still names what belongs to its own T. What is already written for the very T, from the
+    same versions and by the same definition, is named as it is.
+[one-table-per-digest] the digest is of what the table holds: another query has another table, and
+    the old one goes with the folder that nobody names.
+[refusal-handed-on] what cannot be had is refused, with a code that each commit hands on: it is not
+    tried again until the view is recomputed by hand.
+[only-time-is-lost] a view is right without it; whatever goes wrong with it costs time.
 
 There are state tables (:mod:`ctsql.runtime.views.state_table`) and turn tables
 (:mod:`ctsql.runtime.views.turn_table`).
@@ -111,7 +111,7 @@ class Named:
 
 
 def is_current(named: Named, *, table: str, written: int | None, has_foreign_rows: bool) -> bool:
-    """Does a table hold what a view's last commit named (S1)?
+    """Does a table hold what a view's last commit named [only-what-is-named]?
 
     Args:
         table: its Delta id. written: the version of its last write by ctsql, None where the log
@@ -126,7 +126,7 @@ def is_current(named: Named, *, table: str, written: int | None, has_foreign_row
 
 
 def digest_of(told: str) -> str:
-    """The digest of a text that says what a table holds (S3)."""
+    """The digest of a text that says what a table holds [one-table-per-digest]."""
     return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
@@ -177,7 +177,7 @@ class SideTable:
         self.told = self.named
 
     def refuse(self, code: str) -> None:
-        """There is to be none (S4)."""
+        """There is to be none [refusal-handed-on]."""
         self.discard()
         self.told = Named(digest=self.digest, refused=code)
 
@@ -224,7 +224,7 @@ class SideTable:
     def start(self, schema: T.StructType, at: int, kept: Collection[str] = ()) -> Batch | None:
         """A batch for what the table is to hold as of a T, in a table that is there then.
 
-        None where it is written for the view's T already, which is named if it is the same (S2).
+        None where it is written for the view's T already, which is named if it is the same.
 
         Args:
             kept: digests of other tables of the kind that the view has.
@@ -238,7 +238,7 @@ class SideTable:
         return batch
 
     def _make(self, schema: T.StructType, kept: Collection[str]) -> None:
-        """Make the table if it is not there, and drop those of other definitions (S3)."""
+        """Make the table if it is not there, and drop those of other definitions."""
         gateway = self.warehouse.gateway
         if gateway.exists(self.location):
             return
@@ -280,7 +280,7 @@ class SideTable:
     def write(self, at: int) -> None:
         """Commit what is staged, and learn what the view's commit is to say.
 
-        Where a rival was first the view is told of none, unless it wrote the same (S2).
+        Where a rival was first the view is told of none, unless it wrote the same.
         """
         batch = self._batch
         if batch is None:
@@ -329,7 +329,7 @@ class Beside:
 
     @property
     def log_floor(self) -> int:
-        """The oldest version whose commit tells that the table may be used (S1)."""
+        """The oldest version whose commit tells that the table may be used [only-what-is-named]."""
         if not self.table.has(self.named.version):
             return self.table.version()
         said = self.table.commit_at(self.named.version).metadata

@@ -4,20 +4,24 @@
     write:  difference of the query at T and the table's rows --> staged files, row numbers
     append: description, upper now --> one commit, or dropped
 
-V1: after a commit at T the table holds the query's result on what its sources held at T, as a
-    multiset, whatever it held before. (tests/spark/views/test_view_correction.py)
-V2: one commit for each T that is written; no file when there is no difference. Other columns are
-    one commit that writes all rows anew (:mod:`ctsql.runtime.warehouse.replaced_views`).
-V3: a view that a task follows is written at every T at which anything it reads changed; one that
-    nobody follows goes straight to the newest. With a refresh schedule, T is a refresh time.
-V4: past the last refresh of its schedule a view's upper is CLOSED: it is never written again.
-V5: a foreign commit to the table, also one between the version that was compared and the commit,
-    makes one comparison; one that changes no rows (OPTIMIZE) makes none.
-V6: where the query of a followed view cannot be computed, its contents are an error from that T
-    until it can be again: a commit without rows says so. Any other view is tried at the newest T.
+[table-is-query] after a commit at T the table holds the query's result on what its sources held at
+    T, as a multiset, whatever it held before. (tests/spark/views/test_view_correction.py)
+[one-commit-per-T] one commit for each T that is written; no file when there is no difference. Other
+    columns are one commit that writes all rows anew
+    (:mod:`ctsql.runtime.warehouse.replaced_views`).
+[followed-at-every-T] a view that a task follows is written at every T at which anything it reads
+    changed; one that nobody follows goes straight to the newest. With a refresh schedule, T is a
+    refresh time.
+[closed-is-last] past the last refresh of its schedule a view's upper is CLOSED: it is never written
+    again.
+[foreign-is-compared] a foreign commit to the table, also one between the version that was compared
+    and the commit, makes one comparison; one that changes no rows (OPTIMIZE) makes none.
+[error-is-contents] where the query of a followed view cannot be computed, its contents are an error
+    from that T until it can be again: a commit without rows says so. Any other view is tried at the
+    newest T.
 
 The three parts share nothing but the description and the batch, so one process may write and
-another append (M1 to M3 of :mod:`ctsql.runtime.views.mint`). On a crash the commit is in or it is
+another append (:mod:`ctsql.runtime.views.mint`). On a crash the commit is in or it is
 not; after ``mv_advanced_upper`` the upper stands at the description's lower, without rows. A rival
 that commits first outdates the description, and what was staged for it is deleted.
 :mod:`ctsql.runtime.views.refresh` decides how the rows are computed. Tables beside the view
@@ -164,7 +168,7 @@ class ViewSink:
         return sorted(times)
 
     def _write_error(self, time: int, problem: DataError, *, is_last: bool) -> bool:
-        """Make the contents as of a time an error (V6); False when it is none for good.
+        """Make the contents as of a time an error; False when it is none for good.
 
         A table that still has other columns holds none: that T is left out, if it is not the last.
         """
@@ -209,7 +213,7 @@ class ViewSink:
             if stored > time:
                 return  # a rival wrote it
             if is_outdated(self.warehouse, self.item):
-                return  # by a definition that this process does not know yet (N1)
+                return  # by a definition that this process does not know yet
             self._mint, _ = self._mint.next(desired=time + 1, stored=stored)
             # Not minted anew: the last description is still valid, and its batch was disturbed.
             description = self._mint.minted

@@ -5,16 +5,18 @@
 There is one for each window of the view's plan (:class:`ctsql.planner.ivm.Window`) whose table is
 large. It holds the turns that are still to come of the rows that the table holds as of the view's
 last T, so the window's change in a span of T is the sum of the turns in it: nothing of the table is
-read, however it is laid out. What holds of it is S1 to S5 of
+read, however it is laid out. What holds of it is said in
 :mod:`ctsql.runtime.views.side_table`, and:
 
-N1: while the table does not change, neither do the turns to come. So a refresh in which only time
-    has passed commits nothing here; turns that have come are passed over by the span.
-N2: a change of the table adds the turns of its rows, signed as these are. A row that goes has turns
-    that cancel those of when it came, so nothing is searched for and nothing deleted.
-N3: equal rows have equal turns. So what is left of a turn after cancelling is of rows that the
-    table holds, and the next T that is due is the first of which anything is left.
-N4: files of which the newest turn has come go with the next change.
+[table-still-turns-still] while the table does not change, neither do the turns to come. So a
+    refresh in which only time has passed commits nothing here; turns that have come are passed over
+    by the span.
+[signed-turns] a change of the table adds the turns of its rows, signed as these are. A row that
+    goes has turns that cancel those of when it came, so nothing is searched for and nothing
+    deleted.
+[equal-rows-equal-turns] equal rows have equal turns. So what is left of a turn after cancelling is
+    of rows that the table holds, and the next T that is due is the first of which anything is left.
+[passed-files-go] files of which the newest turn has come go with the next change.
 
 Rows are sorted by their turn when the table is filled, and those of later changes are few, so the
 statistics of files say which of them have a turn in a span, and those of pages which pages.
@@ -162,7 +164,7 @@ class TurnTable(SideTable):
         staging.delete_rows((f.path, range(f.records_count or 0)) for f in past)
 
     def _next(self, fresh: RowSet | None, at: int) -> int | None:
-        """The first T after one at which anything is left of the turns (N3)."""
+        """The first T after one at which anything is left of the turns [equal-rows-equal-turns]."""
         assert self._stored is not None  # it stands
         version = self._stored.version_read
         for until in looked_ahead([self.table.rows_count(version)], at):

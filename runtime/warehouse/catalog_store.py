@@ -10,14 +10,14 @@ Definitions that come into force together (:class:`~ctsql.catalog.proposals.Prop
 
     catalog: the proposal   timeline: bound to a T, or closed   catalog: its changes, and it goes
 
-P1: a proposal counts from the T to which the timeline has bound it. Whoever loads the catalog and
-    knows that T sees its changes, though they are not written; whoever changes the catalog next
-    writes them.
-P2: whoever changes the catalog while a proposal is not bound closes it on the timeline first. The
-    timeline takes one of the two, so a proposal never comes into force on top of another catalog
-    than the one that it was made for.
-P3: who has looked at the timeline for a proposal looks at the catalog again: another proposal may
-    have been made and bound meanwhile, and only a later catalog has its definitions.
+[counts-once-bound] a proposal counts from the T to which the timeline has bound it. Whoever loads
+    the catalog and knows that T sees its changes, though they are not written; whoever changes the
+    catalog next writes them.
+[closed-before-change] whoever changes the catalog while a proposal is not bound closes it on the
+    timeline first. The timeline takes one of the two, so a proposal never comes into force on top
+    of another catalog than the one that it was made for.
+[look-again] who has looked at the timeline for a proposal looks at the catalog again: another
+    proposal may have been made and bound meanwhile, and only a later catalog has its definitions.
 """
 
 from collections.abc import Callable, Mapping
@@ -96,7 +96,7 @@ class DeltaCatalog:
     def load(self) -> Catalog:
         """The newest catalog in force; one look at the store when nothing changed.
 
-        It has every definition that the timeline is known to have put in force (P3).
+        It has every definition that the timeline is known to have put in force [look-again].
         """
         while True:
             stored = self._load_stored()

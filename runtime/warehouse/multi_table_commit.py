@@ -9,18 +9,19 @@ An intent holds each table's batch as text, the version that the transaction saw
 commit expects. Once it is recorded the transaction is decided: any process that finds it commits
 the missing parts, and the timeline binds the parts only when all are there.
 
-X1: of the intents on the timeline no two are about the same table, so the commits of two
-    transactions never cross.
-X2: a table's part is committed at most once: the application id's upper moves with it.
-X3: the first committer wins. A part goes in only if no other commit changed the table's rows or
-    columns since the version that the transaction saw. Statements of ours hold the table's lock
-    and look for intents first, so only others (another engine, or a store without locks) can come
-    in between; then the transaction is undone: the parts that are in are taken back, tables
-    without one are fenced, and the timeline binds neither.
-X4: undoing is decided on the timeline too, so two processes never do both.
-X5: how far a writer is moves only from where the writer was when it staged its rows. Without locks
-    two processes may bring the same rows at once; the second changes nothing, also if what it saw
-    of the table has the rows of the first already.
+[one-intent-per-table] of the intents on the timeline no two are about the same table, so the
+    commits of two transactions never cross.
+[participant-once] a table's part is committed at most once: the application id's upper moves with
+    it.
+[first-committer-wins] the first committer wins. A part goes in only if no other commit changed the
+    table's rows or columns since the version that the transaction saw. Statements of ours hold the
+    table's lock and look for intents first, so only others (another engine, or a store without
+    locks) can come in between; then the transaction is undone: the parts that are in are taken
+    back, tables without one are fenced, and the timeline binds neither.
+[undone-on-timeline] undoing is decided on the timeline too, so two processes never do both.
+[writer-moves-from-where-it-read] how far a writer is moves only from where the writer was when it
+    staged its rows. Without locks two processes may bring the same rows at once; the second changes
+    nothing, also if what it saw of the table has the rows of the first already.
 
 :mod:`ctsql.runtime.log.fault_points` says what a crash leaves at each step.
 """
@@ -87,7 +88,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class WriterProgress:
     """How far a writer is that puts rows into a table, as the commit with the rows says it.
 
     Attributes:
@@ -105,7 +106,7 @@ class Progress:
     lent: frozenset[str] = frozenset()
 
 
-AppendKept = Callable[[Item, DataFrame, Progress, Span], None]
+AppendKept = Callable[[Item, DataFrame, WriterProgress, Span], None]
 """Puts rows into a table as far as its constraints let them, with how far their writer is.
 
 Nothing, if the writer is there already: another process has put them in.
@@ -192,7 +193,7 @@ def check_unchanged(source: str, table: DeltaTable, version: int) -> None:
 
 
 def _check_uppers(source: str, table: DeltaTable, after: Mapping[str, int]) -> None:
-    """Raise :class:`WriteConflict` when the upper of an application is another one (X5).
+    """Raise :class:`WriteConflict` when the upper of an application is another one.
 
     One that moves later is Delta's to find: the transaction depends on each that it moves.
     """

@@ -6,12 +6,13 @@ CREATE OR REPLACE CONTINUAL TASK may add columns. Order of the change:
     table:    one commit without rows and without an upper adds them: rows that are there have NULL
     timeline: the definition is in force from a T on; with that commit the columns are the output's
 
-G1: rows are staged only where the table begins with the columns of the definition that is in force
-    at their T; otherwise it gets them first. So it does not matter which of several processes that
-    change a task at once had the last word about the table.
-G2: columns of definitions in force are only added to. What a table has beyond them no row was
-    written with, so another process may take it away, or give it another type.
-G3: an older definition, which still runs at Ts from before, writes rows without the new columns.
+[columns-before-rows] rows are staged only where the table begins with the columns of the definition
+    that is in force at their T; otherwise it gets them first. So it does not matter which of
+    several processes that change a task at once had the last word about the table.
+[columns-only-added] columns of definitions in force are only added to. What a table has beyond them
+    no row was written with, so another process may take it away, or give it another type.
+[older-without-new] an older definition, which still runs at Ts from before, writes rows without the
+    new columns.
 
 A materialized view gets columns at its end likewise, the table before the catalog, unless a newer
 definition was written meanwhile; the next T writes the difference

@@ -3,9 +3,9 @@
 A view with a schedule shows, at any T, what its query gave at the newest refresh time R <= T; a
 change at t is due at ``round_up(t)``. The times are those of all parts together.
 
-S1: round_up(t) >= t, it is monotone, and round_up(round_up(t)) == round_up(t).
-S2: last_at_or_before(t) is the greatest r with round_up(r) == r and r <= t.
-S3: no refresh time is before the view's creation.
+[round-up-monotone] round_up(t) >= t, it is monotone, and round_up(round_up(t)) == round_up(t).
+[last-is-greatest] last_at_or_before(t) is the greatest r with round_up(r) == r and r <= t.
+[none-before-creation] no refresh time is before the view's creation.
 
 EVERY, by interval or by cron text, also refreshes once at creation, so that the view can be read
 from then on; an interval without ALIGNED TO counts from there. The grid of an interval goes on in

@@ -15,10 +15,12 @@ Between the two commits the table *awaits* its columns, and whoever writes the v
 it. Until then the new definition has no stored contents: a read is computed, and one of what is
 stored is refused.
 
-N1: one that knows an older definition writes nothing on top of a newer one. Each commit says its
-    revision, and goes in only where the upper, and so the newest commit, is the one looked at.
-N2: what was stored before the table got its columns is never read under them, unless the view's
-    history continues; :attr:`ctsql.runtime.log.uppers.Entry.anew` of that commit says which.
+[never-older-on-newer] one that knows an older definition writes nothing on top of a newer one. Each
+    commit says its revision, and goes in only where the upper, and so the newest commit, is the one
+    looked at.
+[own-columns-only] what was stored before the table got its columns is never read under them, unless
+    the view's history continues; :attr:`ctsql.runtime.log.uppers.Entry.anew` of that commit says
+    which.
 
 Tests: tests/simulation/test_replacing.py, tests/spark/views/test_replaced_columns.py and
 test_replaced_columns_killed.py.
@@ -63,7 +65,7 @@ def is_by_another(warehouse: Warehouse, item: Item, said: Mapping[str, Any]) -> 
 
 
 def is_outdated(warehouse: Warehouse, item: Item) -> bool:
-    """Is what a view holds of a newer definition than this process knows (N1)?"""
+    """Is what a view holds of a newer definition than this process knows [never-older-on-newer]?"""
     said = _newest_metadata(warehouse, item)
     return said is not None and said.get(REVISION, 0) > item.revision
 
@@ -187,7 +189,7 @@ def altered_meanwhile(
 
 
 def is_before_columns(warehouse: Warehouse, item: Item, at: int, entries: Sequence[Entry]) -> bool:
-    """Is what was stored of a view as of T under other columns than its present ones (N2)?
+    """Is what was stored of a view as of T under other columns than its present ones?
 
     Its entries are to begin with the last one that is complete through T.
     """

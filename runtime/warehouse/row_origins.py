@@ -6,8 +6,9 @@ a row that was in the files taken out is the older one. Equal rows are copies of
 as were there before are the older ones. So the files taken out are read as of the version before,
 and so on back, as long as they are there.
 
-O1: a T is given only where the log and the files prove it; else a sentence says what is known.
-O2: memory is bounded: rows stay in Spark, the driver holds a record for each file.
+[only-proven-times] a T is given only where the log and the files prove it; else a sentence says
+    what is known.
+[rows-stay-in-spark] memory is bounded: rows stay in Spark, the driver holds a record for each file.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -1,13 +1,17 @@
 """At which times objects change: refresh times of views, and the times that tasks run for.
 
 A view with a refresh schedule changes at its refresh times only: those of the schedule and those
-bound by the timeline because somebody asked for a refresh by hand. R1: what it shows at T is its
-query as of the newest refresh time R <= T, whether or not anything was written at R.
+bound by the timeline because somebody asked for a refresh by hand.
+
+[as-of-refresh-time] what it shows at T is its query as of the newest refresh time R <= T, whether
+    or not anything was written at R.
 
 A view that compares with the clock also changes when a row is due, whether or not a source moves.
-R2: each commit of such a view says the first T after what it holds at which time changes it, as
-long as nothing that it reads changes; so the times follow one from another, for every process the
-same. A commit that does not say it (it is no longer in the log) counts as one that says T + 1.
+
+[next-time-is-stored] each commit of such a view says the first T after what it holds at which time
+    changes it, as long as nothing that it reads changes; so the times follow one from another, for
+    every process the same. A commit that does not say it (it is no longer in the log) counts as one
+    that says T + 1.
 """
 
 from collections.abc import Callable, Iterator
@@ -49,7 +53,7 @@ class Schedules:
         return Schedule.of(plan.refresh, item.created)
 
     def shown_at(self, item: Item, at: int) -> int | None:
-        """The time whose contents a view shows at T (R1); None before its first refresh."""
+        """The time whose contents a view shows at T; None before its first refresh."""
         schedule = self.schedule(item)
         if schedule is None:
             return at

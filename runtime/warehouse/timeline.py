@@ -8,16 +8,17 @@ definition of an altered task is in force from which T on, and from which T on t
 that was bound up to T. Cutting the log drops commit metadata, so bindings are also written as
 rows, a hundred commits at a time; other mints have no data file and no Spark job.
 
-I1: Ts strictly increase, over restarts and over processes that mint at once (the upper of the
-    table's write handle is the last T + 1).
-I2: a binding never changes once committed.
-I3: at every T exactly one source moved, by exactly one commit that changes data, unless the
-    commits of a transaction or of a tick share it. Commits that change none (OPTIMIZE) get no T;
-    they are passed over with the next one that does.
-I4: T = max(the commit's in-commit timestamp, previous T + 1), in the order of in-commit timestamp,
-    then name, then version (:mod:`ctsql.runtime.warehouse.timestamp_assignment`).
-I5: a transaction over several tables is recorded here as an intent before its first commit, and
-    the intent goes with the commit that binds all of them
+[T-increases] Ts strictly increase, over restarts and over processes that mint at once (the upper of
+    the table's write handle is the last T + 1).
+[binding-fixed] a binding never changes once committed.
+[one-source-per-T] at every T exactly one source moved, by exactly one commit that changes data,
+    unless the commits of a transaction or of a tick share it. Commits that change none (OPTIMIZE)
+    get no T; they are passed over with the next one that does.
+[T-from-timestamp] T = max(the commit's in-commit timestamp, previous T + 1), in the order of
+    in-commit timestamp, then name, then version
+    (:mod:`ctsql.runtime.warehouse.timestamp_assignment`).
+[intent-first] a transaction over several tables is recorded here as an intent before its first
+    commit, and the intent goes with the commit that binds all of them
     (:mod:`ctsql.runtime.warehouse.multi_table_commit`).
 
 A rival that mints first makes ours lose: its bindings are read and the rest is tried.

@@ -1,12 +1,12 @@
 """Which T each commit of a source gets. Pure.
 
-A1: Ts strictly increase, and no T is before a commit that it is of.
-A2: the versions of one source are bound in their order.
-A3: the commits of one transaction get one T; while one of them is missing none is bound, and
-    neither is what follows them in their tables.
-A4: apart from that commits are taken in the order of in-commit timestamp, then name, then version,
-    and each gets a T of its own; with a tick interval, those whose timestamps fall in the same
-    interval share one.
+[times-increase] Ts strictly increase, and no T is before a commit that it is of.
+[versions-in-order] the versions of one source are bound in their order.
+[one-T-per-transaction] the commits of one transaction get one T; while one of them is missing none
+    is bound, and neither is what follows them in their tables.
+[in-order-of-timestamp] apart from that commits are taken in the order of in-commit timestamp, then
+    name, then version, and each gets a T of its own; with a tick interval, those whose timestamps
+    fall in the same interval share one.
 
 Source: our choice, after the "definite collections" of differential dataflow.
 """
@@ -55,7 +55,7 @@ def assign(
     waiting: Waiting | None = None,
     tick_ms: int = 0,
 ) -> list[Binding]:
-    """Give every commit its T (A1 to A4); of a source at most one binding for each T.
+    """Give every commit its T; of a source at most one binding for each T.
 
     Args:
         candidates: commits of all sources, in any order. last: the newest T there is.
@@ -75,7 +75,7 @@ def _key(c: Candidate) -> tuple[int, str, int]:
 
 
 def _steps(candidates: Sequence[Candidate], waiting: Waiting) -> Iterator[Step]:
-    """The commits in their order, those of one transaction together (A2, A3)."""
+    """The commits in their order, those of one transaction together."""
     chains: dict[str, deque[Candidate]] = {}
     parts: dict[str, set[str]] = {group: set(sources) for group, sources in waiting.items()}
     for c in sorted(candidates, key=_key):

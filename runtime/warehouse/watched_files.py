@@ -7,16 +7,17 @@
 The record is a Delta table in the table's own folder, ``_files``, written by a write handle whose
 upper counts the entries.
 
-W1: an entry is made only when the table's log says that the one before it is in. So at most the
-    last one is open, and whoever looks next loads it first: that is all that a kill leaves.
-W2: the commit that loads an entry moves the table's transaction identifier to the entry's number,
-    and Delta takes no second commit of that number: its rows are in once.
-W3: two processes that find a file at once both try to make the next entry. The write handle lets
-    one of them; the other loads that entry, or finds it in.
-W4: a file that is gone before its entry is in does not come in, and holds up nothing.
-W5: where the table has constraints that ctsql keeps, an entry is loaded by a transaction whose
-    commit of the table moves the identifier, too; rows that are set aside are in with it. It is
-    no commit if the identifier is not the one that was read before.
+[one-open-entry] an entry is made only when the table's log says that the one before it is in. So at
+    most the last one is open, and whoever looks next loads it first: that is all that a kill
+    leaves.
+[entry-once] the commit that loads an entry moves the table's transaction identifier to the entry's
+    number, and Delta takes no second commit of that number: its rows are in once.
+[one-makes-entry] two processes that find a file at once both try to make the next entry. The write
+    handle lets one of them; the other loads that entry, or finds it in.
+[gone-is-passed] a file that is gone before its entry is in does not come in, and holds up nothing.
+[kept-constraints-too] where the table has constraints that ctsql keeps, an entry is loaded by a
+    transaction whose commit of the table moves the identifier, too; rows that are set aside are in
+    with it. It is no commit if the identifier is not the one that was read before.
 
 A path is looked at once: what is written into a file later is not seen. So files are to be moved
 into the folder whole. The paths are kept in memory, as those of the folder are when it is listed.
@@ -46,7 +47,7 @@ from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.warehouse.loaded_files import insert_rows, rows_to_load
 from ctsql.runtime.warehouse.location import SYSTEM_TABLE
-from ctsql.runtime.warehouse.multi_table_commit import AppendKept, Progress, alone
+from ctsql.runtime.warehouse.multi_table_commit import AppendKept, WriterProgress, alone
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 FOLDER = "_files"
@@ -143,7 +144,7 @@ class WatchedFiles:
         with translate_spark_errors(None, span):
             rows = rows_to_load(gateway, file, columns, str(item.name), paths=paths)
         if keeps_any(self._warehouse.relations.table(item).configuration()):
-            progress = Progress(app=_app(item), expected=loaded, upper=number)
+            progress = WriterProgress(app=_app(item), expected=loaded, upper=number)
             self._append_kept(item, rows, progress, span)
             return
         with _identified(gateway.session, item, number):

@@ -6,14 +6,15 @@
 
 The offsets are domain metadata of the table itself, so that they live as long as its rows.
 
-K1: rows and offsets are in one commit. A kill before it leaves files that nobody sees, and a kill
-    after it leaves nothing to be done.
-K2: a commit moves the upper of the write handle, which counts the polls, from the count that the
-    offsets were read with. Of two processes that read the same messages Delta lets one commit; the
-    other drops its files, and reads the offsets again.
-    The same holds where the table has constraints that ctsql keeps: then the commit is that of a
-    transaction, with rows that are set aside.
-K3: what is gone from the topic before it came in is an error, never a gap (unless asked for).
+[rows-with-offsets] rows and offsets are in one commit. A kill before it leaves files that nobody
+    sees, and a kill after it leaves nothing to be done.
+[poll-once] a commit moves the upper of the write handle, which counts the polls, from the count
+    that the offsets were read with. Of two processes that read the same messages Delta lets one
+    commit; the other drops its files, and reads the offsets again. The same holds where the table
+    has constraints that ctsql keeps: then the commit is that of a transaction, with rows that are
+    set aside.
+[gap-is-error] what is gone from the topic before it came in is an error, never a gap (unless asked
+    for).
 
 Tests: tests/unit/runtime/warehouse/test_kafka_offsets.py, tests/kafka.
 """
@@ -48,7 +49,7 @@ from ctsql.runtime.warehouse.kafka_offsets import (
 )
 from ctsql.runtime.warehouse.multi_table_commit import (
     AppendKept,
-    Progress as WriterProgress,
+    WriterProgress,
     alone,
 )
 from ctsql.runtime.warehouse.warehouse import Warehouse

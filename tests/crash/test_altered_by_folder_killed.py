@@ -1,6 +1,5 @@
 """A folder that alters tables: applied again after a kill, it comes to the same end."""
 
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,9 +8,7 @@ import pytest
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.pipelines import exit_code
-from tests.crash.test_applied_killed import PROGRAM
-from tests.helpers.processes import SECONDS_MAX, start_program
-from tests.helpers.sql_folder import applied, planned
+from tests.helpers.sql_folder import applied, apply_at_once, apply_killed, planned
 from tests.scenarios.runner import assert_rows
 
 pytestmark = pytest.mark.spark
@@ -59,11 +56,7 @@ def test_killed_at(
     first.execute("INSERT INTO t VALUES (1, 1, 10), (2, 2, 20); SELECT * FROM c; SELECT * FROM m")
     first.execute("SELECT * FROM every")
     first.close()
-    (tmp_path / "sql").mkdir()
-    (tmp_path / "sql" / "all.sql").write_text(NEW)
-    process = start_program(PROGRAM, str(warehouse), str(tmp_path / "sql"), fault=point)
-    _, problems = process.communicate(timeout=SECONDS_MAX)
-    assert process.returncode == -signal.SIGKILL, problems
+    apply_killed(warehouse, tmp_path, NEW, point)
     con = connect()
     is_new = "aside" in {str(row[1]) for row in con.execute("SHOW OBJECTS").fetchall()}
     assert is_new == (point in POINTS[-3:])
@@ -93,21 +86,10 @@ def test_two_folders_alter_a_table_at_once(
     text = "CREATE TABLE t (k INT); CREATE MATERIALIZED VIEW m AS SELECT * FROM t;"
     applied(con, text)
     con.execute("INSERT INTO t VALUES (1); SELECT * FROM m")
-    running = []
-    for name in ("a", "b"):
-        folder = tmp_path / name
-        folder.mkdir()
-        (folder / "all.sql").write_text(
-            text.replace("(k INT)", f"(k INT, {name} INT, z{name} INT)")
-        )
-        running.append(start_program(PROGRAM, str(warehouse), str(folder)))
-    ended = [process.communicate(timeout=SECONDS_MAX)[0].strip() for process in running]
-    codes = [process.returncode for process in running]
+    texts = [text.replace("(k INT)", f"(k INT, {name} INT, z{name} INT)") for name in "ab"]
+    ended = apply_at_once(warehouse, tmp_path, texts)
     columns = con.execute("SELECT * FROM t").columns
     assert columns in (["k", "a", "za"], ["k", "b", "zb"]), ended
     assert con.execute("SELECT * FROM m").columns == columns
-    last = "ab".index(columns[1])
-    assert codes[last] == 0, ended
-    for code, told in zip(codes, ended, strict=True):
-        # One after the other is no race: then the second one drops what is not in its folder.
-        assert (code, told) in ((0, ""), (7, "DEFINITIONS_CHANGED"), (7, "ALTERED_MEANWHILE"))
+    assert ended["ab".index(columns[1])] == (0, "")
+    assert set(ended) <= {(0, ""), (7, "DEFINITIONS_CHANGED"), (7, "ALTERED_MEANWHILE")}

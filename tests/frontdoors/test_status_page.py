@@ -244,7 +244,8 @@ def test_changes_are_told_and_nobody_looks_without_a_watcher() -> None:
         changer = threading.Timer(0.5, lambda: made.fail("audit_log"))
         begun = time.monotonic()
         changer.start()
-        assert _events(page.address, lambda f: len(f) == 2) == ["changed", "changed"]
+        found = _events(page.address, lambda f: f.count("changed") == 2)
+        assert set(found) <= {"changed", "beat"}
         assert time.monotonic() - begun < 10  # a busy machine included
         assert "needs you" in httpx.get(page.address).text
         deadline = time.monotonic() + 20

@@ -2,6 +2,7 @@
 
 from ctsql.api import Connection
 from ctsql.catalog.items import Item
+from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
 from tests.scenarios.runner import assert_rows
 
@@ -16,6 +17,11 @@ def engine_of(con: Connection) -> Engine:
 def item_of(con: Connection, name: str) -> Item:
     """The object of a name, as the catalog has it now."""
     return next(i for i in engine_of(con).refresh_catalog() if i.name.name == name)
+
+
+def table_of(con: Connection, name: str) -> DeltaTable:
+    """An object's table, as Delta knows it."""
+    return engine_of(con).warehouse.relations.table(item_of(con, name))
 
 
 def check_rows(con: Connection, query: str, *wanted: tuple[object, ...]) -> None:

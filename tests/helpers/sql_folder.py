@@ -1,10 +1,29 @@
-"""Folders of SQL, given as texts."""
+"""Folders of SQL, given as texts; applied here, or by processes that are killed or race."""
+
+import signal
+from collections.abc import Sequence
+from pathlib import Path
 
 from ctsql.api import Connection
 from ctsql.catalog.spans import Source
 from ctsql.pipelines import apply, plan
 from ctsql.planner.folder import Folder, read_folder
 from ctsql.runtime.pipelines.plan import Change, Plan
+from tests.helpers.processes import SECONDS_MAX, start_program
+
+_PROGRAM = """
+import sys
+from pathlib import Path
+from ctsql.api import connect
+from ctsql.catalog.errors import CtsqlError
+from ctsql.pipelines import apply, read
+con = connect(sys.argv[1], master="local[1]")
+try:
+    apply(con, read(Path(sys.argv[2])), prune=True)
+except CtsqlError as problem:
+    print(problem.condition)
+    sys.exit(7)
+"""
 
 
 def folder_of(*texts: str) -> Folder:
@@ -33,3 +52,38 @@ def statuses(made: Plan) -> dict[str, str]:
     return {
         c.name: c.status.value + (f" {' '.join(c.parts)}" if c.parts else "") for c in made.changes
     }
+
+
+def moments_of(con: Connection) -> tuple[int, int]:
+    """The newest version of the catalog, and the newest T."""
+    with con._running("test") as engine:
+        return engine.catalog_store.table.version(), engine.timeline.refresh()
+
+
+def apply_killed(warehouse: Path, place: Path, text: str, fault: str) -> None:
+    """Apply a folder in a process of its own, which must die at a fault point."""
+    (_, status, problems) = _apply_by_processes(warehouse, place, [text], fault)[0]
+    assert status == -signal.SIGKILL, problems
+
+
+def apply_at_once(warehouse: Path, place: Path, texts: Sequence[str]) -> list[tuple[int, str]]:
+    """Apply folders, each in a process of its own; gives exit codes and names of conditions.
+
+    One after the other is no race: then the second one drops what is not in its folder.
+    """
+    ended = _apply_by_processes(warehouse, place, texts)
+    assert all(code in (0, 7) for _, code, _ in ended), ended
+    return [(code, told) for told, code, _ in ended]
+
+
+def _apply_by_processes(
+    warehouse: Path, place: Path, texts: Sequence[str], fault: str = ""
+) -> list[tuple[str, int, str]]:
+    running = []
+    for number, text in enumerate(texts, start=1):
+        folder = place / f"sql{number}"
+        folder.mkdir()
+        (folder / "all.sql").write_text(text)
+        running.append(start_program(_PROGRAM, str(warehouse), str(folder), fault=fault))
+    ended = [(p, *p.communicate(timeout=SECONDS_MAX)) for p in running]
+    return [(said.strip(), process.returncode, problems) for process, said, problems in ended]

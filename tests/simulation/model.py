@@ -3,12 +3,15 @@
 The model sees the store's own truth: each commit as it comes in, each file as it goes. What an
 object holds at T it computes itself, from the sources' histories and the bindings.
 
-W1: uppers only go up. W2: Ts strictly increase, and each commit of a source that changes data is
-bound exactly once, in the order of the sources' times. W3: an output's commit at T holds what the
-object is at T, and no T at which it changed was left out or written twice. W4: nothing is written
-where a body fails, except that a T is skipped, and a recorded failure is a real one. W5: no file
-goes that a commit names. W6: of a task with several outputs the one that leads is written at T
-when all others hold T, and no other is written beyond the next T at which any of them changes.
+- Uppers only go up.
+- Ts strictly increase, and each commit of a source that changes data is bound exactly once, in the
+  order of the sources' times.
+- An output's commit at T holds what the object is at T; no T at which it changed is left out or
+  written twice.
+- Nothing is written where a body fails, unless a T is skipped; a recorded failure is a real one.
+- No file goes that a commit names.
+- Of a task with several outputs the one that leads is written at T when all others hold T, and no
+  other is written beyond the next T at which any of them changes.
 """
 
 import json
@@ -184,10 +187,10 @@ class Model:
         for added in commit.adds:
             file = File.of(added.line)
             whole = file.path in folder.files and (not file.vector or file.vector in folder.vectors)
-            require(whole, "W5: a commit names a file that is gone", folder.location, file)
+            require(whole, "a commit names a file that is gone", folder.location, file)
         for app, upper in commit.transactions:
             known = self.uppers.get(app, 0)
-            require(upper > known, "W1: an upper goes back", app, known, upper)
+            require(upper > known, "an upper goes back", app, known, upper)
             if app == APP:
                 self._bound(commit, upper)
             elif folder.location in self.created:
@@ -201,7 +204,7 @@ class Model:
 
     def on_delete(self, folder: Folder, path: str) -> None:
         """A file is being deleted."""
-        require(path not in folder.named, "W5: a file that a commit names", folder.location, path)
+        require(path not in folder.named, "a file that a commit names", folder.location, path)
 
     def _bound(self, commit: Commit, upper: int) -> None:
         found = [(t, s, v) for t, s, v in commit.metadata["bindings"] if s in SOURCES]
@@ -209,41 +212,41 @@ class Model:
         for t, source, version in found:
             folder = self.store.folders[source]
             key = (folder.parsed[version].time_ms, source, version)
-            require(key > previous, "W2: not in the order of the sources' times", key, previous)
-            require(t == max(key[0], last + 1), "W2: another T than is due", t, last, key)
+            require(key > previous, "not in the order of the sources' times", key, previous)
+            require(t == max(key[0], last + 1), "another T than is due", t, last, key)
             held = self.bindings.setdefault(source, [])
             if held:
                 between = [v for v in _moves(folder) if held[-1][1] < v <= version]
-                require(between == [version], "W2: not the next change", source, version, between)
+                require(between == [version], "not the next change", source, version, between)
             held.append((t, version))
             self.times.append(t)
             last, previous = t, key
-        require(upper - 1 >= last and upper - 1 > self.now, "W2: T does not move", upper, last)
+        require(upper - 1 >= last and upper - 1 > self.now, "T does not move", upper, last)
         self.now = upper - 1
 
     def _written(self, folder: Folder, commit: Commit, sent: Sent, lower: int, upper: int) -> None:
         name, at = folder.location, upper - 1
-        require(at <= self.now, "W3: a T that is not bound", name, at, self.now)
+        require(at <= self.now, "a T that is not bound", name, at, self.now)
         if at < self.created[name]:  # a view's upper is brought to where it begins
             is_empty = not folder.live[-1] or name in self.disturbed
-            require(is_empty, "W3: rows before there was anything", name, at)
+            require(is_empty, "rows before there was anything", name, at)
             return
         if "skipped" in commit.metadata:
-            require(commit.metadata["skipped"] == [at], "W4: skips another T", name, at)
-            require(self._fails(name, at), "W4: skips a T that does not fail", name, at)
+            require(commit.metadata["skipped"] == [at], "skips another T", name, at)
+            require(self._fails(name, at), "skips a T that does not fail", name, at)
             self.skipped.setdefault(task_of(name), set()).add(at)
             self.marks.add("a failed T was skipped")
         if "failed" in commit.metadata:
-            require(self._fails(name, at), "W4: an error that is none", name, at)
+            require(self._fails(name, at), "an error that is none", name, at)
             is_due = self.is_followed(name) and not commit.changes_data
-            require(is_due, "W4: an error with rows, or of a view that is not followed", name, at)
+            require(is_due, "an error with rows, or of a view that is not followed", name, at)
             self._nothing_left_out(name, lower, at)
             self.marks.add("an error became what a view holds")
             return
         try:
             wanted = self.contents(name, at)
         except Blocked as blocked:
-            raise Violation(f"W4: {name} is written at {at}, and {blocked}") from blocked
+            raise Violation(f"{name} is written at {at}, and {blocked}") from blocked
         if SHARED_BY in commit.metadata:
             self._shared(folder, commit, lower)
         else:
@@ -258,9 +261,7 @@ class Model:
             self.marks.add("foreign rows came between a view's read and its commit")
             return
         held = folder.contents(commit.version)
-        require(
-            held == wanted, "W3: other contents than at T", name, at, held - wanted, wanted - held
-        )
+        require(held == wanted, "other contents than at T", name, at, held - wanted, wanted - held)
         if self.disturbed.pop(name, None) is not None:
             self.marks.add("foreign rows were taken out of a view")
         done = commit.metadata.get("strategy")
@@ -271,13 +272,13 @@ class Model:
         """A commit of several Ts: the files up to each are what the output is then."""
         name = folder.location
         told = commit.metadata[SHARED_BY]
-        require(told == sorted({a.time for a in commit.adds}), "W3: Ts without files", name, told)
+        require(told == sorted({a.time for a in commit.adds}), "Ts without files", name, told)
         before = folder.contents(commit.version - 1)
         for at in [t for t in self.times if lower <= t <= self.now]:
             added = [File.of(a.line) for a in commit.adds if a.time is not None and a.time <= at]
             held = before + Counter(row for f in added for _, row in folder.rows(f))
             if at < commit.metadata["upper"]:
-                require(held == self.contents(name, at), "W3: not at each T", name, at, told)
+                require(held == self.contents(name, at), "not at each T", name, at, told)
         self.marks.add("several Ts shared a commit")
 
     def _nothing_left_out(self, name: str, lower: int, at: int) -> None:
@@ -291,10 +292,10 @@ class Model:
         else:
             before = Counter()
         reached = self.state(name, at - 1)
-        require(reached == before, "W3: a T was left out", name, lower, at, before, reached)
+        require(reached == before, "a T was left out", name, lower, at, before, reached)
 
     def _all_or_none(self, name: str, at: int, sent: Sent) -> None:
-        """W6, where an output of several is written at T."""
+        """What holds where an output of several is written at T."""
         part = DEFINED[name]
         if not isinstance(part, Part):
             return
@@ -306,17 +307,17 @@ class Model:
                     self.marks.add("what one process began another one finished")
                 held = self._held_at(other, at)
                 wanted = self.contents(other, at)
-                require(held == wanted, "W6: not all hold T", name, other, at, held, wanted)
+                require(held == wanted, "not all hold T", name, other, at, held, wanted)
             return
         reached = self.uppers.get(f"ctsql:{lead}", 0)
-        require(reached <= at, "W6: written at a T that was passed", name, at, reached)
+        require(reached <= at, "written at a T that was passed", name, at, reached)
         if at == self.created[name]:
             return
         for one in part.task.outputs:
             begun = reached > self.created[one]
             before = self.contents(one, reached - 1) if begun else Counter()
             now = self.contents(one, at - 1)
-            require(now == before, "W6: further ahead than one T", name, one, reached, at)
+            require(now == before, "further ahead than one T", name, one, reached, at)
 
     def is_halfway(self, by: str) -> bool:
         """Has a process written an output of a task, and not yet the one that leads?"""
@@ -350,7 +351,7 @@ class Model:
         said = dict(commit.domains).get(FAILURE)
         if said is not None:
             time = json.loads(said)["t"]
-            require(self._fails(name, time), "W4: a failure that is none", name, time)
+            require(self._fails(name, time), "a failure that is none", name, time)
             self.marks.add("a failure was recorded")
         elif FAILURE in dict(commit.domains):
             self.marks.add("a failure was taken away")
@@ -366,7 +367,7 @@ class Model:
         if name in self.foreign:
             return
         wanted = self.contents(name, at)
-        require(rows == wanted, "R4: a read of the past is wrong", name, at)
+        require(rows == wanted, "a read of the past is wrong", name, at)
         self.marks.add("the past was read")
 
     def check_read(
@@ -378,13 +379,11 @@ class Model:
         """
         for source, version in since.items():
             bound = self.version_at(source, at)
-            require(
-                bound >= version, "R1: a read misses a commit", name, at, source, version, bound
-            )
+            require(bound >= version, "a read misses a commit", name, at, source, version, bound)
         if self.foreign.get(name) != foreign:
             return  # foreign rows came while it was read
         wanted = self.contents(name, at)
-        require(rows == wanted, "R2: a read is wrong", name, at, rows - wanted, wanted - rows)
+        require(rows == wanted, "a read is wrong", name, at, rows - wanted, wanted - rows)
 
     def newest_moves(self) -> dict[str, int]:
         """Each source's newest version that changes data and must be bound by what comes next."""
@@ -401,9 +400,9 @@ class Model:
             if not is_origin or not self.is_followed(name):
                 return  # a view waits until all that it reads can be read
             wanted = self.stored(name, self.now)
-        require(name not in self.disturbed, "R3: foreign rows were never noticed", name)
+        require(name not in self.disturbed, "foreign rows were never noticed", name)
         held = folder.contents(folder.newest)
-        require(held == wanted, "R3: not caught up", name, self.now, held - wanted, wanted - held)
+        require(held == wanted, "not caught up", name, self.now, held - wanted, wanted - held)
 
 
 def _moves(folder: Folder) -> Iterator[int]:

@@ -319,7 +319,9 @@ class Process:
             upper = output.upper
             if upper == known:
                 continue
-            require(upper > known, "I1: a cached upper goes back", self.name, known, upper)
+            require(
+                upper > known, "[upper-monotone]: a cached upper goes back", self.name, known, upper
+            )
             newest = self.simulation.model.uppers.get(output.app, 0)
             require(
                 upper <= newest, "a cached upper is ahead of the log", output.app, upper, newest
@@ -339,7 +341,7 @@ class Process:
         for folder, path in self.simulation.unnamed():
             require(
                 folder.owners.get(path) != self.name or path in waiting | self.simulation.untold,
-                "I3: a staged file is left",
+                "[one-owner-of-files]: a staged file is left",
                 folder.location,
                 path,
                 self.doing,

@@ -192,7 +192,7 @@ class Simulation:
             owner = folder.owners[path]
             require(
                 owner in excused or path in self.untold,
-                "I3: a file that nobody answers for",
+                "[one-owner-of-files]: a file that nobody answers for",
                 folder.location,
                 path,
                 owner,

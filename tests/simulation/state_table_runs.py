@@ -1,7 +1,7 @@
 """Runs in which every view keeps a state table: its rows by ``k``, as counts and sums.
 
-What is known of the groups when they are used must be those of the view's last T (S1 of
-:mod:`ctsql.runtime.views.side_table`), whoever was killed, raced, or wrote into the table.
+What is known of the groups when they are used must be those of the view's last T
+(:mod:`ctsql.runtime.views.side_table`), whoever was killed, raced, or wrote into the table.
 """
 
 from collections import Counter
@@ -103,7 +103,11 @@ class StatedEngine(ModelEngine):
             before = next(iter(moves.values())).since
             wanted = self._groups_at(context, before).bag()
             require(
-                stored.bag() == wanted, "S1: other groups", context.item.id, before, stored.bag()
+                stored.bag() == wanted,
+                "[only-what-is-named]: other groups",
+                context.item.id,
+                before,
+                stored.bag(),
             )
             context.state.stage(self._groups_at(context, span[1]), stored)
         return outcome

@@ -215,7 +215,7 @@ def test_the_first_to_commit_wins() -> None:
 
 
 def test_a_decided_transaction_keeps_others_out() -> None:
-    """X1: a table is in one intent at a time."""
+    """[one-intent-per-table]: a table is in one intent at a time."""
     store = made()
     first, second = Process(store, Link("first")), Process(store, Link("second"))
     change = second.change("b")
@@ -288,7 +288,9 @@ def of_job(process: Process, *names: str) -> dict[str, Change]:
 @pytest.mark.parametrize("names", ["a", "ab"])
 @pytest.mark.parametrize("is_seen", [False, True])
 def test_two_bring_the_same_rows(names: str, is_seen: bool) -> None:
-    """X5: without locks the second changes nothing, also if it saw the rows of the first."""
+    """[writer-moves-from-where-it-read]: without locks the second changes nothing, also if it saw
+    the rows of the first.
+    """
     store = made(gone=False)
     first, second = Process(store, Link("first")), Process(store, Link("second"))
     changes = {} if is_seen else of_job(second, *names)
@@ -308,7 +310,9 @@ def test_two_bring_the_same_rows(names: str, is_seen: bool) -> None:
 
 
 def test_an_upper_that_moves_behind_an_intent() -> None:
-    """X5: a part that goes in last finds the upper moved, without a row; all parts are undone."""
+    """[writer-moves-from-where-it-read]: a part that goes in last finds the upper moved, without a
+    row; all parts are undone.
+    """
     store = made(gone=False)
     first, second = Process(store, Link("first")), Process(store, Link("second"))
     prepare(second.timeline, "y", of_job(second, "a", "b"), second.sources)

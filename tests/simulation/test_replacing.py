@@ -20,7 +20,10 @@ FIRST = {
 
 
 def test_rows_are_of_the_definition_in_force() -> None:
-    """N1 and N2 at every commit and read; the runs change columns and refuse reads."""
+    """[never-older-on-newer] and [own-columns-only] at every commit and read.
+
+    The runs change columns and refuse reads.
+    """
     runs = [ran(Replacing(seed)) for seed in SEEDS]
     assert sum(r.anew for r in runs) > 50
     assert sum(r.refused for r in runs) > 0

@@ -16,7 +16,7 @@ SEEDS_MAX = 300
 
 
 def test_a_state_is_never_other_than_its_views() -> None:
-    """S1 at every use; the runs add to states, fill them, and kill between the two commits."""
+    """[only-what-is-named]: at every use, also where a run is killed between the two commits."""
     runs = [ran(Stated(seed)) for seed in SEEDS]
     assert sum(r.used for r in runs) > 50
     assert sum(r.filled for r in runs) > 50

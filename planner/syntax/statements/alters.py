@@ -54,15 +54,8 @@ def _read_alter_task(cursor: Cursor, target: st.RelationRef) -> st.Statement | N
         suspend = cursor.take().upper == "SUSPEND"
         cursor.end()
         return st.SwitchTask(span=span, target=target, suspend=suspend)
-    if cursor.accept("SET"):
-        inside = _inside(cursor)
-        options = task_options([inside])
-        for option in options:
-            _check_free(option.name, option.span)
-        return st.SetOptions(span=span, kind=kind, target=target, options=options)
-    if cursor.accept("RESET"):
-        reset = _names(_inside(cursor), TASK_OPTIONS)
-        return st.SetOptions(span=span, kind=kind, target=target, reset=reset)
+    if cursor.at("SET") or cursor.at("RESET"):
+        return _read_options(cursor, target, kind)
     if cursor.at("ADD") or cursor.at("DROP"):
         return read_alter_constraints(cursor, target, kind)
     if cursor.accept("AS"):
@@ -98,15 +91,9 @@ def read_alter_constraints(
 
 def _read_alter_view(cursor: Cursor, target: st.RelationRef) -> st.Statement | None:
     """Read SET or RESET of a materialized view's options, ADD or DROP of a constraint."""
-    span, kind = cursor.span, ObjectKind.MATERIALIZED_VIEW
-    if cursor.accept("SET"):
-        options = view_options([_inside(cursor, VIEW_OPTIONS)])
-        for option in options:
-            _check_free(option.name, option.span)
-        return st.SetOptions(span=span, kind=kind, target=target, options=options)
-    if cursor.accept("RESET"):
-        reset = _names(_inside(cursor, VIEW_OPTIONS), VIEW_OPTIONS)
-        return st.SetOptions(span=span, kind=kind, target=target, reset=reset)
+    kind = ObjectKind.MATERIALIZED_VIEW
+    if cursor.at("SET") or cursor.at("RESET"):
+        return _read_options(cursor, target, kind)
     if at_constraint_change(cursor):
         return read_alter_constraints(cursor, target, kind)
     return None
@@ -137,7 +124,21 @@ def _read_alter_table(
     return None
 
 
-def _inside(cursor: Cursor, known: Sequence[str] = TASK_OPTIONS) -> Tokens:
+def _read_options(cursor: Cursor, target: st.RelationRef, kind: ObjectKind) -> st.SetOptions:
+    is_task = kind is ObjectKind.CONTINUAL_TASK
+    known, read = (TASK_OPTIONS, task_options) if is_task else (VIEW_OPTIONS, view_options)
+    options: tuple[st.Option, ...] = ()
+    reset: tuple[str, ...] = ()
+    if cursor.take().upper == "SET":
+        options = read([_inside(cursor, known)])
+        for option in options:
+            _check_free(option.name, option.span)
+    else:
+        reset = _names(_inside(cursor, known), known)
+    return st.SetOptions(span=cursor.span, kind=kind, target=target, options=options, reset=reset)
+
+
+def _inside(cursor: Cursor, known: Sequence[str]) -> Tokens:
     inside = cursor.group()
     if not inside:
         cursor.position -= 1

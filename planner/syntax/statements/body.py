@@ -183,6 +183,14 @@ def _where(cursor: Cursor, target: st.RelationRef, known: frozenset[str]) -> st.
     return without(text, target.column_prefixes)
 
 
+def _assignments(
+    cursor: Cursor, names: tuple[str, ...], known: frozenset[str] = frozenset()
+) -> tuple[st.Assignment, ...]:
+    rest = cursor.rest
+    stop = next((i for i, t in tk.at_depth_0(rest) if t.upper == "WHERE"), len(rest))
+    return read_assignments(cursor.until(stop, "a column"), names, known)
+
+
 def read_retry(cursor: Cursor, target: st.RelationRef) -> st.RetryQuarantine:
     """Read what follows RETRY QUARANTINE task: [SET column = value, ...] [WHERE condition].
 
@@ -190,9 +198,7 @@ def read_retry(cursor: Cursor, target: st.RelationRef) -> st.RetryQuarantine:
     """
     assignments: tuple[st.Assignment, ...] = ()
     if cursor.accept("SET"):
-        rest = cursor.rest
-        stop = next((i for i, t in tk.at_depth_0(rest) if t.upper == "WHERE"), len(rest))
-        assignments = read_assignments(cursor.until(stop, "a column"), (target.parts[-1],))
+        assignments = _assignments(cursor, (target.parts[-1],))
     where = _where(cursor, target, frozenset())
     if where is None and cursor.current is not None:
         cursor.fail("SET, WHERE or the end", known=("SET", "WHERE"))
@@ -213,10 +219,7 @@ def _update(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> 
     alias = _alias(cursor, "SET")
     target = mark_target(target, cursor.tokens, aliased=alias is not None)
     cursor.expect("SET")
-    rest = cursor.rest
-    stop = next((i for i, t in tk.at_depth_0(rest) if t.upper == "WHERE"), len(rest))
-    listed = cursor.until(stop, "a column")
-    assignments = read_assignments(listed, (alias or target.parts[-1],), known)
+    assignments = _assignments(cursor, (alias or target.parts[-1],), known)
     return st.UpdateStatement(
         span=span,
         target=target,

@@ -9,6 +9,7 @@ out, is taken, and the author is told that it has no effect
 (docs/decisions/0103-clauses-without-effect.md).
 """
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -210,7 +211,7 @@ def read_unheeded(cursor: Cursor) -> st.Unheeded | None:
     cursor.take()
     if word == "TBLPROPERTIES":
         for key in tk.cut_at_commas(cursor.group("properties in parentheses")):
-            named = "".join(t.text for t in key[: _index_of(key, "=")])
+            named = "".join(t.text for t in itertools.takewhile(lambda t: t.upper != "=", key))
             if named.upper().startswith(_MEANT):
                 why = "Its table has the properties that its refreshes rely on."
                 what = f"the property {named}"
@@ -230,10 +231,6 @@ def read_unheeded(cursor: Cursor) -> st.Unheeded | None:
     clause, why = _UNHEEDED[word]
     span = span_of(cursor.tokens[start : cursor.position])
     return st.Unheeded(clause=clause, why=why, span=span)
-
-
-def _index_of(tokens: Tokens, word: str) -> int:
-    return next((i for i, t in enumerate(tokens) if t.upper == word), len(tokens))
 
 
 def _read_schedule(cursor: Cursor) -> tuple[st.Option, ...]:

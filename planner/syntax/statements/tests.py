@@ -215,9 +215,8 @@ def _expectation(cursor: Cursor, steps: list[st.TestStep]) -> st.Expectation:
     begin = cursor.take().start
     if cursor.at("NO") and cursor.upper(1) in ("ROWS", "ROW", "CHANGE", "CHANGES"):
         return _nothing(cursor, begin, steps)
-    if cursor.at("ERROR") and _is_word(cursor, 1):
+    if cursor.at("ERROR") and _is_word_next(cursor):
         return _error(cursor, begin, steps)
-    named: st.RelationRef | None = None
     is_ordered = False
     if cursor.at("("):
         query, inside = _query(cursor)
@@ -234,7 +233,6 @@ def _expectation(cursor: Cursor, steps: list[st.TestStep]) -> st.Expectation:
         span=Span(cursor.source, begin, rows.span.stop),
         after=after,
         query=query,
-        named=named,
         rows=rows,
         cells=_cells(cursor.tokens[begins_rows : cursor.position]),
         is_ordered=is_ordered,
@@ -272,7 +270,7 @@ def _nothing(cursor: Cursor, begin: int, steps: list[st.TestStep]) -> st.Expecta
     after = _after(cursor, steps, least=0 if is_rows else 1)
     span = cursor.since(begin)
     if is_rows:
-        return st.ExpectRows(span=span, after=after, query=st.rows_of(subject), named=subject)
+        return st.ExpectRows(span=span, after=after, query=st.rows_of(subject))
     if not steps:
         raise syntax_error(span, "there is no step that could change anything")
     return st.ExpectNoChange(span=span, after=after, subject=subject)
@@ -298,8 +296,8 @@ def _error(cursor: Cursor, begin: int, steps: list[st.TestStep]) -> st.ExpectErr
     )
 
 
-def _is_word(cursor: Cursor, ahead: int) -> bool:
-    behind = cursor.rest[ahead : ahead + 1]
+def _is_word_next(cursor: Cursor) -> bool:
+    behind = cursor.rest[1:2]
     return bool(behind) and behind[0].kind is Kind.WORD and behind[0].upper not in _NOT_NAMES
 
 

@@ -10,13 +10,12 @@ from ctsql.api import Connection
 from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta import keyed_scan
 from ctsql.runtime.delta.keyed_scan import Keys, Lookups, StoredRows, change_of, rows_of
-from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.table_changes import Movement
 from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import net_change
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows, row_set
-from tests.helpers.opened import engine_of
+from tests.helpers.opened import table_of
 
 pytestmark = pytest.mark.spark
 
@@ -57,12 +56,6 @@ SELECT * FROM VALUES
    DATE '2000-01-01', TIMESTAMP '1995-01-01 00:00:02', TIMESTAMP_NTZ '1999-01-01 00:00:01', 2.5D,
    2.5F, X'62')
 """
-
-
-def table_of(con: Connection, name: str) -> DeltaTable:
-    """An object's table, and so as Delta knows it."""
-    warehouse = engine_of(con).warehouse
-    return warehouse.relations.table(next(i for i in warehouse.catalog if i.name.name == name))
 
 
 def bag(rows: RowSet | DataFrame | Declined, *columns: str) -> Counter[str]:

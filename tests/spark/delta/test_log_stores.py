@@ -11,17 +11,10 @@ from ctsql.runtime.delta import files
 from ctsql.runtime.delta.locks import local_path
 from ctsql.runtime.delta.log_stores import LocalStore
 from ctsql.runtime.delta.spark_log import HadoopStore
-from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.data_files import StoredFile
-from tests.helpers.opened import engine_of
+from tests.helpers.opened import table_of
 
 pytestmark = pytest.mark.spark
-
-
-def table_of(con: Connection, name: str) -> DeltaTable:
-    """An object's table."""
-    warehouse = engine_of(con).warehouse
-    return warehouse.relations.table(next(i for i in warehouse.catalog if i.name.name == name))
 
 
 def test_a_log_is_the_same_log(con: Connection) -> None:

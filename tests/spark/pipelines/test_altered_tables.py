@@ -12,7 +12,7 @@ from ctsql.pipelines import apply, exit_code, lines_of
 from ctsql.runtime.pipelines.plan import saved
 from ctsql.runtime.statements.dump import dump
 from tests.helpers.opened import check_rows
-from tests.helpers.sql_folder import applied, change_of, folder_of, planned, statuses
+from tests.helpers.sql_folder import applied, change_of, folder_of, moments_of, planned, statuses
 
 pytestmark = pytest.mark.spark
 
@@ -40,12 +40,6 @@ CREATE CONTINUAL TASK log (k INT, v INT) ON INPUT t AS (INSERT INTO log SELECT k
 CREATE MATERIALIZED VIEW notes AS SELECT note, count(*) AS n FROM whole GROUP BY note;
 CREATE VIEW aside AS SELECT constraint_name FROM t_quarantine;
 """
-
-
-def _moments(con: Connection) -> tuple[int, int]:
-    """The newest version of the catalog, and the newest T."""
-    with con._running("test") as engine:
-        return engine.catalog_store.table.version(), engine.timeline.refresh()
 
 
 def _dumped(con: Connection) -> list[str]:
@@ -105,9 +99,9 @@ def test_tables_become_what_the_folder_says(connect: Callable[[], Connection]) -
     con.execute("INSERT INTO t VALUES (4, 9, 'x'); SELECT * FROM named")
     types = con.execute("SELECT * FROM named").types
     assert [str(t).lower() for t in types] == ["int", "bigint"]
-    before = _moments(con)
+    before = moments_of(con)
     again = applied(con, NEW)
-    assert (exit_code(again), _moments(con)) == (0, before)
+    assert (exit_code(again), moments_of(con)) == (0, before)
     assert set(statuses(planned(con, *_dumped(con))).values()) == {"unchanged"}
 
 
@@ -137,7 +131,7 @@ def test_refused(con: Connection, before: str, after: str, condition: str, told:
     applied(con, REFUSED)
     con.execute("INSERT INTO t VALUES (1, 2, 3.5); SELECT * FROM m")
     con.execute("SELECT * FROM q")
-    moments = _moments(con)
+    moments = moments_of(con)
     text = REFUSED.replace(before, after)
     if "REFERENCES" in after:
         text += "CREATE TABLE u (i INT);"
@@ -149,7 +143,7 @@ def test_refused(con: Connection, before: str, after: str, condition: str, told:
     with pytest.raises(CtsqlError) as caught:
         applied(con, text)
     assert caught.value.condition == "PLAN_REFUSED"
-    assert _moments(con) == moments
+    assert moments_of(con) == moments
 
 
 def test_readers_that_would_break_are_named(con: Connection) -> None:
@@ -204,9 +198,9 @@ def test_columns_go_when_nobody_reads_them(connect: Callable[[], Connection]) ->
     check_rows(other, "SELECT * FROM every", (1, 4), (5, 6))
     check_rows(other, "SELECT * FROM m", (1,), (5,))
     check_rows(other, "SELECT * FROM c", (1, 2), (5, 0))
-    before = _moments(con)
+    before = moments_of(con)
     assert exit_code(applied(con, after, prune=True)) == 0
-    assert _moments(con) == before
+    assert moments_of(con) == before
 
 
 @pytest.mark.parametrize(
@@ -223,14 +217,14 @@ def test_rows_that_do_not_fit_change_nothing(con: Connection, list_: str, condit
     """Alterations are made of a copy first; then neither a table nor a view is another."""
     applied(con, OLD)
     con.execute("INSERT INTO t VALUES (1, 6), (NULL, 6); SELECT * FROM counted")
-    moments = _moments(con)
+    moments = moments_of(con)
     text = OLD.replace("t (k INT, v INT);", f"t ({list_});").replace("id INT", "id INT, x INT")
     text = text.replace("count(*) AS n", "count(*) + 1 AS n")
     assert exit_code(planned(con, text)) == 2
     with pytest.raises(CtsqlError) as caught:
         applied(con, text)
     assert caught.value.condition == condition
-    assert _moments(con)[0] == moments[0], "the catalog"
+    assert moments_of(con)[0] == moments[0], "the catalog"
     assert set(statuses(planned(con, OLD)).values()) == {"unchanged"}
     con.execute("INSERT INTO t VALUES (1, 7)")
     check_rows(con, "SELECT * FROM counted", (1, 2), (None, 1))

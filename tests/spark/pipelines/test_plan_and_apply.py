@@ -11,7 +11,7 @@ from ctsql.pipelines import apply, exit_code, lines_of
 from ctsql.runtime.pipelines.plan import saved
 from ctsql.runtime.statements.dump import dump
 from tests.helpers.opened import check_rows
-from tests.helpers.sql_folder import applied, change_of, folder_of, planned, statuses
+from tests.helpers.sql_folder import applied, change_of, folder_of, moments_of, planned, statuses
 
 pytestmark = pytest.mark.spark
 
@@ -36,12 +36,6 @@ COMMENT ON COLUMN ups.k IS 'key';
 """
 
 
-def _moments(con: Connection) -> tuple[int, int]:
-    """The newest version of the catalog, and the newest T."""
-    with con._running("test") as engine:
-        return engine.catalog_store.table.version(), engine.timeline.refresh()
-
-
 def test_a_folder_is_applied_once(connect: Callable[[], Connection]) -> None:
     """All is made at one T; then the folder says what is there, in other words, too."""
     con, other = connect(), connect()
@@ -62,9 +56,9 @@ def test_a_folder_is_applied_once(connect: Callable[[], Connection]) -> None:
     with con._running("test") as engine:
         dumped = [text for _, text in dump(engine)]
     assert set(statuses(planned(con, *dumped)).values()) == {"unchanged"}
-    before = _moments(con)
+    before = moments_of(con)
     again = applied(con, TABLES, TASKS, VIEWS)
-    assert (exit_code(again), _moments(con)) == (0, before)
+    assert (exit_code(again), moments_of(con)) == (0, before)
     same = VIEWS.replace("s > 0 AND name <> 'x'", "'x' <> name and 0 < s").replace(
         "SELECT * FROM raw WHERE v > 1", "select r.k, r.v from `default`.RAW as r where (r.v > 1)"
     )
@@ -72,7 +66,7 @@ def test_a_folder_is_applied_once(connect: Callable[[], Connection]) -> None:
         "INSERT INTO log SELECT k, v", "/* all */ insert into default.log select K, v"
     )
     assert set(statuses(planned(other, TABLES, same, spelt)).values()) == {"unchanged"}
-    assert _moments(con) == before
+    assert moments_of(con) == before
 
 
 def test_changes_come_into_force_together(connect: Callable[[], Connection]) -> None:
@@ -106,7 +100,7 @@ def test_changes_come_into_force_together(connect: Callable[[], Connection]) -> 
     told = "\n".join(lines_of(made))
     assert "~ materialized view middle: changed (query, columns): built anew" in told
     assert "    reads raw: about 2 rows, " in told
-    version, _ = _moments(con)
+    version, _ = moments_of(con)
     applied(con, TABLES, views, tasks, prune=True)
     with con._running("test") as engine:
         now = engine.refresh_catalog()
@@ -143,7 +137,7 @@ ALTERS = "ALTER TABLE raw RENAME COLUMN k TO key"
 def test_refused(con: Connection, after: str, condition: str, told: str) -> None:
     """What cannot be is refused with what to type, and nothing is changed."""
     applied(con, TABLES)
-    moments = _moments(con)
+    moments = moments_of(con)
     made = planned(con, after)
     (change,) = made.refused
     assert change.refusal is not None
@@ -152,7 +146,7 @@ def test_refused(con: Connection, after: str, condition: str, told: str) -> None
     with pytest.raises(CtsqlError) as caught:
         applied(con, after)
     assert caught.value.condition == "PLAN_REFUSED"
-    assert _moments(con) == moments
+    assert moments_of(con) == moments
 
 
 def test_refusals_of_views_and_tasks(con: Connection) -> None:
@@ -166,7 +160,7 @@ def test_refusals_of_views_and_tasks(con: Connection) -> None:
     """
     applied(con, text)
     con.execute("CREATE MATERIALIZED VIEW mine AS SELECT v FROM m")  # not of the folder
-    moments = _moments(con)
+    moments = moments_of(con)
     cases = [
         ("VIEW m AS SELECT k, v", "VIEW m AS SELECT k, v AS w", "m", "COLUMNS_IN_USE"),
         ("INPUT m AS", "INPUT t AS", "c", "NOT_SUPPORTED"),
@@ -199,7 +193,7 @@ def test_refusals_of_views_and_tasks(con: Connection) -> None:
         "SELECT v FROM p", "SELECT w AS v FROM p"
     )
     assert statuses(planned(con, both))["q"] == "changed query of a view that it reads"
-    assert _moments(con) == moments
+    assert moments_of(con) == moments
     applied(con, both)
     con.execute("INSERT INTO t VALUES (1, 2)")
     check_rows(con, "SELECT * FROM q", (2,))
@@ -255,9 +249,9 @@ def test_views_and_tasks_change_with_their_quarantines(connect: Callable[[], Con
     check_rows(con, "SELECT k, v FROM plain_quarantine", (3, 51), (4, 61))
     check_rows(con, "SELECT row_json FROM log_quarantine", ('{"k":4,"v":60}',))
     check_rows(con, "SELECT k FROM plain", (1,), (2,))
-    before = _moments(con)
+    before = moments_of(con)
     assert exit_code(applied(con, changed)) == 0
-    assert _moments(con) == before
+    assert moments_of(con) == before
     con.execute("CREATE VIEW above AS SELECT * FROM plain_quarantine")
     without = changed.replace(f"plain (k, v, {rule})", "plain (k, v)")
     assert change_of(planned(con, without), "plain_quarantine").status.value == "refused"
@@ -288,9 +282,9 @@ def test_tables_with_keys(connect: Callable[[], Connection]) -> None:
     con.execute("INSERT INTO customers VALUES (1, 5); INSERT INTO orders VALUES (1, 1), (2, 2)")
     check_rows(other, "SELECT * FROM orders", (1, 1))
     check_rows(other, "SELECT n FROM lost", (1,))
-    before = _moments(con)
+    before = moments_of(con)
     again = applied(con, KEYED.replace("CONSTRAINT once UNIQUE", "constraint Once unique"))
-    assert (exit_code(again), _moments(con)) == (0, before)
+    assert (exit_code(again), moments_of(con)) == (0, before)
     with con._running("test") as engine:
         dumped = [text for _, text in dump(engine)]
     assert set(statuses(planned(con, *dumped)).values()) == {"unchanged"}

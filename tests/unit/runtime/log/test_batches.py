@@ -10,8 +10,8 @@ from hypothesis import given, strategies as st
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.times import CLOSED
 from ctsql.runtime.log.batches import (
+    BatchPart,
     BatchText,
-    Part,
     StagedDelete,
     StagedFile,
     check_bounds,
@@ -34,7 +34,7 @@ def _batch(times: tuple[int, ...] = (3, 4)) -> BatchText:
         upper=6,
         version=7,
         parts=tuple(
-            Part(
+            BatchPart(
                 time,
                 (StagedFile(f"new%20{time}.parquet", _add(f"new%20{time}.parquet")),),
                 (

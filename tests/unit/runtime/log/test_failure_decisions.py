@@ -42,7 +42,7 @@ TASK = Item(
 def test_a_failure_is_recorded_once(
     known: Failure | None, skip: bool, again: bool, wanted: Action
 ) -> None:
-    """F2: at one T the first record stays, unless RETRY found another reason."""
+    """[equal-records]: at one T the first record stays, unless RETRY found another reason."""
     assert on_task_failure(known, FOUND, skip=skip, again=again) is wanted
 
 
@@ -65,7 +65,7 @@ PROBLEMS = [
 
 @pytest.mark.parametrize(("problem", "final"), PROBLEMS, ids=lambda p: getattr(p, "condition", p))
 def test_only_what_stays_is_final(problem: CtsqlError, final: bool) -> None:
-    """F3: what may go away by itself is no failure of the task."""
+    """[passing-not-recorded]: what may go away by itself is no failure of the task."""
     assert is_final(problem) is final
 
 

@@ -93,7 +93,9 @@ _STATS = st.builds(
 
 @given(st.lists(_STATS, max_size=80), st.sampled_from([ROUTINE, THOROUGH, SMALL]))
 def test_bins(files: list[DataFile], limits: Limits) -> None:
-    """K3: one partition a bin, each file once, no file by itself without deleted rows."""
+    """[bins-of-one-partition]: one partition a bin, each file once, no file by itself without
+    deleted rows.
+    """
     bins = choose(files, limits)
     paths = [f.path for b in bins for f in b]
     assert len(paths) == len(set(paths))
@@ -105,7 +107,7 @@ def test_bins(files: list[DataFile], limits: Limits) -> None:
 
 @given(st.lists(_STATS, max_size=80), st.sampled_from([ROUTINE, THOROUGH]))
 def test_it_ends(files: list[DataFile], limits: Limits) -> None:
-    """K2: rewriting what is chosen, again and again, comes to rest."""
+    """[within-limits-after]: rewriting what is chosen, again and again, comes to rest."""
     live = {f.path: f for f in files}
     for round_ in range(len(files) + 1):
         bins = choose(live.values(), limits)
@@ -128,5 +130,5 @@ def test_it_ends(files: list[DataFile], limits: Limits) -> None:
     [(1, 19, False), (1, 20, True), (20, 20, True), (21, 39, False), (21, 60, True), (0, 0, True)],
 )
 def test_when_to_look(first: int, last: int, due: bool) -> None:
-    """U1: whenever a multiple of so many versions is passed, by whomever."""
+    """[due-by-versions]: whenever a multiple of so many versions is passed, by whomever."""
     assert is_due(first, last, 20) is due

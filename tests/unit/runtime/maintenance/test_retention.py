@@ -56,7 +56,9 @@ CASES = [
 
 @pytest.mark.parametrize(("floor", "needed"), CASES)
 def test_needed(floor: int, needed: set[str]) -> None:
-    """N1: what the floor holds, what came and went since, and what the changes are read from."""
+    """[needed-files]: what the floor holds, what came and went since, and what the changes are read
+    from.
+    """
     assert needed_files(LIVE, HISTORY[floor + 1 :]) == needed
 
 
@@ -68,7 +70,7 @@ def test_paths_are_decoded_once() -> None:
 
 
 def test_removable() -> None:
-    """N2: named and not needed goes at once; not named when it is old."""
+    """[removable-files]: named and not needed goes at once; not named when it is old."""
     files = [
         StoredFile(path=path, size=1, modified_ms=at)
         for path, at in {
@@ -135,7 +137,7 @@ PARTS = tuple(f"{2:020}.checkpoint.{n:010}.{2:010}.parquet" for n in (1, 2))
     ],
 )
 def test_removable_log(checkpoints: tuple[str, ...], floor: int, gone: set[int]) -> None:
-    """N3: below the newest whole checkpoint at or below the floor, oldest first."""
+    """[removable-logs]: below the newest whole checkpoint at or below the floor, oldest first."""
     found = removable_log(_names(0, 1, 2, 3, 4, checkpoints=checkpoints), floor)
     assert {int(name[:20]) for name in found} == gone
     assert found == sorted(found)
@@ -161,7 +163,7 @@ def _table_at(location: str | None) -> Item:
     ],
 )
 def test_left_over_folders(name: str, modified_ms: int, owner: str | None, left_over: bool) -> None:
-    """M2: only what CREATE made, nobody owns and nobody touched lately."""
+    """[only-unowned-folders]: only what CREATE made, nobody owns and nobody touched lately."""
     folder = Folder(location=f"file:/w/s/{name}", modified_ms=modified_ms, size=1, files_count=1)
     assert is_left_over(folder, Catalog.of([_table_at(owner)]), before_ms=10) is left_over
 

@@ -103,12 +103,6 @@ def test_jars_that_were_fetched_are_named(tmp_path: Path) -> None:
     assert warm == {"spark.jars": ",".join(str(tmp_path / name) for name in names)}
 
 
-def test_further_packages_are_resolved_together(tmp_path: Path) -> None:
-    """With a package of the user's, Ivy chooses all versions."""
-    config = spark_builder_config(("org.apache.hadoop:hadoop-aws:3.5.0",), folder=tmp_path)
-    assert config["spark.jars.packages"].endswith(",org.apache.hadoop:hadoop-aws:3.5.0")
-
-
 def test_coordinate_is_the_one_delta_would_use(tmp_path: Path) -> None:
     """Delta's own helper and ours name the same artifact."""
     from delta.pip_utils import configure_spark_with_delta_pip

@@ -114,7 +114,7 @@ STATES = st.builds(
 
 @given(STATES)
 def test_decision_moves_forward(state: SinkState[str]) -> None:
-    """S3: what is decided is past the upper, and deciding again decides the same."""
+    """[written-once]: what is decided is past the upper, and deciding again decides the same."""
     upper = state.output_upper
     decision = state.decide()
     assert isinstance(decision, Wait) or decision.upper > upper
@@ -123,7 +123,9 @@ def test_decision_moves_forward(state: SinkState[str]) -> None:
 
 @given(STATES)
 def test_nothing_is_written_too_early(state: SinkState[str]) -> None:
-    """S2: rows go in only at a due time whose rows and earlier times are all known."""
+    """[complete-first]: rows go in only at a due time whose rows and earlier times are all
+    known.
+    """
     due = state.due()
     decision = state.decide()
     if isinstance(decision, Write):
@@ -151,7 +153,9 @@ PROGRESS = st.lists(st.tuples(st.integers(0, 13), st.integers(0, 13)), max_size=
 def test_each_due_time_is_written_once_in_order(
     proposals: dict[int, list[str]], progress: list[tuple[int, int]]
 ) -> None:
-    """S1: however progress comes, each due time is written once, in order, with its rows."""
+    """[smallest-first]: however progress comes, each due time is written once, in order, with its
+    rows.
+    """
     state: SinkState[str] = SinkState(append_times=set(proposals))
     for time, rows in proposals.items():
         state.to_append += inserts_input([(row, time, 1) for row in rows])

@@ -1,6 +1,7 @@
 """The materialized-view sink's decisions: what to write next, and what to do with it then."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, strategies as st
@@ -19,7 +20,7 @@ def test_vector_of_descriptions() -> None:
         if step.get("read_only") is True:
             mint = Mint(minted_at=mint.minted_at, read_only=True)
         elif step.get("read_only") is False:
-            mint = mint.writing()
+            mint = replace(mint, read_only=False)
         mint, decision = mint.next(desired=step["desired"], stored=step["stored"])
         if step["mint"] is None:
             assert decision == WAIT, step
@@ -53,7 +54,9 @@ def test_an_empty_description_is_refused() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=20))
 def test_minting_moves_forward(moves: list[tuple[int, int]]) -> None:
-    """M1, M2: whatever the frontiers do, lowers strictly increase and uppers never go back."""
+    """[lowers-increase], [uppers-monotone]: whatever the frontiers do, lowers strictly increase and
+    uppers never go back.
+    """
     mint, desired, stored = Mint(), 0, 0
     made: list[Description] = []
     for wanted, written in moves:
@@ -68,7 +71,7 @@ def test_minting_moves_forward(moves: list[tuple[int, int]]) -> None:
 
 @given(st.integers(0, 9), st.integers(0, 9))
 def test_a_mint_gives_one_description_at_a_time(desired: int, stored: int) -> None:
-    """M3: without a move of the stored upper there is no second one."""
+    """[one-in-flight]: without a move of the stored upper there is no second one."""
     mint, first = Mint().next(desired=desired, stored=stored)
     _, second = mint.next(desired=desired + 5, stored=stored)
     assert isinstance(first, Wait) or isinstance(second, Wait)

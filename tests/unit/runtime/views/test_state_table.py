@@ -28,7 +28,7 @@ REFUSED = Named(digest="d", refused="STATE_ROUNDS")
 def test_only_the_version_that_the_view_names_is_used(
     named: Named, table: str, written: int | None, foreign: bool, current: bool
 ) -> None:
-    """S1: of what may be found in the table."""
+    """[only-what-is-named]: of what may be found in the table."""
     found = is_current(named, table=table, written=written, has_foreign_rows=foreign)
     assert found is current
 

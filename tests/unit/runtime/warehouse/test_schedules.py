@@ -45,7 +45,7 @@ def test_vector_of_single_times() -> None:
 
 @given(SCHEDULES, TIMES)
 def test_rounding_up_goes_forward_and_stays(schedule: Schedule, time: int) -> None:
-    """S1: the result is not before the time, and is a refresh time itself."""
+    """[round-up-monotone]: the result is not before the time, and is a refresh time itself."""
     rounded = schedule.round_up(time)
     assert rounded >= max(time, schedule.created)
     if rounded != CLOSED:
@@ -55,7 +55,9 @@ def test_rounding_up_goes_forward_and_stays(schedule: Schedule, time: int) -> No
 
 @given(SCHEDULES, TIMES, TIMES)
 def test_rounding_is_monotone(schedule: Schedule, one: int, other: int) -> None:
-    """S1, S2: a later time is not rounded to an earlier one, up or down."""
+    """[round-up-monotone], [last-is-greatest]: a later time is not rounded to an earlier one, up or
+    down.
+    """
     first, second = sorted((one, other))
     assert schedule.round_up(first) <= schedule.round_up(second)
     lasts = [-1 if t is None else t for t in map(schedule.last_at_or_before, (first, second))]
@@ -64,7 +66,9 @@ def test_rounding_is_monotone(schedule: Schedule, one: int, other: int) -> None:
 
 @given(SCHEDULES, TIMES)
 def test_up_and_down_leave_nothing_between(schedule: Schedule, time: int) -> None:
-    """S2, S3: behind the last refresh time the next one is past the time."""
+    """[last-is-greatest], [none-before-creation]: behind the last refresh time the next one is past
+    the time.
+    """
     last = schedule.last_at_or_before(time)
     if last is None:
         assert schedule.round_up(0) > time

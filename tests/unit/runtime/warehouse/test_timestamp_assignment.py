@@ -12,7 +12,7 @@ from ctsql.runtime.warehouse.timestamp_assignment import candidates_of
 
 
 def test_order_is_by_timestamp_then_name_then_version() -> None:
-    """I4, in the order the rule names."""
+    """[T-from-timestamp], in the order the rule names."""
     candidates = [
         Candidate(200, "default.a", 7, "id-a"),
         Candidate(100, "default.b", 2, "id-b"),
@@ -51,7 +51,7 @@ CANDIDATES = st.lists(
 
 @given(CANDIDATES, st.integers(-1, 60))
 def test_times_strictly_increase(candidates: list[Candidate], last: int) -> None:
-    """I1, and no T is before its commit."""
+    """[T-increases], and no T is before its commit."""
     bindings = assign(candidates, last)
     times = [b.time for b in bindings]
     assert times == sorted(set(times))
@@ -81,7 +81,9 @@ def test_definitions_in_force() -> None:
 
 
 def test_a_transaction_gets_one_time() -> None:
-    """A3: its commits are bound together, what comes before and after them in their order."""
+    """[one-T-per-transaction]: its commits are bound together, what comes before and after them in
+    their order.
+    """
     candidates = [
         Candidate(100, "default.a", 1, "a", "x"),
         Candidate(110, "default.a", 2, "a"),
@@ -102,7 +104,9 @@ def test_a_transaction_gets_one_time() -> None:
 
 
 def test_a_tick_shares_a_time() -> None:
-    """A4: commits of one interval share the T of the last of them; of a source the newest."""
+    """[in-order-of-timestamp]: commits of one interval share the T of the last of them; of a source
+    the newest.
+    """
     candidates = [
         Candidate(1_010, "default.a", 1, "a"),
         Candidate(1_500, "default.b", 4, "b"),
@@ -125,7 +129,9 @@ def test_a_tick_shares_a_time() -> None:
 def test_nothing_is_lost_or_taken_out_of_order(
     candidates: list[Candidate], tick_ms: int, last: int, data: st.DataObject
 ) -> None:
-    """A1, A2: with groups and ticks too, whatever there is is bound, each source in its order."""
+    """[times-increase], [versions-in-order]: with groups and ticks too, whatever there is is bound,
+    each source in its order.
+    """
     by_source = {c.source: c for c in candidates if c.version % 3 == 0}
     group = data.draw(st.sets(st.sampled_from(sorted(by_source)))) if by_source else set()
     grouped = [
