@@ -5,8 +5,9 @@ import pytest
 from ctsql.catalog.names import quote
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import ast as st, parse, split
+from ctsql.planner.syntax.tokens.tokenizer import word_set
 
-WORDS = """
+WORDS = word_set("""
     add after all alter and as at begin between by cascade case check cluster collate column comment
     commit constraint contents continual copy create cross current current_date day default delete
     describe distinct div drop else end escape every except execute exists expect explain extended
@@ -19,7 +20,7 @@ WORDS = """
     streaming struct subscribe suspend table tablesample task test then time timestamp to true
     truncate type undrop union unique unpivot update use user using values verify view watermark
     when where why window with within year zone
-""".split()
+""")
 STATEMENTS = [
     "CREATE TABLE {} (a int, {} int NOT NULL COMMENT 'x', CONSTRAINT {} UNIQUE ({}))",
     "CREATE TABLE t ({} int, CONSTRAINT c CHECK ({} > 0))",
