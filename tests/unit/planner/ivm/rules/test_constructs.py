@@ -279,6 +279,8 @@ def test_groups_of_the_view_are_added_to(name: str) -> None:
     """What a group comes to is known from its stored row, or it is recomputed."""
     view = View(filled(), ADDED[name])
     assert view.plan.adds_groups
+    assert set(view.plan.sums_shown) <= {"s", "n", "d"}
+    assert bool(view.plan.sums_shown) is ("sum(" in ADDED[name])
     follow(view)
 
 
