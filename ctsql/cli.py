@@ -4,6 +4,8 @@ Exit codes: 0 all ran; 1 a statement failed (or the environment prevents it); 2 
 interrupted by Ctrl-C; 141 the reader of standard output is gone.
 """
 
+import errno
+import io
 import os
 import shlex
 import signal
@@ -204,6 +206,7 @@ def main(context: click.Context, /, **given: Any) -> None:
     if given["wants_help"]:
         click.echo(context.get_help() if command is None else _help_of(context, command))
         context.exit(OK)
+    _open_closed_streams()
     try:
         _check(given, command)
     except click.UsageError as problem:
@@ -672,8 +675,34 @@ def _output(path: str | None) -> Iterator[TextIO]:
         stream = open(path, "w", encoding="utf-8", newline="")  # noqa: SIM115  closed below
     except OSError as problem:
         raise click.UsageError(f"Cannot write {path}: {problem.strerror}.") from problem
-    with stream:
+    try:
         yield stream
+    finally:
+        try:
+            stream.close()
+        except OSError as problem:  # what is left to be written finds no room
+            message = f"Cannot write {path}: {problem.strerror}."
+            raise click.ClickException(message) from problem
+
+
+class _ClosedStream(io.TextIOBase):
+    """A stream that nothing can be written to."""
+
+    def write(self, _text: str) -> int:
+        raise OSError(errno.EBADF, "standard output is closed")
+
+
+def _open_closed_streams() -> None:
+    """Take other streams for the standard ones that whoever started the command has closed.
+
+    There is nothing to read, and what would be said is lost; rows are not: to write some fails.
+    """
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115  for good
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  for good
+    if sys.stdout is None:
+        sys.stdout = _ClosedStream()
 
 
 def _drop_stdout() -> None:

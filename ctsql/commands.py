@@ -4,6 +4,7 @@ Most are queries on the catalog (``statement``); the others change how results a
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ctsql.catalog.errors import error
@@ -98,6 +99,7 @@ _ROWS = (
     _Row("help", (r"\?", r"\h", ".help"), "", "this list"),
     _Row("quit", (r"\q", ".quit", ".exit"), "", "leave; so do exit, quit and Ctrl-D"),
 )
+WATCH_SECONDS_MAX = 86_400.0
 ENDING = ("edit", "print", "run", "run_expanded", "watch", "reset")
 """The commands that may stand at the end of a text that is being typed."""
 _BY_SPELLING = {spelling: row for row in _ROWS for spelling in row.spellings}
@@ -128,8 +130,8 @@ def parse_command(text: str) -> Command | None:
         return Command("quit")
     if line.lower() in _ASKING:
         return Command("help")
-    spelling, _, argument = line.partition(" ")
-    argument = argument.strip()
+    spelling, *rest = line.split(maxsplit=1)
+    argument = rest[0] if rest else ""
     row = _BY_SPELLING.get(spelling)
     span = source.whole().part(0, len(spelling))
     if row is None:
@@ -188,6 +190,19 @@ def parse_limit(value: str) -> int | None:
         return int(value) or None
     hint = r"Type: \set limit 1000 (0 for all). Settings of SQL: SET name = value;"
     raise error("INVALID_OPTION", option="limit", value=value or "nothing", hint=hint)
+
+
+def parse_seconds(value: str) -> float:
+    r"""The seconds between two looks of ``\watch``.
+
+    Raises:
+        INVALID_OPTION: it is no number above 0, or more than a day.
+    """
+    with suppress(ValueError):
+        seconds = float(value)
+        if 0 < seconds <= WATCH_SECONDS_MAX:  # which NaN is not
+            return seconds
+    raise error("INVALID_OPTION", option="watch", value=value, hint=r"Type: \watch 5")
 
 
 def split_ending(text: str) -> tuple[str, Command] | None:

@@ -26,11 +26,13 @@ def literal(value: object) -> str:
         case float():
             return _double(value)
         case Decimal():
-            return f"{value:f}BD" if value.is_finite() else _double(float(value))
+            return _decimal(value)
         case str():
             return quote_text(value)
         case bytes() | bytearray() | memoryview():
             return f"X'{bytes(value).hex()}'"
+        case datetime() if value != value:  # pandas' NaT
+            return "NULL"
         case datetime():
             kind = "TIMESTAMP_NTZ" if value.tzinfo is None else "TIMESTAMP"
             return f"{kind} '{value.isoformat(sep=' ')}'"
@@ -41,6 +43,8 @@ def literal(value: object) -> str:
         case dict():
             pairs = (f"{literal(k)}, {literal(v)}" for k, v in value.items())
             return "map(" + ", ".join(pairs) + ")"
+        case _ if _is_numpy_number(value):
+            return literal(value.item())  # type: ignore[attr-defined]  # as it was asked
         case _:
             message = f"a parameter of type {type(value).__name__} cannot be passed"
             detail = (
@@ -101,9 +105,24 @@ def _integer(value: int) -> str:
     return f"CAST('{value}' AS DECIMAL(38, 0))"
 
 
+def _is_numpy_number(value: object) -> bool:
+    """Whether it is one number or truth value of NumPy, as columns of pandas give them."""
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    return kind in ("b", "i", "u", "f") and getattr(value, "shape", None) == ()
+
+
+def _decimal(value: Decimal) -> str:
+    if value.is_nan():
+        return _double(math.nan)
+    if not value.is_finite():
+        return _double(float(value))
+    # Behind a minus another one would begin a comment.
+    return f"({value:f}BD)" if value.is_signed() else f"{value:f}BD"
+
+
 def _double(value: float) -> str:
     if math.isnan(value):
         return "double('NaN')"
     if math.isinf(value):
         return "double('Infinity')" if value > 0 else "double('-Infinity')"
-    return f"double('{value!r}')"
+    return f"double('{float.__repr__(value)}')"  # not that of a class of NumPy's

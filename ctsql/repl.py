@@ -22,9 +22,17 @@ import click
 from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.shortcuts import confirm
 
-from ctsql.catalog.errors import CtsqlError, Error, error, misuse
+from ctsql.catalog.errors import CtsqlError, Error, misuse
 from ctsql.catalog.spans import Source
-from ctsql.commands import ENDING, Command, help_text, parse_command, split_ending, statement_of
+from ctsql.commands import (
+    ENDING,
+    Command,
+    help_text,
+    parse_command,
+    parse_seconds,
+    split_ending,
+    statement_of,
+)
 from ctsql.copying import copy_statement
 from ctsql.display_settings import ROWS_SHOWN, DisplaySettings
 from ctsql.prompt import CatalogCompleter, prompt_session, wants_more
@@ -82,6 +90,7 @@ class Repl:
         self._completer = CatalogCompleter(runner.connection)
         self._display = DisplaySettings(self._settings)
         self._terminal_out: TextIO = self._settings.out
+        self._terminal_limit: int | None = ROWS_SHOWN  # of rows, while they go to a file
         self._last = ""  # the last text that was run
         self._proposed = ""  # what the next prompt begins with
         self._actions: dict[str, Callable[[str], None]] = {
@@ -106,7 +115,7 @@ class Repl:
         Thread(target=self._tell_failures, daemon=True).start()
         mode = ", read-only" if self._runner.connection.read_only else ""
         self._say(f"ctsql on {self._runner.connection.warehouse}{mode}. Type \\? for help.")
-        if rc_file is not None and rc_file.is_file() and not self._feed_file(rc_file):
+        if rc_file is not None and not self._feed_settings(rc_file):
             return OK
         while True:
             try:
@@ -145,10 +154,17 @@ class Repl:
             self._say(f"Time: {time.monotonic() - begun:.3f} s")
         return True
 
-    def _feed_file(self, path: Path) -> bool:
+    def _feed_settings(self, path: Path) -> bool:
         """Run the lines of a file as if they were typed; returns False if one asks to leave."""
+        if not path.is_file():
+            return True
+        try:
+            lines = _read(str(path)).split("\n")
+        except CtsqlError as problem:
+            self._settings.fail(problem)
+            return True
         text = ""
-        for line in path.read_text("utf-8-sig").split("\n"):
+        for line in lines:
             text += line + "\n"
             if not wants_more(text):
                 if not self.feed(text):
@@ -199,21 +215,20 @@ class Repl:
             self._settings.expanded = before
 
     def _edit(self, text: str, file: str) -> None:
-        if file:
-            click.edit(filename=str(Path(file).expanduser()))
-            text = _read(file)
-        self._proposed = (text if file else click.edit(text, extension=".sql") or text).rstrip()
+        try:
+            if file:
+                click.edit(filename=str(Path(file).expanduser()))
+                text = _read(file)
+            else:
+                text = click.edit(text, extension=".sql") or text
+        except click.ClickException as problem:
+            message = "the editor ended with an error, or there is none"
+            detail = f"{problem.message}. EDITOR says which one is used."
+            raise misuse(message, detail) from problem
+        self._proposed = text.rstrip()
 
     def _watch(self, text: str, argument: str) -> None:
-        seconds = WATCH_SECONDS
-        if argument:
-            try:
-                seconds = float(argument)
-            except ValueError as cause:
-                hint = r"Type: \watch 5"
-                raise error(
-                    "INVALID_OPTION", option="watch", value=argument, hint=hint, cause=cause
-                ) from cause
+        seconds = parse_seconds(argument) if argument else WATCH_SECONDS
         while True:
             self._say(f"{time.strftime('%H:%M:%S')}, every {seconds:g} s until Ctrl-C")
             if self._run_text(text, PROMPT_NAME) != OK:
@@ -276,15 +291,14 @@ class Repl:
         stream = _open_output(argument) if argument else None
         self._close_output()
         if stream is not None:
-            self._settings.out = stream
-            self._settings.limit = None
+            self._terminal_limit = self._settings.limit
+            self._settings.out, self._settings.limit = stream, None
         self._say(f"Rows go to {argument or 'the terminal'}.")
 
     def _close_output(self) -> None:
         if self._settings.out is not self._terminal_out:
             self._settings.out.close()
-            self._settings.out = self._terminal_out
-            self._settings.limit = ROWS_SHOWN
+            self._settings.out, self._settings.limit = self._terminal_out, self._terminal_limit
 
     @contextmanager
     def _rows_to(self, file: str) -> Iterator[None]:

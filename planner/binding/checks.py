@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ctsql.catalog import schemas
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, error, not_supported
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import fold
 from ctsql.catalog.reserved_columns import PREFIX
@@ -19,6 +19,8 @@ from ctsql.planner.syntax.tokens.session_calls import SCHEMA_CALLS
 from ctsql.planner.syntax.tokens.tokenizer import Kind, tokenise
 
 _CALL = re.compile(r"([A-Za-z_]\w*)\(")
+_NOT_STORED = re.compile(r"(interval|time)\b", re.IGNORECASE)
+"""Types that Delta lacks."""
 NAME_FORBIDDEN = " ,;{}()\n\t="
 """Characters that Parquet allows in no column name."""
 
@@ -62,19 +64,17 @@ def name_unnamed(columns: Sequence[Column], sql: SqlText) -> tuple[Column, ...]:
 
 
 def check_storable(columns: Sequence[Column], span: Span) -> None:
-    """Columns a table can have: INVALID_NAME, INVALID_COLUMN_TYPE."""
+    """Columns a table can have: INVALID_NAME, INVALID_COLUMN_TYPE, NOT_SUPPORTED."""
     for column in columns:
         check_not_kept(column.name, span)
         if has_forbidden(column.name):
             detail = f"{forbidden_in(column.name)} Give it a name in the query: ... AS name."
             raise error("INVALID_NAME", span=span, name=column.name, detail=detail)
         check_not_void(column, span)
-        if column.type.startswith("interval"):
-            hint = (
-                f'Column "{column.name}" cannot be stored as an interval; store a number of '
-                "seconds or days."
-            )
-            raise error("INVALID_COLUMN_TYPE", span=span, type=column.type, hint=hint)
+        if _NOT_STORED.match(column.type):
+            what = f'column "{column.name}" of type {column.type.upper()}'
+            hint = "Keep a number, as timestampdiff(SECOND, a, b), or CAST(... AS STRING)."
+            raise not_supported(span, what, why="Delta tables have no such type.", hint=hint)
 
 
 def check_not_kept(name: str, span: Span) -> None:

@@ -39,7 +39,7 @@ from ctsql.planner.ivm.sql.queries import (
     TopTexts,
 )
 from ctsql.planner.ivm.strategies import state_table
-from ctsql.planner.ivm.strategies.add_to_groups import added_rows, can_add
+from ctsql.planner.ivm.strategies.add_to_groups import added_rows, can_add, sums_shown
 from ctsql.planner.ivm.strategies.compare_groups import compared_groups, compared_rows, widen
 from ctsql.planner.ivm.strategies.state_table import StateNeed, state_tables
 from ctsql.planner.ivm.strategies.stored_view import desired_rows, first_rows, keyed_top, limit_top
@@ -140,6 +140,12 @@ class ChangePlan:
         """Whether a change can be added to groups that the view holds (see :meth:`rows_by_key`)."""
         top = keyed_top(self.query)
         return self.inexact is None and top is not None and can_add(top, self.query)
+
+    @property
+    def sums_shown(self) -> tuple[str, ...]:
+        """The view's columns that hold the sums to which a change is added."""
+        top = keyed_top(self.query)
+        return () if top is None else tuple(self.columns[i] for i in sums_shown(top, self.query))
 
     def rows_by_key(self, changed: Collection[str], *, add: bool = True) -> KeyedTexts | None:
         """The texts by which the affected keys of the view are replaced.

@@ -27,13 +27,13 @@ def adds_exactly(data_type: str, digits_max: int) -> bool:
 
     >>> [adds_exactly(t, DIGITS_ADDED) for t in ("bigint", "decimal(38,6)", "decimal(37,7)")]
     [True, True, False]
-    >>> [adds_exactly(t, DIGITS_SUMMED) for t in ("decimal(28,7)", "interval day")]
-    [False, False]
+    >>> [adds_exactly(t, DIGITS_SUMMED) for t in ("decimal(28,7)", "interval day", "double")]
+    [False, False, False]
     """
     size = decimal_size(data_type)
     if size is not None:
         return size[0] <= digits_max or size[1] <= _PLACES_KEPT
-    return not data_type.lower().startswith("interval")
+    return not data_type.lower().startswith(("interval", "double", "float"))
 
 
 def contains(data_type: T.DataType, *kinds: type[T.DataType]) -> bool:

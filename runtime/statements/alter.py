@@ -64,6 +64,10 @@ class Alteration(OnNames):
         named: list[Item] = []
 
         def remove(current: Catalog) -> Catalog:
+            going.clear()
+            if statement.if_exists and item.id not in current.items:
+                return current  # another process has dropped it meanwhile
+            still_there(current, item)
             readers = _readers_of(current, _named(current, item, statement))
             if readers and not statement.cascade:
                 told, place = f"It is read by {', '.join(readers)}.", statement.target.span
@@ -73,6 +77,8 @@ class Alteration(OnNames):
             return _without(current, going, statement)
 
         self.engine.catalog_store.change(remove)
+        if not going:
+            return f"DROP {keyword} (did not exist)"
         self._let_go(going, statement)
         others = [f"{i.kind.value} {i.name}" for i in going if i not in named]
         return f"DROP {keyword} (with {', '.join(others)})" if others else f"DROP {keyword}"
@@ -101,18 +107,21 @@ class Alteration(OnNames):
 
     def _drop_schema(self, statement: st.DropObject) -> str:
         schema = statement.target.parts[-1]
-        catalog = self.engine.refresh_catalog()
-        if fold(schema) not in catalog.schemas:
-            if statement.if_exists:
-                return "DROP SCHEMA (did not exist)"
-            raise error("UNKNOWN_SCHEMA", span=statement.target.span, name=schema)
         if fold(schema) == DEFAULT_SCHEMA:
             what = 'dropping the schema "default"'
             why = "Unqualified names are looked up there."
             raise not_supported(statement.target.span, what, why=why)
         going: list[Item] = []
+        is_there = False
 
         def remove(current: Catalog) -> Catalog:
+            nonlocal is_there
+            going.clear()
+            is_there = fold(schema) in current.schemas
+            if not is_there and statement.if_exists:
+                return current
+            if not is_there:
+                raise error("UNKNOWN_SCHEMA", span=statement.target.span, name=schema)
             inside = [i for i in current if fold(i.name.schema) == fold(schema)]
             if inside and not statement.cascade:
                 listed = ", ".join(f"{i.kind.value} {i.name}" for i in inside)
@@ -127,7 +136,7 @@ class Alteration(OnNames):
 
         self.engine.catalog_store.change(remove)
         self._let_go(going, statement)
-        return "DROP SCHEMA"
+        return "DROP SCHEMA" if is_there else "DROP SCHEMA (did not exist)"
 
     def _let_go(self, dropped: Sequence[Item], statement: st.DropObject) -> None:
         """Delete the folders of what cannot be had back; forget the tables of all."""
@@ -143,14 +152,16 @@ class Alteration(OnNames):
         name = Name(new.parts[0] if len(new.parts) == 2 else item.name.schema, new.parts[-1])
 
         def rename(current: Catalog) -> Catalog:
-            check_free(current, name, new.span, quiet=False)
+            now = still_there(current, item)
+            if now.name != name:  # or else it gets other letters only, large or small ones
+                check_free(current, name, new.span, quiet=False)
             # The flow of CREATE STREAMING TABLE ... AS is called as its table.
             flows = tuple(
                 replace(f, name=name.name) if fold(f.name) == fold(item.name.name) else f
-                for f in current.items[item.id].flows
+                for f in now.flows
             )
-            made = current.with_item(replace(current.items[item.id], name=name, flows=flows))
-            return _with_quarantine_renamed(made, current.items[item.id])
+            made = current.with_item(replace(now, name=name, flows=flows))
+            return _with_quarantine_renamed(made, now)
 
         self.names.check_schema(name.schema, new.span)
         self.engine.change_catalog(rename)

@@ -21,7 +21,7 @@ from ctsql.catalog.system_tables import (
 )
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.binding import check_holds_rows, definition_span, qualify
-from ctsql.planner.nodes import ViewWrite
+from ctsql.planner.nodes import Constraint, ViewWrite
 from ctsql.planner.syntax import ast as st, parse, parse_as, splice
 from ctsql.planner.syntax.tokens.tokenizer import tokenise
 from ctsql.runtime.log import clock
@@ -223,7 +223,7 @@ def _columns(engine: LogReader, item: Item) -> tuple[Column, ...]:
 
 
 def _constraints(engine: LogReader, item: Item) -> list[tuple[str, object]]:
-    """What the rows of a table, or those that a task writes, must keep; and the quarantine."""
+    """What the rows of a table, a task or a view must keep; and the quarantine."""
     found: list[tuple[str, object]] = []
     if item.kind is ObjectKind.TABLE:
         configuration = engine.relations.table(item).configuration()
@@ -232,18 +232,20 @@ def _constraints(engine: LogReader, item: Item) -> list[tuple[str, object]]:
             for c in stored_constraints(configuration, names_of(engine.catalog))
         )
     elif item.kind is ObjectKind.CONTINUAL_TASK:
-        found += (
-            (
-                f"constraint {c.name}{f' of {c.of}' if c.of else ''}",
-                f"{c.rule} ON VIOLATION {c.action.value}",
-            )
-            for c in engine.relations.bound(item).task.transaction.constraints
-        )
+        found += _bound_constraints(engine.relations.bound(item).task.transaction.constraints)
+    elif item.kind is ObjectKind.MATERIALIZED_VIEW:
+        found += _bound_constraints(engine.relations.bound(item).view.constraints)
     else:
         return []
     if item.quarantine is not None:
         found.append(("quarantine", engine.catalog.items[item.quarantine].name.qualified()))
     return found
+
+
+def _bound_constraints(made: Sequence[Constraint]) -> Iterator[tuple[str, object]]:
+    for one in made:
+        name = f"constraint {one.name}{f' of {one.of}' if one.of else ''}"
+        yield name, f"{one.rule} ON VIOLATION {one.action.value}"
 
 
 def _refreshes(engine: LogReader, item: Item) -> list[tuple[str, object]]:

@@ -158,9 +158,18 @@ def _under(prefix: str, domains: Mapping[str, str]) -> list[tuple[str, str]]:
 def _differences(before: Catalog, after: Catalog) -> dict[str, str | None]:
     """Domain to its new configuration; None where it goes."""
     old, new = _entries(before), _entries(after)
-    changed = {domain: entry for domain, entry in new.items() if old.get(domain) != entry}
+    changed = {domain: e for domain, e in new.items() if not _is_same(old.get(domain), e)}
     texts = {d: e if isinstance(e, str) else e.to_json() for d, e in changed.items()}
     return {**texts, **dict.fromkeys(old.keys() - new.keys())}
+
+
+def _is_same(before: object, after: object) -> bool:
+    """Whether two entries are equal, the letters of names included, which names do not tell."""
+    if before != after:
+        return False
+    if not isinstance(before, Item) or not isinstance(after, Item):
+        return True
+    return (before.name.schema, before.name.name) == (after.name.schema, after.name.name)
 
 
 def _entries(catalog: Catalog) -> dict[str, Item | Subscription | Dropped | Proposal | str]:

@@ -220,6 +220,50 @@ class Maker:
         return begin + self.query(self.random.choice((1, 1, 2, 2, 3)))
 
 
+class Correlated(Maker):
+    """Makes one query around a subquery that uses the row around it, whatever is in between."""
+
+    def _inner(self, depth: int) -> str:
+        link = self.pick("i.k = q.k", "i.k = q.k", "i.n = q.k", "i.k = q.n AND i.n > 0")
+        made = f"SELECT i.k, i.n FROM {self.relation(depth)} i WHERE {link}"
+        for _ in range(self.random.choice((0, 1, 1, 2))):
+            made = self._over(made, depth)
+        return made
+
+    def _over(self, rows: str, depth: int) -> str:
+        ranked = "row_number() OVER (ORDER BY n DESC, k)"
+        if self.chance(30):
+            ranked = "rank() OVER (PARTITION BY k ORDER BY n)"
+        return self.pick(
+            f"SELECT k, n FROM ({rows}) f ORDER BY n DESC NULLS LAST, k LIMIT 1",
+            f"SELECT k, n FROM ({rows}) f ORDER BY n NULLS LAST, k LIMIT 2",
+            f"SELECT k, n FROM (SELECT k, n, {ranked} AS r FROM ({rows}) f) g WHERE r = 1",
+            f"SELECT DISTINCT k, n FROM ({rows}) f",
+            f"SELECT k, count(*) AS n FROM ({rows}) f GROUP BY k",
+            f"SELECT k, max(n) AS n FROM ({rows}) f GROUP BY k HAVING count(*) > 1",
+            f"SELECT f.k, h.n FROM ({rows}) f JOIN {self.relation(depth)} h ON f.n = h.k",
+            f"SELECT k, n FROM ({rows}) f WHERE {self.condition('k', 'n')}",
+            f"SELECT n AS k, k + 1 AS n FROM ({rows}) f",
+        )
+
+    def statement(self) -> str:
+        """A whole query."""
+        depth = self.random.choice((0, 0, 1))
+        outer = f"FROM {self.relation(depth)} q"
+        more = self.pick("", "", " WHERE f.n = q.n", " WHERE f.n > 1", " WHERE f.k = q.k")
+        rows = f"FROM ({self._inner(depth)}) f{more}"
+        call = self.pick("max(n)", "count(*)", "sum(n)")
+        return self.pick(
+            f"SELECT k, n {outer} WHERE EXISTS (SELECT 1 {rows})",
+            f"SELECT k, n {outer} WHERE NOT EXISTS (SELECT 1 {rows})",
+            f"SELECT k, n {outer} WHERE n IN (SELECT n {rows})",
+            f"SELECT k, n {outer} WHERE n NOT IN (SELECT n {rows})",
+            f"SELECT k, (SELECT {call} {rows}) AS n {outer}",
+            f"SELECT k, CASE WHEN n IN (SELECT k {rows}) THEN 1 ELSE 0 END AS n {outer}",
+            f"SELECT k, count(*) AS n {outer} WHERE EXISTS (SELECT 1 {rows}) GROUP BY k",
+        )
+
+
 def rows(seed: random.Random, table: str, most: int) -> list[str]:
     """Rows of a table as SQL tuples."""
 

@@ -7,7 +7,7 @@ import pytest
 
 from ctsql.planner.ivm import NoChangePlan, change_plan, name_by
 from tests.differential.plans_on_duckdb import Counter, Duck, View, connect_plainly, frozen
-from tests.differential.random_sql import TABLES, Maker, rows
+from tests.differential.random_sql import TABLES, Correlated, Maker, rows
 
 QUICK = range(36)
 SLOW = [range(start, start + 250) for start in range(1_000, 7_000, 250)]
@@ -44,11 +44,11 @@ def _changed(duck: Duck, seed: random.Random) -> list[str]:
     return [table for table in TABLES if duck.finish(table)]
 
 
-def check(number: int) -> bool:
+def check(number: int, maker: type[Maker] = Maker) -> bool:
     """One seed; was there a plan?"""
     seed = random.Random(number)
     duck = _filled(seed)
-    sql = Maker(number).statement()
+    sql = maker(number).statement()
     if "JOIN LATERAL" in sql and "LIMIT" in sql:
         return False  # DuckDB chooses the first rows below LATERAL anew for each row around it
     plan = change_plan(sql, TABLES)
@@ -78,6 +78,14 @@ def check(number: int) -> bool:
 def test_a_fixed_set_of_queries() -> None:
     """Each of some queries is followed through two rounds of changes; nearly all have a plan."""
     assert sum(check(number) for number in QUICK) >= len(QUICK) - 3
+
+
+def test_a_fixed_set_of_correlated_queries() -> None:
+    """What stands between a subquery's rows and the row around it: LIMIT, windows, groups.
+
+    In the last one a condition stands above a LIMIT.
+    """
+    assert all(check(number, Correlated) for number in (*range(12), 41))
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -43,6 +44,27 @@ def test_results_go_to_stdout_and_statuses_to_stderr() -> None:
     ran = invoke("-c", "INSERT x; SELECT 1")
     assert (ran.exit_code, ran.stdout, ran.stderr) == (0, ONE, "INSERT 0 3\n")
     assert invoke("-q", "-c", "INSERT x").stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("rest", "code", "said"),
+    [
+        ("<&-", 0, ""),  # nothing to read, so nothing is run
+        ("-c 'INSERT x' >&-", 0, "INSERT 0 3\n"),
+        ("-c 'SELECT 1' >&-", 1, "error: OSError: [Errno 9] standard output is closed\n"),
+        ("-c BAD 2>&-", 1, ""),
+        ("-o /dev/full -c 'SELECT 1'", 1, "error: OSError: [Errno 28] No space left on device"),
+    ],
+)
+def test_streams_that_are_closed_or_full(rest: str, code: int, said: str) -> None:
+    """Rows that go nowhere are an error, and no trace of Python's is shown."""
+    command = f"{shlex.join(FAKE)} {rest}"
+    ran = subprocess.run(
+        ["sh", "-c", command], cwd=ROOT, env={"PYTHONPATH": "."}, capture_output=True, check=False
+    )
+    assert (ran.returncode, ran.stdout) == (code, b"")
+    assert ran.stderr.decode().startswith(said)
+    assert b"Traceback" not in ran.stderr
 
 
 def test_a_failed_statement_ends_with_1_and_says_what_was_not_run() -> None:

@@ -3,6 +3,8 @@
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from ctsql.catalog.errors import CtsqlError
@@ -23,6 +25,14 @@ CASES: list[tuple[object, str]] = [
     (float("-inf"), "double('-Infinity')"),
     (Decimal("1.10"), "1.10BD"),
     (Decimal("1E+3"), "1000BD"),
+    (Decimal("-1.5"), "(-1.5BD)"),  # behind a minus: no comment
+    (Decimal("sNaN"), "double('NaN')"),
+    (np.float64(1.5), "double('1.5')"),
+    (np.float32(0.5), "double('0.5')"),
+    (np.int64(-5), "(-5)"),
+    (np.bool_(True), "TRUE"),
+    ([np.int32(1)], "array(1)"),
+    (pd.NaT, "NULL"),
     ("it's", "'it\\'s'"),
     ("a\\b", "'a\\\\b'"),
     ("; DROP TABLE t --", "'; DROP TABLE t --'"),

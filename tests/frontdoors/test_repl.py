@@ -65,6 +65,7 @@ def test_a_command_is_a_query_on_the_catalog(text: str, statement: str) -> None:
         (r"\q", Command("quit")),
         (".exit", Command("quit")),
         (r"\i  a file.sql ", Command("read", "a file.sql")),
+        ("\\i\ta.sql", Command("read", "a.sql")),
         (".mode csv", Command("format", "csv")),
         (".timer on", Command("timing", "on")),
         (r"\?", Command("help")),
@@ -175,6 +176,16 @@ def test_nothing_a_statement_does_ends_the_prompt(tmp_path: Path) -> None:
         assert said in err
 
 
+def test_no_editor_ends_the_prompt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is not there, or that one leaves with an error, as by ``:cq``."""
+    for editor in ("/no/such/editor", "false"):
+        monkeypatch.setenv("EDITOR", editor)
+        monkeypatch.setenv("VISUAL", editor)
+        out, err = fed(tmp_path, r"SELECT 1 \e", rf"\e {tmp_path}/a.sql", "SELECT 1;")
+        assert err.count("the editor ended with an error") == 2
+        assert out.endswith("(1 row)\n")
+
+
 def test_a_file_is_run_as_it_is(tmp_path: Path) -> None:
     """A text in a file may have signs that end lines elsewhere."""
     script, ran = tmp_path / "a.sql", []
@@ -221,6 +232,9 @@ def test_the_settings_of_the_prompt_hold(tmp_path: Path) -> None:
     assert "INSERT 0 3" in fed(tmp_path, rf"\i {script}")[1]
     out, _ = fed(tmp_path, rf"\o {rows}", "SELECT 1;", r"\o", "SELECT 1;")
     assert rows.read_text() == out
+    out, _ = fed(tmp_path, r"\set limit 3", rf"\o {rows}", "BIG;", r"\o", "BIG;")
+    assert "the first 3 rows" in out
+    assert "there are more" not in rows.read_text()
 
 
 @pytest.mark.parametrize(
@@ -251,7 +265,8 @@ def test_a_text_is_run_again(tmp_path: Path) -> None:
     assert err.count("SELECT 1") == 1
     assert "INSERT" not in err
     assert "no statement was run" in fed(tmp_path, r"\g")[1]
-    assert 'option "watch"' in fed(tmp_path, r"SELECT 1 \watch soon")[1]
+    for seconds in ("soon", "-1", "0", "nan", "inf"):
+        assert 'option "watch"' in fed(tmp_path, rf"SELECT 1 \watch {seconds}")[1]
 
 
 def test_variables_and_pset(tmp_path: Path) -> None:
@@ -274,6 +289,23 @@ def test_the_file_of_settings_is_run_first(tmp_path: Path) -> None:
     rc_file.write_text("\\x on\n\nSELECT\n1;\n\\q\n")
     out, _ = _printed(tmp_path, lambda repl: repl.run(rc_file=rc_file))
     assert out.startswith("-[ row 1 ]-")
+
+
+def test_a_file_of_settings_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    """And the prompt comes all the same."""
+    rc_file = tmp_path / ".ctsqlrc"
+    rc_file.write_bytes(b"\\x on\n-- \xff\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ctsql.repl.prompt_session", lambda _: _Leaving())
+        _, err = _printed(tmp_path, lambda repl: repl.run(rc_file=rc_file))
+    assert f"{rc_file} is not UTF-8 text" in err
+
+
+class _Leaving:
+    """A session in which the first thing typed is Ctrl-D."""
+
+    def prompt(self, _text: str, default: str = "") -> str:
+        raise EOFError
 
 
 class Terminal:

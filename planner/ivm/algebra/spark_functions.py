@@ -62,6 +62,15 @@ FLOATING = word_set("""
 """)
 """Functions whose result is a floating-point number."""
 
+TEXTS = word_set("""
+    btrim get_json_object ltrim regexp_extract regexp_replace regexp_substr replace rtrim split_part
+    substr substring substring_index trim
+""")
+"""Functions whose result is a text, of those that take a number out of one."""
+
+TYPED_BY_TEXT = word_set("from_csv from_json from_xml try_variant_get variant_get")
+"""Functions of which a text says what type the result has."""
+
 CLOCKS = frozenset(word.lower() for word in replaceable_calls.CLOCKS) | {"current_time"}
 """Functions of the time of the day."""
 

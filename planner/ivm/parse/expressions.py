@@ -5,7 +5,7 @@ tree says where they stand), calls of aggregate and window functions, and subque
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -375,8 +375,24 @@ def is_floating(expr: Expr) -> bool:
         any(_is_float_type(col.type) for col in columns + inner)
         or not words.isdisjoint(spark_functions.FLOATING | {"real", "double", "float"})
         or any(_FLOATING_NUMBER.match(word) for word in words)
+        or _reads_floats(words)
         or ("/" in words and not exact)
     )
+
+
+def _reads_floats(words: Collection[str]) -> bool:
+    """Whether a text says that floating numbers are read: ``from_json(s, 'x DOUBLE').x``."""
+    if spark_functions.TYPED_BY_TEXT.isdisjoint(words):
+        return False
+    return any(word[:1] in "'\"" and _is_float_type(word) for word in words)
+
+
+def is_text(expr: Expr) -> bool:
+    """Whether the value is a text, which Spark adds up as a floating-point number."""
+    if expr.column is not None:
+        return expr.column.type.lower().startswith(("string", "varchar", "char"))
+    first = expr.parts[0] if expr.parts else ""
+    return isinstance(first, str) and first.lower() in spark_functions.TEXTS
 
 
 def _is_float_type(name: str) -> bool:

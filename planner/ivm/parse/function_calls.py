@@ -13,6 +13,7 @@ from ctsql.planner.ivm.parse.expressions import (
     Expressions,
     call_end,
     is_floating,
+    is_text,
     texts,
     type_of,
 )
@@ -20,6 +21,7 @@ from ctsql.planner.ivm.parse.scopes import Scope
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, span_of
 
+_ALL_ROWS = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
 _SAME_TYPE = ("min", "max", "first", "last", "any_value", "sum", "lag", "lead", "mode")
 
 
@@ -67,7 +69,8 @@ def is_exact(name: str, argument: Expr | None, whole: Expr) -> bool:
     """Whether the function gives the same result in any order of its rows."""
     if name in spark_functions.INEXACT:
         return False
-    return name not in spark_functions.SUMS or not is_floating(argument or whole)
+    added = argument or whole
+    return name not in spark_functions.SUMS or not (is_floating(added) or is_text(added))
 
 
 def _add_type(col: Col, name: str, argument: Expr | None, whole: Expr) -> Col:
@@ -154,7 +157,9 @@ def window_call(
         parts += [*item.expr.parts, *item.direction.split()]
     parts += [*draft.frame, ")"]
     columns = [item.expr.column for item in order]
-    has_rows = bool(draft.frame) and draft.frame[0].upper() == "ROWS"
+    words = " ".join(draft.frame).upper()
+    # Without ORDER BY, too: then which rows are near is arbitrary.
+    has_rows = words.startswith("ROWS") and words != _ALL_ROWS
     name = draft.function
     bound = name in spark_functions.ORDER_BOUND
     exact = bound or name in spark_functions.WINDOW_ONLY or is_exact(name, None, draft.call)
@@ -166,7 +171,7 @@ def window_call(
         exact=exact,
         over=over,
         order=known if len(known) == len(columns) else None,
-        ties=bound or (bool(order) and has_rows),
+        ties=bound or has_rows,
     )
 
 

@@ -7,10 +7,14 @@ that row's. So a row around sees the same as before if none of its values is amo
 core's change. Dropping a condition makes the core larger, which is right. Dropping one that holds
 another changed relation would lose a change, so then nothing is known.
 
+LIMIT and window functions are stripped, too, but a row that a condition *above* them leaves out may
+have put another one out of the first. Such a condition is dropped, unless it is about what the
+window is partitioned by.
+
 :func:`restrict_to_visible` leaves of what a subquery reads the rows that some rows around can see.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.planner.ivm.algebra import nodes as alg
@@ -18,6 +22,7 @@ from ctsql.planner.ivm.algebra.traversal import (
     columns_in,
     equality,
     free,
+    key_sources,
     own_subqueries,
     subqueries,
 )
@@ -31,18 +36,21 @@ class Core:
     Attributes:
         node: closed. pairs: a column around and the node's column that it must equal.
         traced: for columns of the subquery's result, the node's column that they are.
+        apart: the node's columns by which a condition may leave out rows: those that differ in
+            them have no effect on each other.
     """
 
     node: alg.Node
     pairs: tuple[tuple[alg.Col, alg.Col], ...]
     traced: Mapping[alg.Col, alg.Col]
+    apart: frozenset[alg.Col]
 
 
 def correlation_core(node: alg.Node) -> Core | None:
     """The core of a subquery's relation; None if nothing is known."""
     around = free(node)
     if not around:
-        return Core(node, (), {col: col for col in node.columns})
+        return Core(node, (), {col: col for col in node.columns}, frozenset(node.columns))
     match node:
         case alg.Filter():
             below = correlation_core(node.child)
@@ -56,13 +64,22 @@ def correlation_core(node: alg.Node) -> Core | None:
             else:
                 sources = {k.col: k.source for k in node.keys}
             traced = {c: below.traced[s] for c, s in sources.items() if s in below.traced and s}
-            return Core(below.node, below.pairs, traced)
-        case alg.Distinct() | alg.Window() | alg.Limit():
+            return replace(below, traced=traced)
+        case alg.Distinct():
             return correlation_core(node.child)
+        case alg.Window() | alg.Limit():
+            below = correlation_core(node.child)
+            return None if below is None else _apart(below, key_sources(node) or {})
         case alg.Join():
             return _join(node)
         case _:
             return None
+
+
+def _apart(below: Core, keys: Collection[alg.Col]) -> Core:
+    """The core below an operator in which only rows that differ in some columns stay apart."""
+    traced = {col: source for col, source in below.traced.items() if col in keys}
+    return replace(below, traced=traced, apart=below.apart & frozenset(keys))
 
 
 def _filter(node: alg.Filter, below: Core, around: frozenset[alg.Col]) -> Core | None:
@@ -70,7 +87,7 @@ def _filter(node: alg.Filter, below: Core, around: frozenset[alg.Col]) -> Core |
     kept: list[alg.Expr] = []
     for predicate in node.predicates:
         columns = columns_in(predicate)
-        if not columns & around and columns <= set(below.node.columns):
+        if not columns & around and columns <= below.apart:
             kept.append(predicate)
             continue
         if any(subqueries(predicate)):
@@ -82,21 +99,28 @@ def _filter(node: alg.Filter, below: Core, around: frozenset[alg.Col]) -> Core |
     closed: alg.Node = below.node
     if kept:
         closed = alg.Filter(child=closed, predicates=tuple(kept))
-    return Core(closed, tuple(dict.fromkeys(pairs)), below.traced)
+    return replace(below, node=closed, pairs=tuple(dict.fromkeys(pairs)))
 
 
 def _join(node: alg.Join) -> Core | None:
-    """The join of the cores, with the conditions whose columns the cores have."""
+    """The join of the cores, with the conditions whose columns the cores have.
+
+    None if one of these is about rows that were chosen: without it the join is a product.
+    """
     cores = [correlation_core(child) for child in node.children]
     found = [c for c in cores if c is not None]
     if len(found) < len(cores):
         return None
     columns = {col for c in found for col in c.node.columns}
+    apart = frozenset().union(*(c.apart for c in found))
     conditions = tuple(c for c in node.conditions if columns_in(c) <= columns)
+    if any(not columns_in(c) <= apart for c in conditions):
+        return None
     return Core(
         alg.Join(children=tuple(c.node for c in found), conditions=conditions),
         tuple(pair for c in found for pair in c.pairs),
         {a: b for c in found for a, b in c.traced.items()},
+        apart,
     )
 
 

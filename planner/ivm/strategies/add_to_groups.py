@@ -54,6 +54,15 @@ def can_add(top: KeyedTop, query: alg.Node) -> bool:
     return _places_shown(top, query) is not None
 
 
+def sums_shown(top: KeyedTop, query: alg.Node) -> tuple[int, ...]:
+    """Where the view shows the sums; () if it does not show all that adding takes."""
+    shown, node = _places_shown(top, query), top.operator
+    if shown is None or not isinstance(node, alg.Aggregate):
+        return ()
+    calls = zip(node.calls, shown[len(node.keys) :], strict=True)
+    return tuple(place for call, place in calls if call.function == "sum")
+
+
 def shows_counts(node: alg.Aggregate) -> bool:
     """Whether an aggregate counts rows and every summed value: then all its groups are certain."""
     counted = {call.argument for call in node.calls if call.function == "count"}

@@ -118,4 +118,5 @@ def _adds(context: RefreshContext, plan: ChangePlan) -> bool:
     """
     if not plan.adds_groups or not context.is_strict_arithmetic():
         return False
-    return all(adds_exactly(c.type, DIGITS_ADDED) for c in context.view.columns)
+    types = {c.name: c.type for c in context.view.columns}
+    return all(adds_exactly(types[name], DIGITS_ADDED) for name in plan.sums_shown)

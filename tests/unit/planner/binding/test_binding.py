@@ -360,6 +360,12 @@ REFUSED: dict[str, tuple[str, str, str, str]] = {
         "CREATE MATERIALIZED VIEW m AS SELECT NULL AS n FROM feed",
         "INVALID_COLUMN_TYPE", "SELECT NULL AS n FROM feed", "CAST(NULL",
     ),
+    "a column of an interval": (
+        "CREATE CONTINUAL TASK t (d INTERVAL DAY TO SECOND) ON INPUT feed AS (DELETE FROM t)",
+        "NOT_SUPPORTED",
+        "CREATE CONTINUAL TASK t (d INTERVAL DAY TO SECOND) ON INPUT feed AS (DELETE FROM t)",
+        "Keep a number",
+    ),
     "a column named as ours": (
         "CREATE CONTINUAL TASK t (__ct_row INT) ON INPUT feed AS (DELETE FROM t)",
         "INVALID_NAME",

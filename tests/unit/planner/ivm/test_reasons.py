@@ -24,6 +24,20 @@ CASES = [
     ("FLOAT_AGGREGATE_NESTED", "SELECT max(n) FROM (SELECT sum(f) AS n FROM t GROUP BY k)", None),
     ("FLOAT_AGGREGATE_NESTED", "SELECT sum(f) FROM t", "sum(f)"),
     ("FLOAT_AGGREGATE_NESTED", "SELECT sum(f) AS n FROM t GROUP BY k", "sum(f)"),
+    # Spark adds texts up as doubles.
+    ("FLOAT_AGGREGATE_NESTED", "SELECT max(n) FROM (SELECT sum(s) AS n FROM t GROUP BY k)", None),
+    (
+        "FLOAT_AGGREGATE_NESTED",
+        "SELECT n, count(*) FROM (SELECT avg(get_json_object(s, '$.p')) AS n FROM t GROUP BY k) "
+        "GROUP BY n",
+        None,
+    ),
+    (
+        "FLOAT_AGGREGATE_NESTED",
+        "SELECT n, count(*) FROM (SELECT sum(from_json(s, 'p DOUBLE').p) AS n FROM t GROUP BY k) "
+        "GROUP BY n",
+        None,
+    ),
     ("FUNCTION_UNKNOWN", "SELECT k, my_own(v) FROM t", "my_own"),
     ("GENERATOR_PLACE", "SELECT explode(array(k)) FROM t", "explode"),
     ("GROUPED_BY_MAP", "SELECT a, count(*) FROM m GROUP BY a", "a"),
@@ -52,6 +66,12 @@ CASES = [
         "SELECT sum(r) FROM (SELECT s, row_number() OVER (PARTITION BY k ORDER BY v) AS r FROM t) "
         "WHERE s = 'a'",
         "row_number()",
+    ),
+    (
+        "ROW_ORDER_TIES",  # no ORDER BY at all
+        "SELECT n, count(*) FROM (SELECT sum(v) OVER (PARTITION BY k ROWS 1 PRECEDING) AS n "
+        "FROM t) GROUP BY n",
+        "sum(v)",
     ),
     ("SAMPLE", "SELECT k FROM t TABLESAMPLE (5 ROWS)", "TABLESAMPLE"),
     ("SUBQUERY_PLACE", "SELECT t.k FROM t JOIN u ON t.k = u.k AND t.v IN (SELECT w FROM u)", None),

@@ -78,6 +78,27 @@ CASES = {
         LEFT,
     ),
     "exists, uncorrelated": ("SELECT k FROM t WHERE EXISTS (SELECT 1 FROM u WHERE w > 1)", LEFT),
+    # The row that is first is another one, though the rows asked for are the same.
+    "in, of the first": (
+        "SELECT k, v FROM t WHERE v IN "
+        "(SELECT w FROM u WHERE u.k = t.k ORDER BY w DESC, d LIMIT 1)",
+        LEFT,
+    ),
+    "exists, of the first": (
+        "SELECT k, v FROM t WHERE EXISTS (SELECT 1 FROM (SELECT w FROM u WHERE u.k = t.k "
+        "ORDER BY w DESC LIMIT 1) f WHERE f.w = t.v)",
+        LEFT,
+    ),
+    "in, of the first by a window": (
+        "SELECT k, v FROM t WHERE v IN (SELECT w FROM (SELECT w, "
+        "row_number() OVER (ORDER BY w DESC, d, k) AS r FROM u WHERE u.k = t.k) WHERE r = 1)",
+        LEFT,
+    ),
+    "exists, qualify": (
+        "SELECT k, v FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k "
+        "QUALIFY row_number() OVER (ORDER BY w DESC, d, u.k) = 1 AND w < 2)",
+        LEFT,
+    ),
     "lateral": (
         "SELECT t.k, l.m FROM t JOIN LATERAL (SELECT max(w) AS m FROM u WHERE u.k = t.k) l",
         LEFT,
@@ -258,6 +279,8 @@ def test_groups_of_the_view_are_added_to(name: str) -> None:
     """What a group comes to is known from its stored row, or it is recomputed."""
     view = View(filled(), ADDED[name])
     assert view.plan.adds_groups
+    assert set(view.plan.sums_shown) <= {"s", "n", "d"}
+    assert bool(view.plan.sums_shown) is ("sum(" in ADDED[name])
     follow(view)
 
 

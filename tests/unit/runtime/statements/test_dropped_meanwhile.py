@@ -1,0 +1,83 @@
+"""DROP and RENAME of what another process drops between two looks at the catalog."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.names import Name
+from ctsql.catalog.spans import Source
+from ctsql.planner.syntax import parse
+from ctsql.runtime.statements.alter import Alteration
+from ctsql.runtime.statements.name_resolution import Namespace
+
+
+def _table(name: str) -> Item:
+    return Item(
+        id="t1",
+        kind=ObjectKind.TABLE,
+        name=Name("default", name),
+        columns=(),
+        definition=f"CREATE TABLE {name} (k INT)",
+        search_schema="default",
+        location=None,
+    )
+
+
+def _alteration(seen: Catalog, newest: Catalog, changed: list[Catalog]) -> Alteration:
+    """Over a catalog that is another one by the time that it is changed."""
+
+    def change(make: Callable[[Catalog], Catalog]) -> Catalog:
+        changed.append(make(newest))
+        return changed[-1]
+
+    engine: Any = SimpleNamespace(
+        catalog=seen,
+        refresh_catalog=lambda: seen,
+        change_catalog=change,
+        catalog_store=SimpleNamespace(change=change),
+        gateway=SimpleNamespace(forget=lambda _: None),
+    )
+    return Alteration(Namespace(engine, "default"))
+
+
+def _run(text: str, seen: Catalog, newest: Catalog) -> tuple[str, Catalog]:
+    changed: list[Catalog] = []
+    alteration = _alteration(seen, newest, changed)
+    statement: Any = parse(Source(text, "<test>").whole())
+    run = alteration.rename if text.startswith("ALTER") else alteration.drop
+    return run(statement), changed[-1]
+
+
+THERE, GONE = Catalog.of([_table("t")], ["s"]), Catalog.of([])
+
+
+@pytest.mark.parametrize(
+    ("text", "condition"),
+    [
+        ("DROP TABLE t", "UNKNOWN_RELATION"),
+        ("DROP SCHEMA s", "UNKNOWN_SCHEMA"),
+        ("ALTER TABLE t RENAME TO u", "UNKNOWN_RELATION"),
+    ],
+)
+def test_what_is_gone_meanwhile_is_said(text: str, condition: str) -> None:
+    """By its condition."""
+    with pytest.raises(CtsqlError) as refused:
+        _run(text, THERE, GONE)
+    assert refused.value.condition == condition
+
+
+def test_if_exists_says_so_meanwhile_too() -> None:
+    """It is no error then."""
+    assert _run("DROP TABLE IF EXISTS t", THERE, GONE)[0] == "DROP TABLE (did not exist)"
+    assert _run("DROP SCHEMA IF EXISTS s", THERE, GONE)[0] == "DROP SCHEMA (did not exist)"
+
+
+def test_a_name_gets_other_letters() -> None:
+    """Large ones for small ones: the name is the object's own, so it is free."""
+    status, made = _run("ALTER TABLE t RENAME TO T", THERE, THERE)
+    assert status == "ALTER TABLE"
+    assert [i.name.name for i in made] == ["T"]
