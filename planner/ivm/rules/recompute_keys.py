@@ -22,6 +22,7 @@ from dataclasses import replace
 from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.traversal import union_all, with_inputs
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import restrict
+from ctsql.planner.ivm.rules.changed_keys import changed_keys
 from ctsql.planner.ivm.rules.context import DeltaDerivation, replacement_delta, sum_of_deltas
 
 RULE = "affected keys"
@@ -87,9 +88,9 @@ def affected_keys(
 ) -> tuple[alg.Step, tuple[alg.Col, ...]] | None:
     """The keys that the children's changes touch; None if nothing changed."""
     found = [
-        (delta, cols)
+        place
         for child, cols in zip(children, keys, strict=True)
-        if (delta := changes.of(child)) is not None
+        for place in changed_keys(child, cols, changes)
     ]
     return changes.keys_of(found) if found else None
 
