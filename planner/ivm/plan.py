@@ -100,12 +100,8 @@ class ChangePlan:
         return None if found is None else self._with_states(changes, found, signed=True)
 
     def _with_states(self, changes: DeltaDerivation, rows: Node, *, signed: bool) -> ChangeTexts:
-        used = {}
-        for number, (after, before) in changes.groups.items():
-            keys, pairs = changes.state_keys.get(number, (None, ()))
-            used[number] = StateSteps(before=before.name, after=after.name, keys=keys, pairs=pairs)
         final = self._final(rows, signed=signed)
-        return ChangeTexts(steps=_steps(changes), rows=final, states=used)
+        return ChangeTexts(steps=_steps(changes), rows=final, states=_states(changes))
 
     @property
     def kept_state(self) -> tuple[StatePlan, StateNeed] | None:
@@ -119,9 +115,14 @@ class ChangePlan:
         return limit_top(self.query) is not None
 
     @property
+    def compares_groups(self) -> bool:
+        """Whether the view is made of groups that it compares with one another."""
+        return bool(compared_groups(self.query))
+
+    @property
     def reads_all_groups(self) -> bool:
         """Whether :meth:`rows_from_groups` gives the view, from a state table of all groups."""
-        return self.is_limited or bool(compared_groups(self.query))
+        return self.is_limited or self.compares_groups
 
     def rows_from_groups(
         self, changed: Collection[str], states: Collection[int]
@@ -179,12 +180,16 @@ class ChangePlan:
             ),
         )
 
-    def first_rows(self, changed: Collection[str]) -> TopTexts | None:
-        """The texts by which ORDER BY .. LIMIT is kept from the view's own rows, if it can be."""
+    def first_rows(self, changed: Collection[str], states: Collection[int] = ()) -> TopTexts | None:
+        """The texts by which ORDER BY .. LIMIT is kept from the view's own rows, if it can be.
+
+        Args:
+            states: as for :meth:`delta`: of their groups only those that change are then read.
+        """
         limit = limit_top(self.query)
         if limit is None:
             return None
-        changes = self._changes(changed)
+        changes = self._changes(changed, states)
         found = first_rows(self.query, limit, self.columns, changes)
         if found is None:
             return None
@@ -193,6 +198,7 @@ class ChangePlan:
             steps=_steps(changes),
             rows=self._final(node, signed=False),
             holds=FirstRowsTest(_whole(step), _whole(stored), limit),
+            states=_states(changes),
         )
 
     def initial_state(self, number: int) -> Text:
@@ -237,6 +243,14 @@ class ChangePlan:
         names = (*self.columns, DIFF.sql) if signed else self.columns
         columns = (*self.query.columns, DIFF) if signed else self.query.columns
         return Text(node=cut_by_others(node), columns=columns, names=names)
+
+
+def _states(changes: DeltaDerivation) -> dict[int, StateSteps]:
+    used = {}
+    for number, (after, before) in changes.groups.items():
+        keys, pairs = changes.state_keys.get(number, (None, ()))
+        used[number] = StateSteps(before=before.name, after=after.name, keys=keys, pairs=pairs)
+    return used
 
 
 def _whole(node: Node) -> Text:
