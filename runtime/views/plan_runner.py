@@ -7,10 +7,11 @@ from pyspark.sql import types as T
 
 from ctsql.planner.ivm import Input, Picked, Query, StateUse, StepText, StepUse, TableUse, Text
 from ctsql.planner.ivm.rules.context import StepRole
-from ctsql.planner.ivm.sql.queries import has_subqueries, key_steps, step_uses
+from ctsql.planner.ivm.sql.queries import has_subqueries, key_steps, step_uses, steps_read
+from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import distinct_of
-from ctsql.runtime.rows.prepared_rows import together
+from ctsql.runtime.rows.prepared_rows import rows_read, together
 from ctsql.runtime.rows.row_set import LocalRows, RowSet
 from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.views.table_deltas import Relations
@@ -79,16 +80,35 @@ class PlanRunner:
         """
         texts = [*(step.rows for step in steps), *last]
         uses, awaited = step_uses(texts), key_steps(texts)
+        waiting: list[StepText] = []
         for step in steps:
             if step.role is StepRole.STORED_GROUPS and groups is not None:
+                self._keep_all(waiting)
                 self.steps[step.name] = groups(step)
                 continue
-            rows = self._of_step(step, group_types)
+            if steps_read(step.rows) & {one.name for one in waiting}:
+                self._keep_all(waiting)
+            rows = self.steps[step.name] = self._of_step(step, group_types)
             is_held = step.role in (StepRole.KEYS, StepRole.GROUPS) or step.name in awaited
             is_read_often = step.must_be_stored or (
                 uses[step.name] > 1 and not _is_cheap(step, rows)
             )
-            self.steps[step.name] = self.keep(rows) if is_held or is_read_often else rows
+            if is_held or is_read_often:
+                waiting.append(step)
+        self._keep_all(waiting)
+
+    def _keep_all(self, waiting: list[StepText]) -> None:
+        """Compute some steps that do not read one another: those of few rows in one job."""
+        names = [step.name for step in waiting if not has_subqueries(step.rows)]
+        few = [n for n in names if self.steps[n].is_of_few and not self.steps[n].is_local]
+        rows = [self.steps[name] for name in few]
+        if len(few) > 1 and rows_read(rows) <= DRIVER_ROWS_MAX:
+            found = together(rows)
+            if not isinstance(found, Declined):
+                self.steps.update(zip(few, found, strict=True))
+        for step in waiting:
+            self.steps[step.name] = self.keep(self.steps[step.name])
+        waiting.clear()
 
     def _of_step(self, step: StepText, group_types: T.StructType | None) -> RowSet:
         rows = self.rows(step.rows)

@@ -6,7 +6,7 @@ under the names that this is given.
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ctsql.catalog.names import backtick
@@ -260,6 +260,20 @@ def step_uses(texts: Iterable[Text]) -> Counter[str]:
                 tested = (t.keys for t in node.tests if not t.is_hint)
                 found.update(keys.name for keys in tested if isinstance(keys, Step))
     return found
+
+
+def steps_read(text: Text) -> set[str]:
+    """The steps that a text reads, and those that say which rows of its tables it reads."""
+
+    def read(node: Node) -> Iterator[str]:
+        for below in descend(node):
+            if isinstance(below, Step):
+                yield below.name
+            elif isinstance(below, SemiJoinRestriction):
+                for test in below.tests:
+                    yield from read(test.keys)
+
+    return set(read(text.node))
 
 
 def has_subqueries(text: Text) -> bool:
