@@ -33,6 +33,7 @@ from ctsql.planner.ivm.rules.context import (
     replacement_delta,
     sum_of_deltas,
 )
+from ctsql.planner.ivm.rules.narrowing import restrict_in_turn
 
 RULE = "affected left rows"
 
@@ -90,7 +91,8 @@ def _affected_rows(
         return changes.step(StepRole.ROWS, affected), step, ()
     keys, names = changes.keys(right_change, [b for _, b in pairs])
     ours, theirs = (tuple(zip(side, names, strict=True)) for side in zip(*pairs, strict=True))
-    return changes.step(StepRole.ROWS, restrict(old, keys, ours)), keys, theirs
+    rows = restrict_in_turn(old, keys, ours, changes)
+    return changes.step(StepRole.ROWS, rows), keys, theirs
 
 
 def changed_keys_of_side_join(
@@ -230,7 +232,9 @@ def _find_affected(
         parts = [part for guard in guards for part in ("OR", *guard.parts)]
         return alg.Filter(child=left, predicates=(alg.Expr(tuple(parts[1:])),))
     if len(tests) == 1 and not tests[0].null_matches:
-        return restrict(left, tests[0].keys, tests[0].pairs)
+        (test,) = tests
+        assert isinstance(test.keys, alg.Step)  # it is no hint
+        return restrict_in_turn(left, test.keys, test.pairs, changes)
     return alg.SemiJoinRestriction(child=left, tests=tuple(tests))
 
 

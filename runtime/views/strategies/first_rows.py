@@ -23,7 +23,8 @@ def refresh(context: RefreshContext) -> Outcome:
     if context.changes is None:
         return NotApplicable()
     runner = context.changes.runner
-    texts = context.changes.plan.first_rows(context.changes.changed)
+    changes = context.changes
+    texts = changes.plan.first_rows(changes.changed, large=changes.large)
     stored = context.stored if texts is not None else None
     if texts is None or stored is None:
         return NotApplicable()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from itertools import takewhile
+from typing import TypeVar
 
 from ctsql.planner.ivm import (
     ChangePlan,
@@ -24,6 +25,8 @@ from ctsql.runtime.views.state_table import is_above
 from ctsql.runtime.views.view_diff import signed_form, stage_rows, stage_signed_rows, stored_form
 
 NAME = Strategy.STATE_TABLE
+
+Made = TypeVar("Made")
 
 
 def headline(plan: ChangePlan, _told: Telling) -> str | None:
@@ -68,7 +71,7 @@ class _Following:
     def first_rows(self) -> Outcome | None:
         """From the view's own rows and the groups that change; None if others may be first now."""
         view, context = self.context.stored, self.context
-        texts = self.changes.plan.first_rows(self.changes.changed, [self.kept.number])
+        texts = self._texts(self.changes.plan.first_rows)
         if texts is None or view is None or not view.is_near:
             return None
         self.runner.state_rows = rows = view.all
@@ -89,7 +92,7 @@ class _Following:
     def all_rows(self) -> Outcome:
         """From all groups, compared with all rows of the view."""
         context, there = self.context, self.context.stored
-        texts = self.changes.plan.rows_from_groups(self.changes.changed, [self.kept.number])
+        texts = self._texts(self.changes.plan.rows_from_groups)
         if texts is None:
             return self._unchanged()
         self.runner.state_rows = self.stored.all
@@ -106,7 +109,7 @@ class _Following:
 
     def change(self) -> Outcome:
         """The signed change of the view, from that of its groups."""
-        texts = self.changes.plan.delta(self.changes.changed, [self.kept.number])
+        texts = self._texts(self.changes.plan.delta)
         if texts is None:
             return self._unchanged()
         self.runner.state_rows = self.stored.all
@@ -121,6 +124,10 @@ class _Following:
         if isinstance(done, Staged):
             self._stage(texts)
         return done
+
+    def _texts(self, make: Callable[..., Made]) -> Made:
+        changes = self.changes
+        return make(changes.changed, [self.kept.number], large=changes.large)
 
     def _unchanged(self) -> Staged:
         self.context.state.unchanged()
