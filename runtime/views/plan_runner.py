@@ -131,7 +131,8 @@ class PlanRunner:
         Args:
             last, group_types: as for :meth:`run`. made: what is wanted of them.
         """
-        if not any(map(has_subqueries, [*(step.rows for step in steps), *last])):
+        are_keys = any(step.role is StepRole.KEYS for step in steps)  # then a table is read by them
+        if not are_keys and not any(map(has_subqueries, [*(s.rows for s in steps), *last])):
             for step in steps:
                 self.steps[step.name] = self._of_step(step, group_types)
             groups = [step.name for step in steps if step.role is StepRole.GROUPS]
