@@ -112,7 +112,6 @@ class _Following:
         texts = self._texts(self.changes.plan.delta)
         if texts is None:
             return self._unchanged()
-        self.runner.state_rows = self.stored.all
         (signed,) = self._run(
             texts,
             [texts.rows],
