@@ -83,29 +83,28 @@ class ChangePlan:
         """
         return self._final(self.query, signed=False)
 
-    def delta(self, changed: Collection[str], states: Collection[int] = ()) -> ChangeTexts | None:
+    def delta(
+        self, changed: Collection[str], states: Collection[int] = (), *, large: Collection[str] = ()
+    ) -> ChangeTexts | None:
         """The texts of the signed change; None if the view cannot change.
 
         Args:
             changed: the tables with a change that is not empty. states: the numbers of state
-                tables to use; they must hold the groups as of before.
+                tables to use; they must hold the groups as of before. large: of the tables, those
+                with so large a change that a step more is worth it where it leaves less of it.
 
         Raises:
             ValueError: there is no signed change; see :attr:`inexact`.
         """
         if self.inexact is not None:
             raise ValueError(f"no signed change: {self.inexact.code}")
-        changes = self._changes(changed, states)
+        changes = self._changes(changed, states, large=large)
         found = changes.of(self.query)
         return None if found is None else self._with_states(changes, found, signed=True)
 
     def _with_states(self, changes: DeltaDerivation, rows: Node, *, signed: bool) -> ChangeTexts:
-        used = {}
-        for number, (after, before) in changes.groups.items():
-            keys, pairs = changes.state_keys.get(number, (None, ()))
-            used[number] = StateSteps(before=before.name, after=after.name, keys=keys, pairs=pairs)
         final = self._final(rows, signed=signed)
-        return ChangeTexts(steps=_steps(changes), rows=final, states=used)
+        return ChangeTexts(steps=_steps(changes), rows=final, states=_states(changes))
 
     @property
     def kept_state(self) -> tuple[StatePlan, StateNeed] | None:
@@ -119,19 +118,24 @@ class ChangePlan:
         return limit_top(self.query) is not None
 
     @property
+    def compares_groups(self) -> bool:
+        """Whether the view is made of groups that it compares with one another."""
+        return bool(compared_groups(self.query))
+
+    @property
     def reads_all_groups(self) -> bool:
         """Whether :meth:`rows_from_groups` gives the view, from a state table of all groups."""
-        return self.is_limited or bool(compared_groups(self.query))
+        return self.is_limited or self.compares_groups
 
     def rows_from_groups(
-        self, changed: Collection[str], states: Collection[int]
+        self, changed: Collection[str], states: Collection[int], *, large: Collection[str] = ()
     ) -> ChangeTexts | None:
         """The texts of all rows, not signed, from all groups of a state table.
 
         These are the first of the groups (ORDER BY .. LIMIT), or what comes of comparing them.
         None if nothing changed.
         """
-        changes = self._changes(changed, states)
+        changes = self._changes(changed, states, large=large)
         found = state_table.rows_from_groups(self.query, changes)
         return None if found is None else self._with_states(changes, found, signed=False)
 
@@ -147,7 +151,9 @@ class ChangePlan:
         top = keyed_top(self.query)
         return () if top is None else tuple(self.columns[i] for i in sums_shown(top, self.query))
 
-    def rows_by_key(self, changed: Collection[str], *, add: bool = True) -> KeyedTexts | None:
+    def rows_by_key(
+        self, changed: Collection[str], *, add: bool = True, large: Collection[str] = ()
+    ) -> KeyedTexts | None:
         """The texts by which the affected keys of the view are replaced.
 
         None if the topmost operator has no key that the view shows, or nothing changed.
@@ -155,11 +161,12 @@ class ChangePlan:
         Args:
             add: where the view shows what it takes, add the change to the groups it holds; the
                 texts then read the view. Sums must be of a type that holds sums of sums.
+            large: as for :meth:`delta`.
         """
         top = keyed_top(self.query)
         if top is None or (self.inexact is None and None in top.places):
             return None  # the signed change knows the keys better
-        changes = self._changes(changed)
+        changes = self._changes(changed, large=large)
         is_added = add and self.inexact is None
         added = added_rows(top, self.query, self.columns, changes) if is_added else None
         desired, certain = added or (desired_rows(top, changes), None)
@@ -185,12 +192,19 @@ class ChangePlan:
             ),
         )
 
-    def first_rows(self, changed: Collection[str]) -> TopTexts | None:
-        """The texts by which ORDER BY .. LIMIT is kept from the view's own rows, if it can be."""
+    def first_rows(
+        self, changed: Collection[str], states: Collection[int] = (), *, large: Collection[str] = ()
+    ) -> TopTexts | None:
+        """The texts by which ORDER BY .. LIMIT is kept from the view's own rows, if it can be.
+
+        Args:
+            states: as for :meth:`delta`: of their groups only those that change are then read.
+            large: as there.
+        """
         limit = limit_top(self.query)
         if limit is None:
             return None
-        changes = self._changes(changed)
+        changes = self._changes(changed, states, large=large)
         found = first_rows(self.query, limit, self.columns, changes)
         if found is None:
             return None
@@ -199,6 +213,7 @@ class ChangePlan:
             steps=_steps(changes),
             rows=self._final(node, signed=False),
             holds=FirstRowsTest(_whole(step), _whole(stored), limit),
+            states=_states(changes),
         )
 
     def initial_state(self, number: int) -> Text:
@@ -231,10 +246,13 @@ class ChangePlan:
                 desired_rows(top, changes)
         return changes.rules
 
-    def _changes(self, changed: Collection[str], states: Collection[int] = ()) -> DeltaDerivation:
+    def _changes(
+        self, changed: Collection[str], states: Collection[int] = (), *, large: Collection[str] = ()
+    ) -> DeltaDerivation:
         tables = state_tables(self.query)
         numbers = {n: s.number for n, s in tables if s.number in states}
-        return DeltaDerivation(changed, numbers_above(self.query), change, numbers.get)
+        above = numbers_above(self.query)
+        return DeltaDerivation(changed, above, change, numbers.get, large=large)
 
     def _aggregate(self, number: int) -> tuple[Aggregate, StatePlan]:
         return {s.number: (n, s) for n, s in state_tables(self.query)}[number]
@@ -243,6 +261,14 @@ class ChangePlan:
         names = (*self.columns, DIFF.sql) if signed else self.columns
         columns = (*self.query.columns, DIFF) if signed else self.query.columns
         return Text(node=cut_by_others(node), columns=columns, names=names)
+
+
+def _states(changes: DeltaDerivation) -> dict[int, StateSteps]:
+    used = {}
+    for number, (after, before) in changes.groups.items():
+        keys, pairs = changes.state_keys.get(number, (None, ()))
+        used[number] = StateSteps(before=before.name, after=after.name, keys=keys, pairs=pairs)
+    return used
 
 
 def _whole(node: Node) -> Text:

@@ -30,7 +30,7 @@ from ctsql.runtime.log.staging import Staging
 from ctsql.runtime.rows.arrow_exchange import collect_arrow
 from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.rows.multiset import copied, difference, net, with_places
+from ctsql.runtime.rows.multiset import copied, difference, net, net_of, with_places
 from ctsql.runtime.rows.multiset_local import cancel, keys
 from ctsql.runtime.rows.prepared_rows import derive
 from ctsql.runtime.rows.row_set import AnyRows, LocalRows, RowSet, SparkRows, persisted, row_set
@@ -211,7 +211,10 @@ def stage_signed(
     compared = [*columns, *(c for c in not_null if c not in columns)]
     with ExitStack() as stack:
         # Consolidated: each row of the change once, with its total diff.
-        netted = derive([signed], lambda rows: net(rows[0], compared), ("net", tuple(compared)))
+        if signed.is_local:
+            netted = net_of([signed.select([*compared, DIFF])], compared)
+        else:
+            netted = derive([signed], lambda rows: net(rows[0], compared), ("net", tuple(compared)))
         change = netted.keep(stack)
         schema = T.StructType([change.schema[c] for c in columns])
         local = change.local

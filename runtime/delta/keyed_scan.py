@@ -36,7 +36,7 @@ from ctsql.runtime.rows.types import is_flat
 SMALL_MAX = 10_000
 """The most rows of a table that is read whole."""
 STORED_MAX = 2_000
-"""The most rows of a view that is read whole."""
+"""The most rows of a view that is read whole where some of them are wanted."""
 FILES_MAX = 10_000
 """The most files whose statistics are searched for keys."""
 
@@ -122,12 +122,15 @@ class StoredRows:
         """Are they so few that this process reads all of them?"""
         return not isinstance(self._near, Declined)
 
-    @property
+    @cached_property
     def all(self) -> RowSet:
         """All of them."""
-        if isinstance(self._near, Declined):
+        near = self._near
+        if isinstance(near, Declined):
+            near = _all(self._table, self._version, self._names, SMALL_MAX)
+        if isinstance(near, Declined):
             return SparkRows(self._table.locate_rows(self._version))
-        return self._near
+        return near
 
     def with_keys(self, keys: RowSet, pairs: Sequence[tuple[str, str]]) -> RowSet:
         """Those that have a key, NULL equal to NULL; ``pairs`` of these columns and the keys'."""

@@ -176,6 +176,13 @@ def together(rows: Sequence[RowSet]) -> list[LocalRows] | Declined:
     ]
 
 
+def rows_read(rows: Sequence[RowSet]) -> int:
+    """How many rows the driver holds of which some are computed."""
+    recipes = [r for r in map(_recipe, rows) if r is not None]
+    leaves = {id(leaf): leaf for recipe in recipes for leaf in recipe.leaves}
+    return sum(leaf.row_count for leaf in leaves.values())
+
+
 def _side_by_side(frames: Sequence[DataFrame]) -> DataFrame:
     """The rows of all, each in columns of its own, with the number of its set; in one task."""
     parts = []

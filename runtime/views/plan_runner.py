@@ -7,9 +7,11 @@ from pyspark.sql import types as T
 
 from ctsql.planner.ivm import Input, Picked, Query, StateUse, StepText, StepUse, TableUse, Text
 from ctsql.planner.ivm.rules.context import StepRole
-from ctsql.planner.ivm.sql.queries import key_steps, step_uses
+from ctsql.planner.ivm.sql.queries import has_subqueries, key_steps, step_uses, steps_read
+from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import distinct_of
+from ctsql.runtime.rows.prepared_rows import rows_read, together
 from ctsql.runtime.rows.row_set import LocalRows, RowSet
 from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.views.table_deltas import Relations
@@ -40,14 +42,14 @@ class PlanRunner:
         return self._engine.run(query, inputs, self._names)
 
     def _picked(self, picked: Picked) -> LocalRows | None:
-        """Distinct values of rows that the driver holds, where it can tell which are equal."""
+        """Columns of rows that the driver holds; distinct where it can tell which are equal."""
         parts = []
         for use, columns in picked.columns:
             rows = self._input(use).local
             if isinstance(rows, Declined):
                 return None
             parts.append(rows.select(columns, picked.names))
-        return distinct_of(parts)
+        return distinct_of(parts) if picked.is_distinct else _plain(parts[0])
 
     def _input(self, use: Input) -> RowSet:
         match use:
@@ -78,19 +80,83 @@ class PlanRunner:
         """
         texts = [*(step.rows for step in steps), *last]
         uses, awaited = step_uses(texts), key_steps(texts)
+        waiting: list[StepText] = []
         for step in steps:
             if step.role is StepRole.STORED_GROUPS and groups is not None:
+                self._keep_all(waiting)
                 self.steps[step.name] = groups(step)
                 continue
-            rows = self.rows(step.rows)
-            if step.role is StepRole.GROUPS:
-                assert group_types is not None  # there is a state table then
-                rows = rows.cast(group_types)
+            if steps_read(step.rows) & {one.name for one in waiting}:
+                self._keep_all(waiting)
+            rows = self.steps[step.name] = self._of_step(step, group_types)
             is_held = step.role in (StepRole.KEYS, StepRole.GROUPS) or step.name in awaited
             is_read_often = step.must_be_stored or (
                 uses[step.name] > 1 and not _is_cheap(step, rows)
             )
-            self.steps[step.name] = self.keep(rows) if is_held or is_read_often else rows
+            if is_held or is_read_often:
+                waiting.append(step)
+        self._keep_all(waiting)
+
+    def _keep_all(self, waiting: list[StepText]) -> None:
+        """Compute some steps that do not read one another: those of few rows in one job."""
+        names = [step.name for step in waiting if not has_subqueries(step.rows)]
+        few = [n for n in names if self.steps[n].is_of_few and not self.steps[n].is_local]
+        rows = [self.steps[name] for name in few]
+        if len(few) > 1 and rows_read(rows) <= DRIVER_ROWS_MAX:
+            found = together(rows)
+            if not isinstance(found, Declined):
+                self.steps.update(zip(few, found, strict=True))
+        for step in waiting:
+            self.steps[step.name] = self.keep(self.steps[step.name])
+        waiting.clear()
+
+    def _of_step(self, step: StepText, group_types: T.StructType | None) -> RowSet:
+        rows = self.rows(step.rows)
+        if step.role is StepRole.GROUPS:
+            assert group_types is not None  # there is a state table then
+            rows = rows.cast(group_types)
+        return rows
+
+    def run_together(
+        self,
+        steps: Sequence[StepText],
+        last: Sequence[Text],
+        made: Callable[[], Sequence[RowSet]],
+        group_types: T.StructType | None = None,
+    ) -> Sequence[RowSet]:
+        """Compute the last steps, and what is made of them: in one job where all that is of few.
+
+        Not below subqueries: there Spark may be unable to plan what is only a text.
+
+        Args:
+            last, group_types: as for :meth:`run`. made: what is wanted of them.
+        """
+        are_keys = any(step.role is StepRole.KEYS for step in steps)  # then a table is read by them
+        if not are_keys and not any(map(has_subqueries, [*(s.rows for s in steps), *last])):
+            for step in steps:
+                self.steps[step.name] = self._of_step(step, group_types)
+            groups = [step.name for step in steps if step.role is StepRole.GROUPS]
+            if all(self._input(use).is_of_few for text in last for use in text.inputs):
+                found = together([*(self.steps[name] for name in groups), *made()])
+                if not isinstance(found, Declined):
+                    self.steps.update(zip(groups, found, strict=False))
+                    return found[len(groups) :]
+        self.run(steps, last, group_types=group_types)
+        return made()
+
+
+def is_true(row: RowSet) -> bool:
+    """The one value of the one row of a test."""
+    found = row.collect()
+    assert not isinstance(found, Declined)  # one row is few
+    (value,) = found.arrow.column(0).to_pylist()
+    return bool(value)
+
+
+def _plain(rows: LocalRows) -> LocalRows:
+    """Rows whose columns compare as plain texts, as those that Spark computes of others do."""
+    fields = [T.StructField(f.name, f.dataType) for f in rows.schema]
+    return rows.with_rows(T.StructType(fields), rows.arrow)
 
 
 def _is_cheap(step: StepText, rows: RowSet) -> bool:

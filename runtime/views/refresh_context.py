@@ -7,12 +7,17 @@ from ctsql.planner.ivm import ChangePlan, StatePlan
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.log.staging import Batch, Staging
+from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.rows.row_set import RowSet
 from ctsql.runtime.views.leaving_rows import LeavingRows
 from ctsql.runtime.views.plan_runner import PlanRunner
 from ctsql.runtime.views.refresh_policy import Policy
 from ctsql.runtime.views.state_table import ViewState
 from ctsql.runtime.views.turn_table import TurnTables
 from ctsql.runtime.warehouse.warehouse import Warehouse
+
+LARGE_MIN = 2_000
+"""Rows that changed above which filtered tables that they meet are read before the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +37,17 @@ class FollowedChanges:
     kept: StatePlan | None
     runner: PlanRunner
     leaving: LeavingRows | None = None
+
+    @property
+    def large(self) -> tuple[str, ...]:
+        """Those of which so much changed that a step more is worth it where it leaves less."""
+        rows = self.runner.relations.changes
+        return tuple(name for name in self.changed if _is_large(rows[name]))
+
+
+def _is_large(rows: RowSet) -> bool:
+    held = rows.local
+    return isinstance(held, Declined) or held.row_count > LARGE_MIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

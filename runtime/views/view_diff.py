@@ -32,14 +32,24 @@ def stage_rows(context: RefreshContext, desired: RowSet, stored: RowSet | None) 
 
 def stage_delta(context: RefreshContext, signed: RowSet, strategy: Strategy) -> Staged | Fallback:
     """Stage the signed change of the view, found by a strategy."""
-    view = context.view
-    not_null = (*view.not_null, *((BROKEN,) if view.failing else ()))
-    key = ("signed", _key(view))
-    rows = derive(
+    return stage_signed_rows(context, signed_form(context.view, signed), strategy)
+
+
+def signed_form(view: ViewWrite, signed: RowSet) -> RowSet:
+    """Signed rows as the view's table holds them, with what is refused; not computed yet."""
+    return derive(
         [signed],
         lambda given: with_refused(cast_to_stored(given[0], view, [DIFF]), view.failing),
-        key,
+        ("signed", _key(view)),
     )
+
+
+def stage_signed_rows(
+    context: RefreshContext, rows: RowSet, strategy: Strategy
+) -> Staged | Fallback:
+    """Stage signed rows in their :func:`signed_form`."""
+    view = context.view
+    not_null = (*view.not_null, *((BROKEN,) if view.failing else ()))
     done = stage_signed(context.staging, rows, context.stored, context.columns, not_null)
     match done:
         case Signed.ROWS_DIFFER:

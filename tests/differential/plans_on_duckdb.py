@@ -167,6 +167,7 @@ class View:
         self.plan = planned(sql, duck.tables) if plan is None else plan
         self.stored = duck.current(sql)
         self.with_state = False
+        self.large: Collection[str] = ()
 
     def keep_state(self) -> None:
         """Fill the state tables from what is there now, and use them from now on."""
@@ -185,11 +186,15 @@ class View:
 
     def refresh_first_rows(self, changed: Collection[str]) -> tuple[Counter[tuple[Any, ...]], bool]:
         """The new rows of an ORDER BY .. LIMIT by the stored ones, and whether they are right."""
-        texts = self.plan.first_rows(changed)
+        used = [s.number for s in self.plan.states] if self.with_state else []
+        texts = self.plan.first_rows(changed, used, large=self.large)
         assert texts is not None
         self.duck.steps(texts.steps)
         found = Counter(frozen(row) for row in self.duck.text(texts.rows))
-        return found, bool(self.duck.rows(self.duck.sql(texts.holds))[0][0])
+        holds = bool(self.duck.rows(self.duck.sql(texts.holds))[0][0])
+        for number, steps in texts.states.items():
+            self._write_state(number, steps)
+        return found, holds
 
     def refresh(self, changed: Collection[str]) -> Counter[tuple[Any, ...]]:
         """Follow a round of changes by the signed change, or by all groups; the new contents."""
@@ -198,7 +203,7 @@ class View:
             self.with_state and self.plan.reads_all_groups and self.plan.kept_state is not None
         )
         make = self.plan.rows_from_groups if is_chosen else self.plan.delta
-        texts = make(changed, used)
+        texts = make(changed, used, large=self.large)
         if texts is None:
             return self.stored
         self.duck.steps(texts.steps)
@@ -228,7 +233,7 @@ class View:
 
     def refresh_keyed(self, changed: Collection[str]) -> Counter[tuple[Any, ...]] | None:
         """Follow a round by replacing the affected keys; None if the view has none to show."""
-        texts = self.plan.rows_by_key(changed)
+        texts = self.plan.rows_by_key(changed, large=self.large)
         if texts is None:
             return None
         self.duck.steps(texts.steps)

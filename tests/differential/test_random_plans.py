@@ -61,6 +61,8 @@ def check(number: int, maker: type[Maker] = Maker) -> bool:
         return False  # nothing to compare with
     if number % 2:
         view.keep_state()
+    if number % 3:
+        view.large = TABLES
     for _ in range(2):
         view.keep_rows()
         changed = _changed(duck, seed)

@@ -39,8 +39,9 @@ ROUNDS = {
 @pytest.mark.parametrize("name", ROUNDS)
 def test_stored_plus_change_is_recomputed(duck: Duck, views: dict[int, View], name: str) -> None:
     """Signed changes, affected keys and first rows all give what the query gives."""
-    for view in views.values():
+    for number, view in views.items():
         view.stored = duck.current(view.sql)
+        view.large = tpch.TABLES if number % 2 else ()
     moved = []
     changed = tpch.change(duck, len(name), ROUNDS[name])
     for number, view in views.items():

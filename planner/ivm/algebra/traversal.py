@@ -216,6 +216,58 @@ def equality(expr: alg.Expr) -> tuple[alg.Col, alg.Col] | None:
     return None
 
 
+def implied_equalities(expr: alg.Expr) -> list[tuple[alg.Col, alg.Col]]:
+    """The equalities of columns that hold wherever an expression is true, as far as one sees.
+
+    It is one, or it says one in all that OR connects: ``(a = b AND c = 1) OR (a = b AND c = 2)``.
+    """
+    known = equality(expr)
+    if known is not None:
+        return [known]
+    found: list[tuple[alg.Col, alg.Col]] | None = None
+    for branch in _split(_unwrapped(expr.parts), "OR"):
+        parts = [_unwrapped(part) for part in _split(_unwrapped(branch), "AND")]
+        equal = [e for part in parts if (e := equality(alg.Expr(part))) is not None]
+        alike = {frozenset(pair) for pair in equal}
+        found = equal if found is None else [e for e in found if frozenset(e) in alike]
+    return found or []
+
+
+_CLOSED = ("(", "[", "CASE"), (")", "]", "END")
+
+
+def _split(parts: tuple[alg.Part, ...], word: str) -> list[tuple[alg.Part, ...]]:
+    """What a word connects, where it is in no brackets; the AND of a BETWEEN connects nothing."""
+    found: list[list[alg.Part]] = [[]]
+    depth = betweens = 0
+    for part in parts:
+        said = part.upper() if isinstance(part, str) else ""
+        depth += (said in _CLOSED[0]) - (said in _CLOSED[1])
+        if depth < 0:
+            return [parts]  # a field that is called END
+        if depth == 0 and said == "BETWEEN":
+            betweens += 1
+        elif depth == 0 and said == "AND" and betweens:
+            betweens -= 1
+        elif depth == 0 and said == word:
+            found.append([])
+            continue
+        found[-1].append(part)
+    return [tuple(one) for one in found]
+
+
+def _unwrapped(parts: tuple[alg.Part, ...]) -> tuple[alg.Part, ...]:
+    """Without brackets around all of it."""
+    while len(parts) > 2 and parts[0] == "(" and parts[-1] == ")":
+        depth = 0
+        for part in parts[:-1]:
+            depth += (part == "(") - (part == ")")
+            if depth == 0:
+                return parts
+        parts = parts[1:-1]
+    return parts
+
+
 _WHOLE = frozenset(["tinyint", "smallint", "int", "bigint"])
 
 
@@ -229,17 +281,14 @@ def are_alike(a: alg.Col, b: alg.Col) -> bool:
 
 
 def equal_classes(conditions: Sequence[alg.Expr]) -> list[frozenset[alg.Col]]:
-    """Columns that conditions of the form ``a = b`` make equal, class by class.
+    """Columns that conditions make equal, class by class.
 
     Only columns of one type make a class of more than two: from ``'01' = 1`` and ``1 = '1'`` it
     does not follow that ``'01' = '1'``.
     """
     classes: list[frozenset[alg.Col]] = []
     others: list[frozenset[alg.Col]] = []
-    for condition in conditions:
-        pair = equality(condition)
-        if pair is None:
-            continue
+    for pair in (pair for condition in conditions for pair in implied_equalities(condition)):
         if not are_alike(*pair):
             others.append(frozenset(pair))
             continue

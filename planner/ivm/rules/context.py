@@ -54,6 +54,7 @@ class DeltaDerivation:
         state: for an aggregate that has one, the number of its state table.
 
     Attributes:
+        large: tables with so large a change that a step more is worth it that leaves less of it.
         groups: by a state table's number, its touched groups after and before.
         state_keys: which groups these are: a step, and pairs of a column of the state table and
             one of the step.
@@ -65,8 +66,10 @@ class DeltaDerivation:
         numbers: Iterator[int],
         rule: Callable[[alg.Node, "DeltaDerivation"], alg.Node | None],
         state: Callable[[alg.Aggregate], int | None],
+        large: Collection[str] = (),
     ) -> None:
         self.changed = frozenset(changed)
+        self.large = frozenset(large)
         self.numbers = numbers
         self.state = state
         self.steps: list[PlannedStep] = []

@@ -19,6 +19,7 @@ from ctsql.planner.ivm.algebra.traversal import columns_in, equal_classes
 from ctsql.planner.ivm.rewrites.lookups import is_plain
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import equated, restrict
 from ctsql.planner.ivm.rules.context import DeltaDerivation, StepRole, sum_of_deltas
+from ctsql.planner.ivm.rules.narrowing import join_filtered_first
 
 
 def change_join(node: Join, changes: DeltaDerivation) -> Node | None:
@@ -30,15 +31,15 @@ def change_join(node: Join, changes: DeltaDerivation) -> Node | None:
         if delta is None:
             continue
         step = changes.step(StepRole.CHANGE, delta)
-        operands: list[Node] = []
-        for place, other in enumerate(node.children):
-            if place == index:
-                operands.append(step)
-                continue
-            whole = other if place < index else changes.old(other)
-            operands.append(_narrow(whole, step, classes, changes))
-        children = _order_operands(operands, index, node.conditions)
-        terms.append(replace(node, children=tuple(children)))
+        others = [
+            other if place < index else changes.old(other)
+            for place, other in enumerate(node.children)
+            if place != index
+        ]
+        first, rest, conditions = join_filtered_first(step, others, node.conditions, changes, child)
+        operands = [first, *(_narrow(other, first, classes, changes) for other in rest)]
+        children = _order_operands(operands, conditions)
+        terms.append(replace(node, children=tuple(children), conditions=conditions))
     changes.note(node, "one term for each changed operand")
     return sum_of_deltas(terms, node.columns)
 
@@ -61,10 +62,9 @@ def _narrow(
     return restrict(other, keys, tuple(wanted))
 
 
-def _order_operands(operands: Sequence[Node], first: int, conditions: Sequence[Expr]) -> list[Node]:
+def _order_operands(operands: Sequence[Node], conditions: Sequence[Expr]) -> list[Node]:
     """The operands in an order in which each, if it can, meets a condition with those before."""
-    done = [operands[first]]
-    waiting = [o for i, o in enumerate(operands) if i != first]
+    done, waiting = [operands[0]], [*operands[1:]]
     needs = [columns_in(c) for c in conditions]
     while waiting:
         seen = {col for o in done for col in o.columns}

@@ -26,13 +26,14 @@ from dataclasses import replace
 from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.traversal import free, own_subqueries, pass_through, with_subqueries
 from ctsql.planner.ivm.rewrites.correlation import correlation_core, restrict_to_visible
-from ctsql.planner.ivm.rewrites.semijoin_pushdown import join_pairs, restrict
+from ctsql.planner.ivm.rewrites.semijoin_pushdown import Pairs, join_pairs, restrict
 from ctsql.planner.ivm.rules.context import (
     DeltaDerivation,
     StepRole,
     replacement_delta,
     sum_of_deltas,
 )
+from ctsql.planner.ivm.rules.narrowing import restrict_in_turn
 
 RULE = "affected left rows"
 
@@ -42,8 +43,7 @@ def change_side_join(node: alg.OuterOrSemiJoin, changes: DeltaDerivation) -> alg
     changes.note(node, RULE)
     if node.kind is alg.JoinKind.FULL:
         return _change_full(node, changes)
-    if node.kind is alg.JoinKind.RIGHT:
-        node = replace(node, kind=alg.JoinKind.LEFT, left=node.right, right=node.left)
+    node = _as_left(node)
     left, right = node.left, node.right
     pairs = join_pairs(node.conditions, left.columns, right.columns)
     ours, theirs = [a for a, _ in pairs], [b for _, b in pairs]
@@ -58,22 +58,68 @@ def change_side_join(node: alg.OuterOrSemiJoin, changes: DeltaDerivation) -> alg
         terms.append(replace(node, left=step, right=seen))
     right_change = changes.of(right)
     if right_change is not None:
-        old = changes.old(left)
-        if pairs:
-            keys, names = changes.keys(right_change, theirs)
-            affected = restrict(old, keys, tuple(zip(ours, names, strict=True)))
-            cut = tuple(zip(theirs, names, strict=True))
-        else:
-            step = changes.step(StepRole.CHANGE, right_change)
-            affected = alg.OuterOrSemiJoin(
-                kind=alg.JoinKind.SEMI, left=old, right=step, conditions=node.conditions
-            )
-            keys, cut = step, ()
-        rows = changes.step(StepRole.ROWS, affected)
+        rows, keys, cut = _affected_rows(node, right_change, pairs, changes)
         new = replace(node, left=rows, right=restrict(right, keys, cut))
         before = replace(node, left=rows, right=restrict(changes.old(right), keys, cut))
         terms += replacement_delta(new, before)
     return sum_of_deltas(terms, node.columns)
+
+
+def _as_left(node: alg.OuterOrSemiJoin) -> alg.OuterOrSemiJoin:
+    """A RIGHT JOIN as a LEFT JOIN."""
+    if node.kind is not alg.JoinKind.RIGHT:
+        return node
+    return replace(node, kind=alg.JoinKind.LEFT, left=node.right, right=node.left)
+
+
+def _affected_rows(
+    node: alg.OuterOrSemiJoin,
+    right_change: alg.Node,
+    pairs: Pairs,
+    changes: DeltaDerivation,
+) -> tuple[alg.Step, alg.Step, Pairs]:
+    """The old left rows that can see a change on the right; the keys, and which columns have them.
+
+    The columns are the right side's, with those of the keys.
+    """
+    old = changes.old(node.left)
+    if not pairs:
+        step = changes.step(StepRole.CHANGE, right_change)
+        affected: alg.Node = alg.OuterOrSemiJoin(
+            kind=alg.JoinKind.SEMI, left=old, right=step, conditions=node.conditions
+        )
+        return changes.step(StepRole.ROWS, affected), step, ()
+    keys, names = changes.keys(right_change, [b for _, b in pairs])
+    ours, theirs = (tuple(zip(side, names, strict=True)) for side in zip(*pairs, strict=True))
+    rows = restrict_in_turn(old, keys, ours, changes)
+    return changes.step(StepRole.ROWS, rows), keys, theirs
+
+
+def changed_keys_of_side_join(
+    node: alg.OuterOrSemiJoin, columns: Sequence[alg.Col], changes: DeltaDerivation
+) -> list[tuple[alg.Node, Sequence[alg.Col]]] | None:
+    """Where all values are that some columns have in the change of an outer join.
+
+    None if they are not all of the side whose rows stay, or not every change of a row below is one
+    of a row here. Where the columns are those that the join equates, the other side has them.
+    """
+    joined = _as_left(node)
+    left, right = joined.left, joined.right
+    if joined.kind is not alg.JoinKind.LEFT or not set(columns) <= set(left.columns):
+        return None
+    changes.note(node, RULE)
+    found: list[tuple[alg.Node, Sequence[alg.Col]]] = []
+    left_change, right_change = changes.of(left), changes.of(right)
+    if left_change is not None:
+        found.append((left_change, columns))
+    if right_change is not None:
+        pairs = join_pairs(joined.conditions, left.columns, right.columns)
+        equal = {a: b for a, b in pairs if a.type and a.type == b.type}
+        if len(equal) == len(pairs) and set(columns) == set(equal):
+            found.append((right_change, [equal[col] for col in columns]))
+        else:
+            found.append((_affected_rows(joined, right_change, pairs, changes)[0], columns))
+    return found
 
 
 def _change_full(node: alg.OuterOrSemiJoin, changes: DeltaDerivation) -> alg.Node | None:
@@ -186,7 +232,9 @@ def _find_affected(
         parts = [part for guard in guards for part in ("OR", *guard.parts)]
         return alg.Filter(child=left, predicates=(alg.Expr(tuple(parts[1:])),))
     if len(tests) == 1 and not tests[0].null_matches:
-        return restrict(left, tests[0].keys, tests[0].pairs)
+        (test,) = tests
+        assert isinstance(test.keys, alg.Step)  # it is no hint
+        return restrict_in_turn(left, test.keys, test.pairs, changes)
     return alg.SemiJoinRestriction(child=left, tests=tuple(tests))
 
 

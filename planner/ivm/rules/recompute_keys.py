@@ -21,8 +21,9 @@ from dataclasses import replace
 
 from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.traversal import union_all, with_inputs
-from ctsql.planner.ivm.rewrites.semijoin_pushdown import restrict
+from ctsql.planner.ivm.rules.changed_keys import changed_keys
 from ctsql.planner.ivm.rules.context import DeltaDerivation, replacement_delta, sum_of_deltas
+from ctsql.planner.ivm.rules.narrowing import restrict_in_turn
 
 RULE = "affected keys"
 NO_KEY = "whole, before and after"
@@ -53,8 +54,8 @@ def change_by_keys(node: Keyed | alg.Limit, changes: DeltaDerivation) -> alg.Nod
         found = affected_keys(children, keys, changes)
         if found is None:
             return None
-        children = restrict_all(children, keys, *found)
-        before = restrict_all(before, keys, *found)
+        children = restrict_all(children, keys, *found, changes)
+        before = restrict_all(before, keys, *found, changes)
     else:
         changes.note(node, NO_KEY, _WITHOUT_KEY[type(node)])
     delta = replacement_delta(replace_inputs(node, children), replace_inputs(node, before))
@@ -87,9 +88,9 @@ def affected_keys(
 ) -> tuple[alg.Step, tuple[alg.Col, ...]] | None:
     """The keys that the children's changes touch; None if nothing changed."""
     found = [
-        (delta, cols)
+        place
         for child, cols in zip(children, keys, strict=True)
-        if (delta := changes.of(child)) is not None
+        for place in changed_keys(child, cols, changes)
     ]
     return changes.keys_of(found) if found else None
 
@@ -99,10 +100,11 @@ def restrict_all(
     keys: Sequence[Sequence[alg.Col]],
     step: alg.Step,
     names: Sequence[alg.Col],
+    changes: DeltaDerivation,
 ) -> list[alg.Node]:
     """The children restricted to the keys."""
     return [
-        restrict(child, step, tuple(zip(cols, names, strict=True)))
+        restrict_in_turn(child, step, tuple(zip(cols, names, strict=True)), changes)
         for child, cols in zip(children, keys, strict=True)
     ]
 

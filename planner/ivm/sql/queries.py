@@ -6,7 +6,7 @@ under the names that this is given.
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ctsql.catalog.names import backtick
@@ -22,7 +22,7 @@ from ctsql.planner.ivm.algebra.nodes import (
     UnionAll,
     Version,
 )
-from ctsql.planner.ivm.algebra.traversal import descend
+from ctsql.planner.ivm.algebra.traversal import descend, own_subqueries
 from ctsql.planner.ivm.rules.context import StepRole
 from ctsql.planner.ivm.sql.spark import Input, Names, Printer, StepUse, TableUse, table_use
 
@@ -64,8 +64,11 @@ class Text(Query):
 
     @property
     def picked(self) -> "Picked | None":
-        """What it picks, if it is nothing but distinct values of columns of steps or changes."""
-        if not isinstance(self.node, Distinct) or self.columns != self.node.columns:
+        """What it picks, if it is nothing but columns of a step or a change, or of several once."""
+        if not isinstance(self.node, Distinct):
+            one = _picked_of(self.node, self.columns)
+            return None if one is None else Picked((one,), self.names, is_distinct=False)
+        if self.columns != self.node.columns:
             return None
         below = self.node.child
         branches = (
@@ -75,28 +78,33 @@ class Text(Query):
         )
         picked = [_picked_of(node, columns) for node, columns in branches]
         found = tuple(one for one in picked if one is not None)
-        return Picked(found, self.names) if len(found) == len(picked) else None
+        are_all = len(found) == len(picked)
+        return Picked(found, self.names, is_distinct=True) if are_all else None
 
 
 @dataclass(frozen=True, slots=True)
 class Picked:
-    """The distinct values of some columns of steps, or of changes of tables.
+    """Some columns of steps, or of changes of tables.
 
     Attributes:
         columns: of each of these, in the same order. names: what the result calls them.
+        is_distinct: whether equal rows are one, of all of these; else there is only one of these.
     """
 
     columns: tuple[tuple[StepUse | TableUse, tuple[str, ...]], ...]
     names: tuple[str, ...]
+    is_distinct: bool
 
 
 def _picked_of(
     node: Node, columns: Sequence[Col]
 ) -> tuple[StepUse | TableUse, tuple[str, ...]] | None:
-    """A step or a change, and which of its columns a projection picks."""
-    if not isinstance(node, Project):
-        return None
-    below, sources = node.child, {item.col: item.expr.column for item in node.items}
+    """A step or a change, and which of its columns are picked, maybe by a projection."""
+    below, picked = node, [*columns]
+    if isinstance(node, Project):
+        sources = {item.col: item.expr.column for item in node.items}
+        found = [sources.get(column) for column in columns]
+        below, picked = node.child, [col for col in found if col is not None]
     if isinstance(below, Step):
         use: StepUse | TableUse = StepUse(below.name)
         called = {c: c.sql for c in below.columns}
@@ -104,7 +112,6 @@ def _picked_of(
         use, called = table_use(below), dict(zip(below.columns, below.names, strict=True))
     else:
         return None
-    picked = [sources.get(column) for column in columns]
     names = tuple(called[c] for c in picked if c in called)
     return (use, names) if len(names) == len(columns) else None
 
@@ -230,11 +237,16 @@ class FirstRowsTest(Query):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopTexts:
-    """All rows that a view of first rows should hold, and the test whether they are right."""
+    """All rows that a view of first rows should hold, and the test whether they are right.
+
+    Attributes:
+        states: as in :class:`ChangeTexts`.
+    """
 
     steps: tuple[StepText, ...]
     rows: Text
     holds: FirstRowsTest
+    states: Mapping[int, StateSteps] = field(default_factory=dict)
 
 
 def step_uses(texts: Iterable[Text]) -> Counter[str]:
@@ -248,6 +260,25 @@ def step_uses(texts: Iterable[Text]) -> Counter[str]:
                 tested = (t.keys for t in node.tests if not t.is_hint)
                 found.update(keys.name for keys in tested if isinstance(keys, Step))
     return found
+
+
+def steps_read(text: Text) -> set[str]:
+    """The steps that a text reads, and those that say which rows of its tables it reads."""
+
+    def read(node: Node) -> Iterator[str]:
+        for below in descend(node):
+            if isinstance(below, Step):
+                yield below.name
+            elif isinstance(below, SemiJoinRestriction):
+                for test in below.tests:
+                    yield from read(test.keys)
+
+    return set(read(text.node))
+
+
+def has_subqueries(text: Text) -> bool:
+    """Whether there is a subquery in any of its expressions."""
+    return any(own_subqueries(node) for node in descend(text.node))
 
 
 def key_steps(texts: Iterable[Text]) -> set[str]:

@@ -105,7 +105,7 @@ def desired_rows(
     if found is None:
         return None
     step, names = found
-    operator = replace_inputs(top.operator, restrict_all(children, chosen, step, names))
+    operator = replace_inputs(top.operator, restrict_all(children, chosen, step, names, changes))
     node = put_above(top.above, operator)
     places = [place for place in top.places if place is not None]
     return node, step, tuple(zip(places, names, strict=True))

@@ -37,7 +37,7 @@ def refresh(context: RefreshContext) -> Outcome:
         return NotApplicable()
     add = _adds(context, changes.plan)
     runner = changes.runner
-    texts = changes.plan.rows_by_key(changes.changed, add=add)
+    texts = changes.plan.rows_by_key(changes.changed, add=add, large=changes.large)
     if texts is None:
         return NotApplicable()
     if texts.certain is not None:

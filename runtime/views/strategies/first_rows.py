@@ -3,9 +3,10 @@
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import Telling
 from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Outcome, Staged
+from ctsql.runtime.views.plan_runner import is_true
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
-from ctsql.runtime.views.view_diff import stage_difference
+from ctsql.runtime.views.view_diff import stage_rows, stored_form
 
 NAME = Strategy.FIRST_ROWS
 
@@ -22,14 +23,21 @@ def refresh(context: RefreshContext) -> Outcome:
     if context.changes is None:
         return NotApplicable()
     runner = context.changes.runner
-    texts = context.changes.plan.first_rows(context.changes.changed)
+    changes = context.changes
+    texts = changes.plan.first_rows(changes.changed, large=changes.large)
     stored = context.stored if texts is not None else None
     if texts is None or stored is None:
         return NotApplicable()
     runner.state_rows = rows = stored.all
-    runner.run(texts.steps, [texts.rows, texts.holds.candidates])
-    (row,) = runner.rows(texts.holds).plain_frame.collect()
-    if not row["holds"]:
+    *first, candidates = texts.steps
+    last = [texts.rows, texts.holds.candidates]
+    runner.run(first, [candidates.rows, *last])
+    wanted, holds = runner.run_together(
+        [candidates],
+        last,
+        lambda: [stored_form(context.view, runner.rows(texts.rows)), runner.rows(texts.holds)],
+    )
+    if not is_true(holds):
         return Fallback("ROWS_MOVED_UP")
-    stage_difference(context, runner.rows(texts.rows), rows)
+    stage_rows(context, wanted, rows)
     return Staged(NAME)

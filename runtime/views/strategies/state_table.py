@@ -1,18 +1,32 @@
 """The signed change of the view, from groups stored beside it that the change is added to."""
 
-from ctsql.planner.ivm import ChangePlan, StateNeed, StatePlan, StepText
+from collections.abc import Callable, Sequence
+from itertools import takewhile
+from typing import TypeVar
+
+from ctsql.planner.ivm import (
+    ChangePlan,
+    ChangeTexts,
+    StateNeed,
+    StatePlan,
+    StepText,
+    Text,
+    TopTexts,
+)
 from ctsql.planner.ivm.explain import Telling
 from ctsql.planner.ivm.sql.queries import StateSteps
 from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.rows.row_set import RowSet
-from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Outcome, Staged
-from ctsql.runtime.views.plan_runner import PlanRunner
-from ctsql.runtime.views.refresh_context import RefreshContext
+from ctsql.runtime.views.outcomes import NotApplicable, Outcome, Staged
+from ctsql.runtime.views.plan_runner import PlanRunner, is_true
+from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.state_table import is_above
-from ctsql.runtime.views.view_diff import stage_delta, stage_difference
+from ctsql.runtime.views.view_diff import signed_form, stage_rows, stage_signed_rows, stored_form
 
 NAME = Strategy.STATE_TABLE
+
+Made = TypeVar("Made")
 
 
 def headline(plan: ChangePlan, _told: Telling) -> str | None:
@@ -28,46 +42,148 @@ def refresh(context: RefreshContext) -> Outcome:
     changes, state = context.changes, context.state
     if changes is None or changes.kept is None or not context.is_strict_arithmetic():
         return NotApplicable()
-    plan, runner, kept = changes.plan, changes.runner, changes.kept
     stored = state.stored()
     if stored is None:
         return NotApplicable()
-    is_whole = plan.reads_all_groups
-    make = plan.rows_from_groups if is_whole else plan.delta
-    texts = make(changes.changed, [kept.number])
-    if texts is None:
-        state.unchanged()
-        return Staged(NAME)
-    steps = texts.states.get(kept.number)
-    located: list[RowSet] = []
-
-    def before(step: StepText) -> RowSet:
-        """The stored groups that change, read once, with their places."""
-        assert steps is not None  # this is one of them
-        located.append(runner.keep(_groups(runner, stored, steps)))
-        return located[0].select(kept.columns, step.rows.names)
-
-    runner.state_rows = stored.all
-    runner.run(texts.steps, [texts.rows], before, state.table.schema)
-    after = None
-    if steps is not None:
-        after = runner.steps[steps.after]
-        after = after.select(after.schema.names, kept.columns)
-        if is_above(after.plain_frame, kept.bounded):
-            state.refuse("STATE_ROUNDS")
-            return NotApplicable()
-    if is_whole:
-        there = context.stored
-        stage_difference(context, runner.rows(texts.rows), None if there is None else there.all)
-    else:
-        done = stage_delta(context, runner.rows(texts.rows), NAME)
-        if isinstance(done, Fallback):
+    following = _Following(context, changes, changes.kept, stored)
+    if changes.plan.is_limited and not changes.plan.compares_groups and not stored.is_near:
+        done = following.first_rows()
+        if done is not None:
             return done
-    if after is None:
-        state.unchanged()
-    else:
-        state.stage(_left(after, kept), located[0])
-    return Staged(NAME)
+    return following.all_rows() if changes.plan.reads_all_groups else following.change()
+
+
+class _Following:
+    """One refresh by a state table: its groups that change, before and after."""
+
+    def __init__(
+        self,
+        context: RefreshContext,
+        changes: FollowedChanges,
+        kept: StatePlan,
+        stored: StoredRows,
+    ) -> None:
+        self.context, self.changes, self.kept, self.stored = context, changes, kept, stored
+        self.runner = changes.runner
+        self._done: tuple[StepText, ...] = ()
+        self._located: RowSet | None = None
+
+    def first_rows(self) -> Outcome | None:
+        """From the view's own rows and the groups that change; None if others may be first now."""
+        view, context = self.context.stored, self.context
+        texts = self._texts(self.changes.plan.first_rows)
+        if texts is None or view is None or not view.is_near:
+            return None
+        self.runner.state_rows = rows = view.all
+
+        def made() -> Sequence[RowSet]:
+            wanted = stored_form(context.view, self.runner.rows(texts.rows))
+            return wanted, self.runner.rows(texts.holds)
+
+        wanted, holds = self._run(texts, [texts.rows, texts.holds.candidates], made)
+        if self._is_refused(texts):
+            return NotApplicable()
+        if not is_true(holds):
+            return None
+        stage_rows(context, wanted, rows)
+        self._stage(texts)
+        return Staged(NAME)
+
+    def all_rows(self) -> Outcome:
+        """From all groups, compared with all rows of the view."""
+        context, there = self.context, self.context.stored
+        texts = self._texts(self.changes.plan.rows_from_groups)
+        if texts is None:
+            return self._unchanged()
+        self.runner.state_rows = self.stored.all
+        (wanted,) = self._run(
+            texts,
+            [texts.rows],
+            lambda: [stored_form(context.view, self.runner.rows(texts.rows))],
+        )
+        if self._is_refused(texts):
+            return NotApplicable()
+        stage_rows(context, wanted, None if there is None else there.all)
+        self._stage(texts)
+        return Staged(NAME)
+
+    def change(self) -> Outcome:
+        """The signed change of the view, from that of its groups."""
+        texts = self._texts(self.changes.plan.delta)
+        if texts is None:
+            return self._unchanged()
+        (signed,) = self._run(
+            texts,
+            [texts.rows],
+            lambda: [signed_form(self.context.view, self.runner.rows(texts.rows))],
+        )
+        if self._is_refused(texts):
+            return NotApplicable()
+        done = stage_signed_rows(self.context, signed, NAME)
+        if isinstance(done, Staged):
+            self._stage(texts)
+        return done
+
+    def _texts(self, make: Callable[..., Made]) -> Made:
+        changes = self.changes
+        return make(changes.changed, [self.kept.number], large=changes.large)
+
+    def _unchanged(self) -> Staged:
+        self.context.state.unchanged()
+        return Staged(NAME)
+
+    def _run(
+        self,
+        texts: ChangeTexts | TopTexts,
+        last: Sequence[Text],
+        made: Callable[[], Sequence[RowSet]],
+    ) -> Sequence[RowSet]:
+        """Compute the steps that are not done yet, and what is made of them."""
+        runner, types = self.runner, self.context.state.table.schema
+        pairs = zip(texts.steps, self._done, strict=False)
+        known = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        steps = texts.steps[known:]
+        groups = texts.states.get(self.kept.number)
+        names = [step.name for step in steps]
+        is_last = groups is not None and groups.after in names
+        at = names.index(groups.after) if groups is not None and is_last else len(steps)
+        first, rest = steps[:at], steps[at:]
+        runner.run(first, [*(step.rows for step in rest), *last], self._before(groups), types)
+        found = runner.run_together(rest, last, made, types)
+        self._done = texts.steps
+        return found
+
+    def _before(self, steps: StateSteps | None) -> Callable[[StepText], RowSet]:
+        def before(step: StepText) -> RowSet:
+            """The stored groups that change, read once, with their places."""
+            assert steps is not None  # this is one of them
+            self._located = located = self.runner.keep(_groups(self.runner, self.stored, steps))
+            return located.select(self.kept.columns, step.rows.names)
+
+        return before
+
+    def _after(self, texts: ChangeTexts | TopTexts) -> RowSet | None:
+        """What the groups that change become; None if none do."""
+        steps = texts.states.get(self.kept.number)
+        if steps is None:
+            return None
+        after = self.runner.steps[steps.after]
+        return after.select(after.schema.names, self.kept.columns)
+
+    def _is_refused(self, texts: ChangeTexts | TopTexts) -> bool:
+        """Are the averages no longer exact? They are not followed by the state table then."""
+        after = self._after(texts) if self.kept.bounded else None
+        if after is None or not is_above(after.plain_frame, self.kept.bounded):
+            return False
+        self.context.state.refuse("STATE_ROUNDS")
+        return True
+
+    def _stage(self, texts: ChangeTexts | TopTexts) -> None:
+        after, state = self._after(texts), self.context.state
+        if after is None or self._located is None:
+            state.unchanged()
+        else:
+            state.stage(_left(after, self.kept), self._located)
 
 
 def _groups(runner: PlanRunner, stored: StoredRows, steps: StateSteps) -> RowSet:

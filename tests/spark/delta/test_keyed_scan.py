@@ -103,7 +103,10 @@ def test_what_is_read_is_what_spark_reads(con: Connection, monkeypatch: pytest.M
     with_key = table.locate_rows(last).join(F.broadcast(keys), F.expr("k <=> a AND s <=> b"))
     for most in (keyed_scan.STORED_MAX, 0):  # of all rows, and by the keys
         monkeypatch.setattr(keyed_scan, "STORED_MAX", most)
-        wanted = StoredRows(table, last).having(held, pairs)
+        stored = StoredRows(table, last)
+        assert (stored.is_near, stored.all.is_local) == (most > 0, True)
+        assert bag(stored.all, *places) == located
+        wanted = stored.having(held, pairs)
         assert isinstance(wanted, LocalRows)
         assert bag(wanted, *places) == bag(with_key, *places)
         for known in (held, SparkRows(keys)):  # those that Spark has are compared by Spark

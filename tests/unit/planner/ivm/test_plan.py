@@ -93,6 +93,33 @@ def test_tables_that_meet_a_change_by_another_one_know_its_keys() -> None:
     assert uses["n"].keys == ((uses["u"], (("k", "w"),)),)
 
 
+@pytest.mark.parametrize(
+    ("condition", "is_told"),
+    [
+        ("(t.k = u.k AND w = 1) OR (u.k = t.k AND (w = 2))", True),
+        ("(t.k = u.k AND w BETWEEN 1 AND 2) OR t.k = u.k", True),
+        ("(t.k = u.k AND w = 1) OR (v = w AND w = 2)", False),
+        ("(t.k = u.k AND w = 1) OR w = 2", False),
+        ("NOT (t.k = u.k AND w = 1)", False),
+        ("(t.k = u.k OR t.k = u.k) IS NULL", False),
+        ("CASE WHEN t.k = u.k OR t.k = u.k THEN w = 1 ELSE true END", False),
+        ("(t.k = u.k) = (w = 1)", False),
+        ("coalesce(t.k = u.k AND w = 1, t.k = u.k)", False),
+    ],
+)
+def test_what_all_sides_of_or_say_is_said(condition: str, *, is_told: bool) -> None:
+    """An equality that holds in each of them is one of the tables."""
+    uses: dict[str, TableUse] = {}
+
+    def table(use: TableUse) -> str:
+        uses[use.table] = use
+        return "x"
+
+    plan = planned(f"SELECT v, w FROM t, u WHERE {condition}", TABLES)
+    printed(plan.delta(["t"]), name_by(table))
+    assert bool(uses["u"].keys) == is_told
+
+
 def test_keys_do_not_go_through_a_column_of_another_type() -> None:
     """From '01' = 1 and 1 = '1' it does not follow that '01' = '1'."""
     uses: dict[str, TableUse] = {}
@@ -134,8 +161,79 @@ def test_texts_that_pick_values(sql: str, picked: list[str] | None) -> None:
     assert texts is not None
     (found,) = (s.rows.picked for s in texts.steps if s.role is StepRole.KEYS)
     assert (found and [list(columns) for _, columns in found.columns]) == (picked and [picked])
-    assert all(s.rows.picked is None for s in texts.steps if s.role is not StepRole.KEYS)
+    assert found is None or found.is_distinct
+    others = [s.rows.picked for s in texts.steps if s.role is not StepRole.KEYS]
+    assert all(p is None or not p.is_distinct for p in others)
     assert texts.rows.picked is None
+
+
+def test_a_change_as_it_is_is_picked() -> None:
+    """The driver gives its columns the names that they have in the plan; a filter is Spark's."""
+    tables = {**TABLES, "n": TABLES["u"]}
+    plan = planned("SELECT t.v, u.w FROM t JOIN u ON t.k = u.k WHERE u.w > 1", tables)
+    texts = plan.delta(["t", "u"])
+    assert texts is not None
+    own, filtered = (step.rows for step in texts.steps)
+    assert own.picked is not None
+    (source, columns), *none = own.picked.columns
+    assert (columns, none) == (("k", "v", "__ct_diff"), [])
+    assert isinstance(source, TableUse)
+    assert (source.table, source.version) == ("t", Version.DELTA)
+    assert own.picked.names == own.names
+    assert filtered.picked is None
+
+
+@pytest.mark.parametrize(
+    ("source", "is_picked"),
+    [
+        ("t LEFT JOIN u ON t.k = u.k AND u.w > 1", True),
+        ("u RIGHT JOIN t ON t.k = u.k", True),
+        ("t LEFT JOIN u ON t.k = u.k AND t.v = u.w", False),  # by the rows of t that meet a change
+        ("t LEFT JOIN u ON t.k > u.k", False),
+        ("t LEFT JOIN u ON CAST(t.k AS BIGINT) = u.k", False),
+        ("t FULL JOIN u ON t.k = u.k", False),
+        ("t LEFT SEMI JOIN u ON t.k = u.k", False),
+    ],
+)
+def test_keys_of_an_outer_join_need_no_join(source: str, *, is_picked: bool) -> None:
+    """Each row of the side that stays is in the change, as it was and as it is."""
+    sql = f"SELECT g, max(n) AS n FROM (SELECT t.k AS g, t.v AS n FROM {source}) GROUP BY g"
+    texts = planned(sql, TABLES).delta(["u"])
+    assert texts is not None
+    roles = [step.role for step in texts.steps]
+    assert (roles == [StepRole.KEYS]) == is_picked
+    if is_picked:
+        assert texts.steps[0].rows.picked is not None
+
+
+def test_large_changes_are_cut_by_filtered_tables_first() -> None:
+    """The other tables are read for what is left of the change then."""
+    tables = {**TABLES, "n": TABLES["u"], "m": TABLES["u"]}
+    sql = "SELECT t.v, n.w FROM t, u, n WHERE t.k = u.k AND t.v = n.k AND u.w = 1"
+
+    def keys(large: list[str]) -> dict[str, str]:
+        found: dict[str, str] = {}
+
+        def table(use: TableUse) -> str:
+            found[use.table] = next((str(source) for source, _ in use.keys), "")
+            return use.table
+
+        texts = planned(sql, tables).delta(["t"], large=large)
+        text = printed(texts, name_by(table))
+        assert text.count(" JOIN ") == 2
+        return found
+
+    assert keys([]) == keys(["u"]) == {"t": "", "u": "change_1", "n": "change_1"}
+    assert keys(["t"]) == {"t": "", "u": "change_1", "n": "change_2"}
+
+    grouped = "SELECT t.k, max(t.v) AS n FROM t, u WHERE t.k = u.k AND u.w = 1 GROUP BY t.k"
+    few, many = (planned(grouped, tables).rows_by_key(["t"], large=x) for x in ([], ["t"]))
+    assert few is not None
+    assert many is not None
+    assert few.keys == many.keys
+    assert len(many.steps) == len(few.steps) + 1
+    assert "u__new" in many.steps[-1].rows.sql(NAMES)
+    assert "t__" not in many.steps[-1].rows.sql(NAMES)
 
 
 @pytest.mark.parametrize(
@@ -145,6 +243,8 @@ def test_texts_that_pick_values(sql: str, picked: list[str] | None) -> None:
         ("v > (SELECT max(u.w) FROM u WHERE t.k = u.k)", ["k"]),
         ("k IN (SELECT k FROM u GROUP BY k HAVING count(*) > 1)", ["k"]),
         ("k NOT IN (SELECT u.w FROM u WHERE u.k = t.k)", ["k"]),  # not by w: a NULL counts
+        ("EXISTS (SELECT 1 FROM u WHERE u.k = t.k AND u.w = v)", ["w", "k"]),
+        ("k > (SELECT count(*) FROM (SELECT * FROM u WHERE w > 0) WHERE k = v)", ["k"]),
         ("NOT EXISTS (SELECT 1 FROM u WHERE u.k > t.k)", []),
     ],
 )

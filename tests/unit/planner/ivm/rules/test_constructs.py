@@ -349,11 +349,14 @@ TOPS = {
 }
 
 
+@pytest.mark.parametrize("with_state", [False, True])
 @pytest.mark.parametrize("name", TOPS)
-def test_first_rows_from_the_stored_ones(name: str) -> None:
+def test_first_rows_from_the_stored_ones(name: str, *, with_state: bool) -> None:
     """They are right, or it is said that they are not; a tie may be settled either way."""
     duck = filled()
     view = View(duck, TOPS[name])
+    if with_state:
+        view.keep_state()
     said = []
     for number in range(len(CHANGES)):
         view.keep_rows()

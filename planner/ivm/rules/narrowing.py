@@ -1,0 +1,99 @@
+"""Cuts many keys by a filtered table before other tables are looked up.
+
+Of the parts of some thousand lines few are of one brand. If the filter stands on the part, and the
+lines of a part are many, then the parts are read first, and the other tables for those that pass.
+This takes a job of its own, so it is done for large changes only.
+"""
+
+from collections.abc import Sequence
+
+from ctsql.planner.ivm.algebra import nodes as alg
+from ctsql.planner.ivm.algebra.traversal import (
+    columns_in,
+    equal_classes,
+    key_sources,
+    own_subqueries,
+    subqueries,
+    tables,
+    with_inputs,
+)
+from ctsql.planner.ivm.rewrites.lookups import is_plain
+from ctsql.planner.ivm.rewrites.semijoin_pushdown import (
+    Pairs,
+    equated,
+    pairs_of_operand,
+    restrict,
+)
+from ctsql.planner.ivm.rules.context import DeltaDerivation, StepRole
+
+
+def restrict_in_turn(
+    node: alg.Node, keys: alg.Step, pairs: Pairs, changes: DeltaDerivation
+) -> alg.Node:
+    """The node's rows that have a key: those of the keys that a filtered operand of a join has.
+
+    Each row of the join has the operand's value, which is equal and of one type with the key's.
+    """
+    if not pairs or not changes.large:
+        return restrict(node, keys, pairs)
+    match node:
+        case alg.Filter() | alg.Project() if not own_subqueries(node):
+            sources = key_sources(node) or {}
+            if all(mine in sources for mine, _ in pairs):
+                below = tuple((sources[mine], key) for mine, key in pairs)
+                return with_inputs(
+                    node, lambda child: restrict_in_turn(child, keys, below, changes)
+                )
+        case alg.Join():
+            classes = equal_classes(node.conditions)
+            for operand in node.children:
+                found = pairs_of_operand(operand, pairs, classes)
+                if len(found) == len(pairs) and is_plain(operand) and _is_filtered(operand):
+                    passing = restrict(operand, keys, found)
+                    step, names = changes.keys(passing, [mine for mine, _ in found])
+                    left = tuple((mine, n) for (mine, _), n in zip(pairs, names, strict=True))
+                    return restrict(node, step, left)
+    return restrict(node, keys, pairs)
+
+
+def join_filtered_first(
+    step: alg.Step,
+    operands: Sequence[alg.Node],
+    conditions: Sequence[alg.Expr],
+    changes: DeltaDerivation,
+    changed: alg.Node,
+) -> tuple[alg.Step, tuple[alg.Node, ...], tuple[alg.Expr, ...]]:
+    """A change joined with the filtered tables that it meets, the other operands and conditions.
+
+    ``changed`` is what the change is of.
+    """
+    classes = equal_classes(conditions)
+    met = {
+        operand: pairs
+        for operand in operands
+        if is_plain(operand) and (pairs := equated(operand.columns, step.columns, classes))
+    }
+    filtered = [operand for operand in met if _is_filtered(operand)]
+    is_large = bool(tables(changed) & changes.large)
+    if not is_large or not filtered or len(filtered) == len(met):
+        return step, tuple(operands), tuple(conditions)
+    seen = set(step.columns).union(*(one.columns for one in filtered))
+    ready = tuple(c for c in conditions if columns_in(c) <= seen and not any(subqueries(c)))
+    cut = [restrict(one, step, met[one], is_hint=True) for one in filtered]
+    joined = alg.Join(children=(step, *cut), conditions=ready)
+    return (
+        changes.step(StepRole.CHANGE, joined),
+        tuple(one for one in operands if one not in filtered),
+        tuple(c for c in conditions if c not in ready),
+    )
+
+
+def _is_filtered(node: alg.Node) -> bool:
+    """A plain table that a filter stands on."""
+    match node:
+        case alg.Filter():
+            return True
+        case alg.Project():
+            return _is_filtered(node.child)
+        case _:
+            return False
