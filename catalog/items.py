@@ -6,9 +6,11 @@ the object is created, and kept by object id (``reads``): a later rename changes
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
 from ctsql.catalog.errors import (
@@ -640,7 +642,7 @@ def _hint_of_file(name: Name) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Catalog:
     """All objects at one version of the catalog. Changes give a new value."""
 
@@ -711,10 +713,16 @@ class Catalog:
 
     def readers(self, object_id: str) -> list[Item]:
         """The objects whose definitions read this one directly, in order of name."""
-        found = [
-            i for i in self if i.id != object_id and any(r.object_id == object_id for r in i.reads)
-        ]
-        return sorted(found, key=lambda i: i.name.key)
+        return [*self._readers.get(object_id, ())]
+
+    @cached_property
+    def _readers(self) -> Mapping[str, Sequence[Item]]:
+        """The objects that read another one, by its id: each tick asks for those of each object."""
+        found = defaultdict[str, list[Item]](list)
+        for item in sorted(self, key=lambda i: i.name.key):
+            for object_id in {r.object_id for r in item.reads} - {item.id}:
+                found[object_id].append(item)
+        return found
 
     def flow_targets(self, task: Item) -> list[Item]:
         """The view of a flow's task; none for another one."""

@@ -221,6 +221,7 @@ class Service:
         """
         known = engine.catalog.items
         waiting = list(engine.catalog.closure(known))
+        reads = {i.id: ({r.object_id for r in i.reads} & known.keys()) - {i.id} for i in waiting}
         done: set[str] = set()
         blocked: set[str] = set()
         running: dict[Future[CtsqlError | None], Item] = {}
@@ -228,7 +229,7 @@ class Service:
             while waiting or running:
                 self.pulse.queue = sum(i.is_run for i in waiting) + len(running)
                 for item in self._worker_pool.in_turn(tuple(waiting)):
-                    read = {r.object_id for r in item.reads} & known.keys() - {item.id}
+                    read = reads[item.id]
                     if not read <= done:
                         continue
                     if item.is_run and not read & blocked and self._is_due(engine, item, now):
