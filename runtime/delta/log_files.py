@@ -13,7 +13,7 @@ from ctsql.runtime.spark.storage_errors import damaged_file
 
 COMMITS_CACHED_MAX = 2_000
 LENGTHS_MAX = 16 * 1024 * 1024
-"""The characters of all commits that are cached; parsed they take some six times as many bytes."""
+"""The characters of all commits that are cached; parsed they take some four times as many bytes."""
 _COMMIT_SUFFIX = ".json"
 _COMMIT_LENGTH = 20 + len(_COMMIT_SUFFIX)
 CHECKPOINT_NAME = re.compile(r"(\d{20})\.checkpoint\..*")
