@@ -14,6 +14,7 @@ from ctsql.catalog.items import Catalog
 from ctsql.runtime.delta.local_log import LocalGateway, NeedsSpark, OnSpark
 from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
 from ctsql.runtime.warehouse.location import SYSTEM_FOLDER, check_may_begin
+from ctsql.runtime.warehouse.timeline import Sources
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -58,6 +59,11 @@ class LogReader:
         self.schedules = warehouse.schedules
         self.catalog_store.decisions = warehouse.timeline
         self.relations.reload = self.refresh_catalog
+        self.timeline.reload = self._newest_sources
+
+    def _newest_sources(self) -> Sources:
+        self.refresh_catalog()
+        return self.relations.sources()
 
     @contextmanager
     def as_stored(self) -> Iterator[None]:

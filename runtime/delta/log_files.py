@@ -12,6 +12,8 @@ from ctsql.runtime.log.actions import Commit, Unreadable, parse_checksum, parse_
 from ctsql.runtime.spark.storage_errors import damaged_file
 
 COMMITS_CACHED_MAX = 2_000
+LENGTHS_MAX = 16 * 1024 * 1024
+"""The characters of all commits that are cached; parsed they take some four times as many bytes."""
 _COMMIT_SUFFIX = ".json"
 _COMMIT_LENGTH = 20 + len(_COMMIT_SUFFIX)
 CHECKPOINT_NAME = re.compile(r"(\d{20})\.checkpoint\..*")
@@ -25,6 +27,7 @@ class LogFiles(ABC):
         self._location = location
         self._store = store
         self._commits: dict[int, Commit] = {}
+        self._lengths: dict[int, int] = {}
 
     # ---- what the reader of a whole state gives
 
@@ -68,11 +71,15 @@ class LogFiles(ABC):
                 found = parse_commit(version, text, modified_ms=mark[0])
             except Unreadable as problem:
                 raise damaged_file(f"{self._store.uri}/{name}", str(problem)) from problem
-            if len(self._commits) >= COMMITS_CACHED_MAX:
-                for old in sorted(self._commits)[: COMMITS_CACHED_MAX // 2]:
-                    del self._commits[old]
-            self._commits[version] = found
+            self._keep(version, found, len(text))
         return found
+
+    def _keep(self, version: int, commit: Commit, length: int) -> None:
+        """Cache a commit, in the place of older ones where there are too many, or too long ones."""
+        if len(self._commits) >= COMMITS_CACHED_MAX or sum(self._lengths.values()) > LENGTHS_MAX:
+            for old in sorted(self._commits)[: (len(self._commits) + 1) // 2]:
+                del self._commits[old], self._lengths[old]
+        self._commits[version], self._lengths[version] = commit, length
 
     def _read_if_there(self, name: str) -> str | None:
         """The text of a file; None where it was cleaned up while it was looked at."""

@@ -184,16 +184,29 @@ class Gateway(JvmObjects):
         known three others. The store is asked once: a file may be moved away meanwhile.
         """
         with translate_spark_errors():
-            path, store = self._place(pattern)
-            statuses = store.globStatus(path)
-            paths = self.jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(statuses)
-            if paths is None:
-                return []
-            listed = self.jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(paths)
-            names = self.join(listed, _NEVER_IN_A_NAME).split(_NEVER_IN_A_NAME)
+            statuses, names = self._listed(pattern)
             places = {name: place for place, name in enumerate(names)}
             new = sorted(name for name in places if name not in known and _is_visible(name))
             return [name for name in new if _has_bytes(statuses[places[name]])]
+
+    def _listed(self, pattern: str) -> tuple[Any, list[str]]:
+        """What a pattern means: in the JVM, and the full URIs."""
+        path, store = self._place(pattern)
+        statuses = store.globStatus(path)
+        paths = self.jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(statuses)
+        if paths is None:
+            return statuses, []
+        listed = self.jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(paths)
+        return statuses, self.join(listed, _NEVER_IN_A_NAME).split(_NEVER_IN_A_NAME)
+
+    def still_there(self, pattern: str, files: Iterable[str]) -> list[str]:
+        """Those of some files, full URIs, that are there; most are among those of a pattern.
+
+        These take one listing together, and each other one a question of its own.
+        """
+        with translate_spark_errors():
+            there = set(self._listed(pattern)[1])
+        return [file for file in files if file in there or self.path_exists(file)]
 
     def holds_file(self, location: str) -> bool:
         """Whether it is a file, or a folder with a file that Spark would read, at any depth."""

@@ -76,6 +76,8 @@ class Maintenance(OnNames):
         keep_from = now_ms - (retention.RETAIN_DEFAULT_MS if retain is None else retain)
         unnamed = min(keep_from, now_ms - retention.UNNAMED_AGE_MS)
         log_from = now_ms - (retention.LOG_RETAIN_DEFAULT_MS if retain is None else retain)
+        if not dry:
+            self._complete_transactions()
         if statement.target is None and not dry:
             self._forget_definitions()
         works = list(self._works(statement))
@@ -98,6 +100,12 @@ class Maintenance(OnNames):
             rows += self._dropped(keep_from, dry=dry)
             rows += self._folders(unnamed, dry=dry)
         return rows
+
+    def _complete_transactions(self) -> None:
+        """Let what a killed process had decided come in: until then no log names its files."""
+        self.engine.timeline.refresh()
+        if self.engine.timeline.intents:
+            self.engine.mint()
 
     def _forget_definitions(self) -> None:
         """Drop definitions of tasks that no later T runs with, and replacements that they read."""

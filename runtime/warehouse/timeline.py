@@ -48,6 +48,9 @@ from ctsql.runtime.warehouse.timestamp_assignment import (
 if TYPE_CHECKING:
     from ctsql.runtime.delta.table import DeltaTable, Gateway
 
+Sources = Mapping[str, tuple[str, "DeltaTable"]]
+"""By id the name and the table of each."""
+
 APP = "ctsql:timeline"
 FRONTIER = "ctsql.frontier"
 ARCHIVED = "ctsql.archived"
@@ -109,7 +112,8 @@ class Timeline:
 
     Attributes:
         table: its own. read_to: the newest version of that whose bindings are taken in, or -1.
-        intents: transactions that are being committed, by id.
+        intents: transactions that are being committed, by id. reload: gives the sources by the
+            newest catalog.
     """
 
     def __init__(self, gateway: "Gateway", location: str) -> None:
@@ -117,6 +121,7 @@ class Timeline:
         self.location = location
         self.table = gateway.output_table(location)
         self._output = Output(self.table, APP)
+        self.reload: Callable[[], Sources] | None = None
         self._forget()
 
     def _forget(self) -> None:
@@ -278,7 +283,7 @@ class Timeline:
 
     def mint(
         self,
-        sources: "Mapping[str, tuple[str, DeltaTable]]",
+        sources: Sources,
         *,
         fresh: bool = False,
         request: str | None = None,
@@ -304,6 +309,9 @@ class Timeline:
         """
         for _ in range(MINT_TRIES_MAX):
             self.refresh()
+            to_come = {s for intent in self.intents.values() for s in intent["tables"]}
+            if self.reload is not None and not to_come <= sources.keys():
+                sources = self.reload()  # one was made after the catalog was looked at
             candidates = [
                 c
                 for source, (name, table) in sources.items()

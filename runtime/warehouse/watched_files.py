@@ -124,7 +124,7 @@ class WatchedFiles:
             if loaded >= number:
                 return []
             before = table.version()
-            paths = [path for path in record.paths(number) if gateway.path_exists(path)]
+            paths = gateway.still_there(_source(item).path, record.paths(number))
             if paths:
                 self._insert(item, location, paths, loaded, number)
             else:

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, Observation, functions as F
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.planner.syntax.ast import FileRef
 from ctsql.planner.syntax.tokens.file_refs import ending_of
+from ctsql.runtime.delta.file_stores import pattern_of
 from ctsql.runtime.delta.table import Gateway
 
 _TIMES = {  # Spark's own defaults cut what is behind milliseconds
@@ -62,7 +63,7 @@ def write_file(gateway: Gateway, rows: DataFrame, file: FileRef, *, overwrite: b
     beside = f"{target.rpartition('/')[0]}/_ctsql-{uuid.uuid4().hex}"
     try:
         writer.save(beside)
-        (part,) = gateway.glob(f"{beside}/part-*")
+        (part,) = gateway.glob(f"{pattern_of(beside)}/part-*")
         gateway.move_file(part, target)
     finally:
         gateway.delete_tree(beside)

@@ -364,6 +364,21 @@ def test_who_does_not_know_a_new_table_leaves_it_bound() -> None:
     assert check(store)
 
 
+def test_who_does_not_know_a_table_of_a_transaction_looks_for_it() -> None:
+    """Half of the transaction would be bound alone."""
+    store = made()
+    other, process = Process(store, Link("other")), Process(store, Link("process"))
+    process.mint()
+    changes = {name: process.change(name) for name in ("a", "b")}
+    prepare(process.timeline, "group", changes, process.sources)
+    resolve(process.timeline, "group", {"a": process.sources["a"]})
+    other.timeline.reload = lambda: other.sources
+    other.timeline.mint({"a": other.sources["a"]})  # its catalog is from before b was made
+    assert other.timeline.intents, "b is still to come"
+    assert resolve(process.timeline, "group", process.sources) is None
+    assert check(store)
+
+
 def test_what_is_known_of_dropped_tables_is_bounded() -> None:
     """The newest of them stay, as they may be new."""
     store = Store()

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ctsql.catalog.errors import CtsqlError
+from ctsql.runtime.delta import log_files
 from ctsql.runtime.delta.local_log import LocalLogFiles, LocalTable
 
 COMMIT = '{"commitInfo":{"timestamp":1}}'
@@ -103,3 +104,17 @@ def test_a_file_that_is_cleaned_up_while_it_is_looked_at(
         log.commit_at(0)
     assert raised.value.condition == "HISTORY_LOST"
     assert log.checksum(0) == {}
+
+
+def test_commits_that_are_cached_are_bounded_by_their_length(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by their number alone: a commit may add a thousand files."""
+    log = _log(tmp_path, *_commits(*range(20)))
+    monkeypatch.setattr(log_files, "LENGTHS_MAX", 4 * len(COMMIT))
+    for version in range(20):
+        assert log.commit_at(version).version == version
+        assert sum(map(log.remembers, range(20))) <= 6
+    assert log.remembers(19)
+    for version in reversed(range(20)):
+        assert log.commit_at(version).version == version
