@@ -115,8 +115,7 @@ class TriedRows:
         some = InputChange(changes[self.name].nothing, few=self.all_rows.take(self.numbers))
         return {**changes, self.name: some}
 
-    @property
-    def said(self) -> dict[str, object]:
+    def to_metadata(self) -> dict[str, object]:
         """What the commit's metadata says of rows that were left out."""
         return {"at_fault": {"rows": len(self.faults), "runs": self.runs}} if self.faults else {}
 
