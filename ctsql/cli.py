@@ -282,24 +282,8 @@ _ABOUT = {
         ("--prune", "--plan", "--json", "--set", "--quiet"),
     ),
 }
-_GOES_WITH = {
-    ("once", "--once"): ("run",),
-    ("interval", "--interval"): ("run",),
-    ("workers", "--workers"): ("run", "test"),
-    ("metrics", "--metrics"): ("run",),
-    ("traces", "--traces"): ("run",),
-    ("lineage", "--lineage"): ("run",),
-    ("serve", "--serve"): ("run",),
-    ("log_format", "--log-format"): ("run",),
-    ("listen", "--listen"): ("serve",),
-    ("watch", "--watch"): ("status",),
-    ("part", "-k"): ("test",),
-    ("junit_file", "--junit"): ("test",),
-    ("prune", "--prune"): ("plan", "apply"),
-    ("last", "--last"): ("rehearse",),
-    ("plan_file", "--plan"): ("apply",),
-}
-"""The options that only some commands have, by their parameters and their names."""
+_OF_STATEMENTS_TOO = ("--quiet", "--json", "--format", "--output", "--set")
+"""Options that commands share with files and statements; any other goes with its commands alone."""
 _FOR_ALL = ("--warehouse", "--master", "--debug")
 _WITHOUT = {"test": ("--warehouse",)}
 
@@ -342,11 +326,15 @@ def _check(given: dict[str, Any], command: str | None) -> None:
             raise click.UsageError(f"Type: ctsql {command} FOLDER")
     elif command and len(files) > 1:
         raise click.UsageError(f"{command} takes no arguments; for a file type ./{command}")
-    for (parameter, name), commands in _GOES_WITH.items():
-        is_known = command in commands or (parameter == "interval" and given["watch"])
-        if given[parameter] not in (None, False) and not is_known:
+    for option in main.params:
+        name = option.opts[-1]
+        commands = [c for c, (_, own) in _ABOUT.items() if name in own]
+        if name == "--interval" and not given["watch"]:
+            commands.remove("status")
+        is_bound = bool(commands) and name not in _OF_STATEMENTS_TOO
+        if is_bound and command not in commands and given[str(option.name)] not in (None, False):
             listed = ", ".join(f"ctsql {c}" for c in commands)
-            also = ". With ctsql run type --serve." if parameter == "listen" else ""
+            also = ". With ctsql run type --serve." if name == "--listen" else ""
             raise click.UsageError(f"{name} goes with: {listed}{also}")
     if given["watch"] and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.UsageError("--watch needs a terminal; without it: ctsql status --json")

@@ -8,7 +8,7 @@ from ctsql.planner.ivm import Input, Query, Text
 from ctsql.planner.lowering import Context, Sources, lower_view, without_padding
 from ctsql.planner.nodes import Transaction, ViewWrite
 from ctsql.runtime.delta.diff_writer import stage
-from ctsql.runtime.rows.collect import few
+from ctsql.runtime.rows.collect import collect_bounded
 from ctsql.runtime.rows.multiset import net_change
 from ctsql.runtime.rows.prepared_rows import derive
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
@@ -27,7 +27,7 @@ from ctsql.runtime.warehouse.replaced_views import table_schema
 class SparkEngine:
     """The :class:`ctsql.runtime.warehouse.query_engine.QueryEngine` of one session."""
 
-    few = staticmethod(few)
+    collect_bounded = staticmethod(collect_bounded)
     net_change = staticmethod(net_change)
     stage = staticmethod(stage)
     stage_together = staticmethod(stage_together)

@@ -28,7 +28,7 @@ from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.delta.parquet_reader import PLACES_SCHEMA
 from ctsql.runtime.log.staging import Staging
 from ctsql.runtime.rows.arrow_exchange import collect_arrow
-from ctsql.runtime.rows.collect import few
+from ctsql.runtime.rows.collect import collect_bounded
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import copied, difference, net, net_of, with_places
 from ctsql.runtime.rows.multiset_local import cancel, keys
@@ -103,7 +103,7 @@ def _stage_few(
     both = stored.select(*names, FILE_COLUMN, ROW_COLUMN)
     if desired is not None:
         both = both.unionAll(desired.select(*names, *_nowhere()))
-    held = few(both)
+    held = collect_bounded(both)
     if isinstance(held, Declined):
         return held
     return _stage_small(staging, collect_arrow(held), schema, stored.sparkSession)

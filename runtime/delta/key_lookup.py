@@ -32,7 +32,7 @@ from ctsql.runtime.delta.local_scan import (
 )
 from ctsql.runtime.delta.parquet_reader import KeySet
 from ctsql.runtime.delta.table import DeltaTable
-from ctsql.runtime.rows.collect import few
+from ctsql.runtime.rows.collect import collect_bounded
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.rows.types import has_bitwise_equality, has_equality_in_files, has_read_bounds
@@ -103,7 +103,7 @@ def find_with_keys(
         # Spark reads the files, or raises if they are damaged.
     equal = (F.col(backtick(c)) == F.col(_name(i)) for i, c in enumerate(columns))
     scanned = rows_with_deleted(table, files, version)
-    found = few(scanned.join(F.broadcast(keys.frame), reduce(and_, equal), "left_semi"))
+    found = collect_bounded(scanned.join(F.broadcast(keys.frame), reduce(and_, equal), "left_semi"))
     return found if isinstance(found, Declined) else _alive(table, version, found)
 
 

@@ -52,7 +52,7 @@ class Held:
     arrow: pa.Table | None = None
 
 
-def few(rows: DataFrame) -> DataFrame | Declined:
+def collect_bounded(rows: DataFrame) -> DataFrame | Declined:
     """The rows, computed now and held in the driver's JVM; declined when they are not few."""
     held = hold(rows)
     if isinstance(held, Declined):

@@ -89,20 +89,26 @@ def _is_rdd(part: Any) -> bool:
     return isinstance(part, tuple) and part[:1] == ("rdd",)
 
 
-def _nodes(part: Any) -> Iterator[Plan]:
-    """A plan's operators, those of subqueries in expressions included."""
+def _outermost(part: Any) -> Iterator[Plan | Attribute]:
+    """The plans and the columns in a part, without those inside of a plan."""
     match part:
-        case Plan():
+        case Plan() | Attribute():
             yield part
-            for each in (*part.children, *part.parts):
-                yield from _nodes(each)
         case tuple():
             for each in part:
-                yield from _nodes(each)
+                yield from _outermost(each)
         case Call():
-            yield from _nodes(part.parts)
+            yield from _outermost(part.parts)
         case Alias():
-            yield from _nodes(part.child)
+            yield from _outermost(part.child)
+
+
+def _nodes(part: Any) -> Iterator[Plan]:
+    """A plan's operators, those of subqueries in expressions included."""
+    for one in _outermost(part):
+        if isinstance(one, Plan):
+            yield one
+            yield from _nodes((*one.children, *one.parts))
 
 
 def _named(plan: Plan) -> Iterator[int]:
@@ -117,15 +123,8 @@ def _named(plan: Plan) -> Iterator[int]:
 
 
 def _attributes(part: Any) -> Iterator[int]:
-    match part:
-        case Attribute(column):
-            yield column
-        case Plan():
-            yield from _named(part)
-        case tuple():
-            for each in part:
-                yield from _attributes(each)
-        case Call():
-            yield from _attributes(part.parts)
-        case Alias():
-            yield from _attributes(part.child)
+    for one in _outermost(part):
+        if isinstance(one, Plan):
+            yield from _named(one)
+        else:
+            yield one.id

@@ -36,7 +36,7 @@ from ctsql.planner.rules import transform
 from ctsql.planner.syntax import Rewritten, parse
 from ctsql.planner.syntax.ast import CreateContinualTask
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.rows.collect import few
+from ctsql.runtime.rows.collect import collect_bounded
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
 from ctsql.runtime.spark.checkpoint import computed
@@ -598,5 +598,5 @@ def _asked(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
 
 def _kept(rows: DataFrame) -> DataFrame:
     """The rows, computed once: held by the driver if they are few."""
-    found = few(rows)
+    found = collect_bounded(rows)
     return computed(rows) if isinstance(found, Declined) else found

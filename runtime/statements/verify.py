@@ -7,7 +7,7 @@ from ctsql.catalog.names import backtick_all, fold
 from ctsql.catalog.reserved_columns import COPY, DIFF
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.syntax.ast import VerifyView
-from ctsql.runtime.rows.collect import few
+from ctsql.runtime.rows.collect import collect_bounded
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import net
 from ctsql.runtime.spark.checkpoint import computed
@@ -57,7 +57,7 @@ class Verification(OnNames):
         at = warehouse.schedules.shown_at(item, time)
         table = warehouse.relations.table(item)
         version = table.version()
-        held = warehouse.versions.held_error(item, entries[-1].version) if entries else None
+        held = warehouse.versions.error_as_of(item, entries[-1].version) if entries else None
         if held is not None:
             raise held.view_error(item)
         check_written(warehouse, item)
@@ -80,7 +80,7 @@ class Verification(OnNames):
         times = F.explode(F.sequence(F.lit(1), F.abs(DIFF).cast("int"))).alias(COPY)
         names = backtick_all(columns)
         rows = change.select(sign, *names, times).select(label, *names)
-        held = few(rows)
+        held = collect_bounded(rows)
         return computed(rows) if isinstance(held, Declined) else held
 
     def _repair(self, item: Item) -> None:

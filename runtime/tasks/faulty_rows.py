@@ -32,7 +32,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.names import backtick_all
 from ctsql.planner.lowering import AS_JSON
 from ctsql.runtime.delta.change_feed import InputChange
-from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, few
+from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, collect_bounded
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.tasks.tallies import QUARANTINE_COLUMNS
@@ -115,8 +115,7 @@ class TriedRows:
         some = InputChange(changes[self.name].nothing, few=self.all_rows.take(self.numbers))
         return {**changes, self.name: some}
 
-    @property
-    def said(self) -> dict[str, object]:
+    def to_metadata(self) -> dict[str, object]:
         """What the commit's metadata says of rows that were left out."""
         return {"at_fault": {"rows": len(self.faults), "runs": self.runs}} if self.faults else {}
 
@@ -174,7 +173,7 @@ def part_of(
     change = changes[name]
     rows = change.few
     if rows is None:
-        held = few(change.inserts)
+        held = collect_bounded(change.inserts)
         if isinstance(held, Declined):
             return Declined(f"{held.reason}; {DRIVER_ROWS_MAX} rows are looked through at most")
         rows = LocalRows.of(held)

@@ -41,14 +41,14 @@ class PendingOutput:
     """An output that does not hold T yet.
 
     Attributes:
-        has_rows: something is to be committed: rows, or counts. said: metadata of its own commit.
+        has_rows: something is to be committed: rows, or counts. metadata: of its own commit.
     """
 
     object_id: str
     output: Output
     batch: Batch
     has_rows: bool = False
-    said: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 class OutputBatches:
@@ -141,7 +141,7 @@ class OutputBatches:
         return self._commit(self._lead, metadata)
 
     def _commit(self, part: PendingOutput, metadata: Mapping[str, Any]) -> Outcome:
-        outcome = part.output.commit(part.batch, self._upper, {**metadata, **part.said})
+        outcome = part.output.commit(part.batch, self._upper, {**metadata, **part.metadata})
         self._context.committed(part.object_id, outcome, self._upper)
         return outcome
 

@@ -75,7 +75,7 @@ def stage_proposals(
                 _, domains = part.output.table.domains()
                 told = add_tallies(tallies_of(domains), constraints, checked.broken, at)
                 part.batch.domains[TALLIES] = told
-                part.said = {COUNTED: dict(checked.broken)}
+                part.metadata = {COUNTED: dict(checked.broken)}
                 part.has_rows = True
         quarantine = _quarantine(waiting, plan)
         if quarantine is not None and (away or leaving is not None):

@@ -29,7 +29,7 @@ from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.staging import Staging
 from ctsql.runtime.log.table_changes import Movement, input_columns
-from ctsql.runtime.rows.collect import few, unadaptive
+from ctsql.runtime.rows.collect import collect_bounded, unadaptive
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import persisted
 from ctsql.runtime.spark.errors import translate_spark_errors
@@ -97,7 +97,7 @@ def stage_together(
             rows = lower_seen(carry_time_below(seen), rows, moved[0][0])
         context = Context(session, RowsOfSource(session, rows), moved[0][0], clock_at=TIME)
         made = lower_inserts(carry_time(plan.transaction), context, TIME)
-        held = few(made)
+        held = collect_bounded(made)
         kept = stack.enter_context(persisted(made)) if isinstance(held, Declined) else held
         if plan.transaction.constraints:
             check_none_broken(kept)

@@ -210,7 +210,8 @@ class RunInputs:
             changed = warehouse.queries.net_change(rows, columns)
             changed = self._persist(changed.where(f"{DIFF} > 0") if inserts else changed, stack)
             return None if changed.isEmpty() else InputChange(nothing, changed=changed)
-        found = warehouse.queries.few(rows) if is_small else Declined("the log tells of more rows")
+        more = Declined("the log tells of more rows")
+        found = warehouse.queries.collect_bounded(rows) if is_small else more
         if isinstance(found, Declined):
             return InputChange(nothing, rows)
         return InputChange(nothing, few=LocalRows.of(found))

@@ -180,7 +180,7 @@ class TaskSink:
             with discard_on_error([batch]):
                 times = self._stage_together(batch.at(last), runs)
                 phases.done(COMPUTE)
-                said = self._said(last, meter, phases)
+                said = self._metadata(last, meter, phases)
         except (DataError, StatementError, EnvironmentProblem):
             self._together_max = len(runs) // 2
             return self._write_together(run)
@@ -214,7 +214,7 @@ class TaskSink:
                     if not self._stage(batches, run, phases, part):
                         batches.discard()
                         return time + 1, False
-                    outcome = batches.commit(self._said(time, meter, phases, part))
+                    outcome = batches.commit(self._metadata(time, meter, phases, part))
             except (DataError, StatementError) as problem:
                 if not is_final(problem):
                     raise
@@ -239,13 +239,13 @@ class TaskSink:
                     continue
         raise disturbance_error(f"{DISTURBED_TRIES_MAX} tries at T = {time}")
 
-    def _said(
+    def _metadata(
         self, time: int, meter: Meter, phases: Phases, part: TriedRows | None = None
     ) -> dict[str, Any]:
         """What a commit at T says: what it was made from, what was left out, what that took."""
         work = meter.work().to_metadata()
         reads = self.warehouse.versions.reads_at(self.item, time)
-        left_out = {} if part is None else part.said
+        left_out = {} if part is None else part.to_metadata()
         return {**reads, **left_out, "work": work, **phases.to_metadata()}
 
     def _without_faulty(self, run: Run, problem: CtsqlError) -> TriedRows | None:

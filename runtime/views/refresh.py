@@ -244,7 +244,7 @@ class ViewRefresh:
         self.turns.named = Named.all_of(said.get(TURNS))
         if self.full:
             return Fallback("FULL_ASKED")
-        if self.warehouse.versions.held_error(self.item, last.version) is not None:
+        if self.warehouse.versions.error_as_of(self.item, last.version) is not None:
             return Fallback("ERROR_HELD")
         if self.has_foreign_rows():
             return Fallback("FOREIGN_ROWS")

@@ -233,7 +233,7 @@ class Relations:
         stored = stored_as_of(self.warehouse, item, self._time(use))
         if isinstance(stored, Fallback) or stored.version is None or stored.shared is not None:
             return Declined("the rows are not those of one version")
-        if self.warehouse.versions.held_error(item, stored.version) is not None:
+        if self.warehouse.versions.error_as_of(item, stored.version) is not None:
             return Declined("the contents are an error")
         table, columns = self.warehouse.relations.table(item), self.reads[use.table]
         if not use.keys:

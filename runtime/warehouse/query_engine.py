@@ -67,7 +67,7 @@ class StoredRelations(Sources, Protocol):
 class QueryEngine(Protocol):
     """Computes rows. What is ``Any`` here has a type of the room that asks."""
 
-    def few(self, rows: DataFrame) -> DataFrame | Declined:
+    def collect_bounded(self, rows: DataFrame) -> DataFrame | Declined:
         """The rows, computed now and held by the driver; declined when they are not few."""
 
     def net_change(self, changed: DataFrame, columns: list[str]) -> DataFrame:

@@ -71,7 +71,7 @@ def located_contents(warehouse: Warehouse, item: Item, at: int) -> Located | Non
     stored = warehouse.versions.find_storage(item, at)
     table = warehouse.relations.table(item)
     if stored.version is not None:
-        held = warehouse.versions.held_error(item, stored.version)
+        held = warehouse.versions.error_as_of(item, stored.version)
         if held is not None:
             raise held.view_error(item)
     frames, paths, version = [], [], -1

@@ -19,7 +19,7 @@ from ctsql.planner.rules import transform
 from ctsql.runtime.delta.change_feed import InputChange
 from ctsql.runtime.delta.key_lookup import Keys, find_with_keys, place_columns
 from ctsql.runtime.delta.keyed_scan import rows_of
-from ctsql.runtime.rows.collect import few
+from ctsql.runtime.rows.collect import collect_bounded
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.spark.errors import translate_spark_errors
@@ -92,7 +92,7 @@ class StoredSources:
         stored = versions.find_storage(item, at)
         if stored.version is None or stored.shared is not None:
             return Declined("the rows are not those of one version")
-        if versions.held_error(item, stored.version) is not None:
+        if versions.error_as_of(item, stored.version) is not None:
             return Declined("the contents are an error")
         table = self.warehouse.relations.table(item)
         names = [c.name for c in self.warehouse.relations.columns_now(item)]
@@ -192,7 +192,7 @@ class StoredSources:
             keys = Keys(change.few, lookup.keys)
         else:
             rows = getattr(change, _ROWS_READ[type(lookup.of)])
-            few_keys = few(place_columns(rows, lookup.keys))
+            few_keys = collect_bounded(place_columns(rows, lookup.keys))
             if isinstance(few_keys, Declined):
                 return few_keys
             keys = Keys(LocalRows.of(few_keys), few_keys.columns)

@@ -152,12 +152,12 @@ class Versions:
             return Change.MIXED  # it may be any; who needs the rows from before is told
         if shape.changes_rows or (columns is None and shape):
             return Change.MIXED
-        held = self.held_error(item, movement.version)
+        held = self.error_as_of(item, movement.version)
         if held is not None:
-            before = self.held_error(item, movement.before)
+            before = self.error_as_of(item, movement.before)
             return Change.NONE if before is not None and before.is_like(held) else Change.FAILED
         change = table_changes.change_of(table, movement)
-        if change is Change.NONE and self.held_error(item, movement.before) is not None:
+        if change is Change.NONE and self.error_as_of(item, movement.before) is not None:
             return Change.MIXED  # what was an error is rows again, be they those from before it
         return change
 
@@ -171,7 +171,7 @@ class Versions:
         if stored.version is None:
             return 0
         # Under an error lie the rows from before it, which are not what the view holds.
-        held = self.held_error(item, stored.version)
+        held = self.error_as_of(item, stored.version)
         return None if held else self._relations.table(item).rows_count(stored.version)
 
     def changed_by(
@@ -187,7 +187,7 @@ class Versions:
         """
         from ctsql.runtime.delta.change_feed import inserted  # imports Spark
 
-        held = self.held_error(item, movement.version)
+        held = self.error_as_of(item, movement.version)
         if held is not None:
             raise held.view_error(item)
         if only_inserts and self.reshaped(item, movement, columns).untold:
@@ -215,7 +215,7 @@ class Versions:
         assert was is not None  # otherwise there was no type
         return type_changed(column, item.name, was.type, new.type)
 
-    def held_error(self, item: Item, version: int) -> Failure | None:
+    def error_as_of(self, item: Item, version: int) -> Failure | None:
         """The error that a view holds since a commit that moved its upper."""
         if item.kind is not ObjectKind.MATERIALIZED_VIEW:
             return None
@@ -226,7 +226,7 @@ class Versions:
         table = self._relations.table(item)
         if version is None:
             return self.with_added(item, table.frame_of(()), table.version())
-        held = self.held_error(item, version)
+        held = self.error_as_of(item, version)
         if held is not None:
             raise held.view_error(item)
         version = self.settled(table, version)

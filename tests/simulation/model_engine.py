@@ -30,7 +30,7 @@ class ModelEngine:
     Rows are :class:`Rows`, sources have those in the place of DataFrames.
     """
 
-    def few(self, rows: Rows) -> Rows:
+    def collect_bounded(self, rows: Rows) -> Rows:
         """The same rows."""
         return rows
 

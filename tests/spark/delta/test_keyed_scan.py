@@ -11,7 +11,7 @@ from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta import keyed_scan
 from ctsql.runtime.delta.keyed_scan import Keys, Lookups, StoredRows, change_of, rows_of
 from ctsql.runtime.log.table_changes import Movement
-from ctsql.runtime.rows.collect import few
+from ctsql.runtime.rows.collect import collect_bounded
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import net_change
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows, row_set
@@ -168,7 +168,7 @@ def test_few_rows_are_the_same_rows(shared: tuple[Connection, object]) -> None:
     fields = T.StructType.fromDDL(EVERY_TYPE)
     given = spark.sql(EDGES).toDF(*fields.names)
     rows = given.select(*(given[f.name].cast(f.dataType) for f in fields))
-    local = few(rows)
+    local = collect_bounded(rows)
     assert not isinstance(local, Declined)
     held = LocalRows.of(local)
     again = LocalRows(rows.sparkSession, rows.schema, held.arrow)

@@ -4,7 +4,7 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.runtime.rows.arrow_exchange import all_as_arrow, at_hand, collect_arrow
-from ctsql.runtime.rows.collect import few
+from ctsql.runtime.rows.collect import collect_bounded
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.spark.job_metrics import Meter
 
@@ -26,7 +26,7 @@ EVERY_TYPE = """
 @pytest.mark.parametrize("rows", [0, 1, 7, 5_000])
 def test_there_and_back(con: Connection, rows: int) -> None:
     """Arrow has what ``toArrow`` gives, and Spark sees the same rows in what comes back."""
-    held = few(con.spark.sql(EVERY_TYPE.format(rows=rows)))
+    held = collect_bounded(con.spark.sql(EVERY_TYPE.format(rows=rows)))
     assert not isinstance(held, Declined)
     meter = Meter(con.spark)
     arrow = collect_arrow(held)

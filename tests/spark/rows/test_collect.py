@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from ctsql.api import Connection
-from ctsql.runtime.rows.collect import DRIVER_ROW_BYTES_MAX, DRIVER_ROWS_MAX, few
+from ctsql.runtime.rows.collect import DRIVER_ROW_BYTES_MAX, DRIVER_ROWS_MAX, collect_bounded
 from ctsql.runtime.rows.declined import Declined
 
 pytestmark = pytest.mark.spark
@@ -13,20 +13,22 @@ pytestmark = pytest.mark.spark
 def test_what_is_few(con: Connection) -> None:
     """Many rows are not, nor is one wide row, in a text or nested anywhere."""
     spark = con.spark
-    held = few(spark.range(DRIVER_ROWS_MAX).toDF("id"))
+    held = collect_bounded(spark.range(DRIVER_ROWS_MAX).toDF("id"))
     assert not isinstance(held, Declined)
     assert held.count() == DRIVER_ROWS_MAX
-    assert few(spark.range(DRIVER_ROWS_MAX + 1).toDF("id")) == Declined("more than 10000 rows")
+    assert collect_bounded(spark.range(DRIVER_ROWS_MAX + 1).toDF("id")) == Declined(
+        "more than 10000 rows"
+    )
     for width, is_few in ((DRIVER_ROW_BYTES_MAX - 8, True), (DRIVER_ROW_BYTES_MAX + 1, False)):
         text = F.expr(f"repeat('x', {width})")
         for column in (text, F.encode(text, "utf-8"), F.array(text), F.struct(text.alias("t"))):
             rows = spark.range(3).select("id", column.alias("c"), F.lit(None).alias("n"))
-            found = few(rows)
+            found = collect_bounded(rows)
             assert isinstance(found, Declined) != is_few, (width, rows.schema)
             if not isinstance(found, Declined):
                 assert found.collect() == rows.collect()
     wide = spark.range(1).select(F.expr("parse_json('{\"a\": 1}')").alias("v"))
-    assert not isinstance(few(wide), Declined)
+    assert not isinstance(collect_bounded(wide), Declined)
 
 
 def test_more_than_spark_lets_the_driver_take(con: Connection) -> None:
@@ -35,7 +37,7 @@ def test_more_than_spark_lets_the_driver_take(con: Connection) -> None:
     before = conf.get("spark.driver.maxResultSize", "1g")
     conf.set("spark.driver.maxResultSize", "1k")
     try:
-        assert isinstance(few(con.spark.range(5_000).toDF("id")), Declined)
+        assert isinstance(collect_bounded(con.spark.range(5_000).toDF("id")), Declined)
     finally:
         conf.set("spark.driver.maxResultSize", before)
 
