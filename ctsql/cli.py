@@ -4,6 +4,7 @@ Exit codes: 0 all ran; 1 a statement failed (or the environment prevents it); 2 
 interrupted by Ctrl-C; 141 the reader of standard output is gone.
 """
 
+import codecs
 import errno
 import io
 import os
@@ -207,6 +208,7 @@ def main(context: click.Context, /, **given: Any) -> None:
         click.echo(context.get_help() if command is None else _help_of(context, command))
         context.exit(OK)
     _open_closed_streams()
+    _write_every_letter()
     try:
         _check(given, command)
     except click.UsageError as problem:
@@ -703,6 +705,20 @@ def _open_closed_streams() -> None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  for good
     if sys.stdout is None:
         sys.stdout = _ClosedStream()
+
+
+def _write_every_letter() -> None:
+    """Write rows as UTF-8, also where the locale has another encoding.
+
+    A terminal keeps its own, and is shown the numbers of letters that it lacks.
+    """
+    out = sys.stdout
+    if not isinstance(out, io.TextIOWrapper):
+        return
+    if out.isatty():
+        out.reconfigure(errors="backslashreplace")
+    elif codecs.lookup(out.encoding).name != "utf-8":
+        out.reconfigure(encoding="utf-8")
 
 
 def _drop_stdout() -> None:
