@@ -31,6 +31,7 @@ from ctsql.script import FAILED, OK, LogFormat, Runner, Settings
 from ctsql.serve_command import ADDRESS, serve
 from ctsql.show import Format, messages, write_result
 from ctsql.signals import handle_signals
+from ctsql.user_paths import user_path
 from ctsql.variables import NAME
 from ctsql.warm.client import shared_spark
 
@@ -407,7 +408,7 @@ def _dispatch(
         if interactive:
             from ctsql.repl import Repl
 
-            rc_file = None if given["no_rc"] else Path("~/.ctsqlrc").expanduser()
+            rc_file = None if given["no_rc"] else user_path("~/.ctsqlrc")
             return Repl(runner).run(rc_file=rc_file)
 
         def terminate(number: int, _frame: FrameType | None) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from ctsql.catalog.errors import error
+from ctsql.user_paths import user_path
 
 _SHAPE = re.compile(
     r"(?P<what>.+\s)(?P<way>FROM|TO)\s+(?P<file>STDIN|STDOUT|'(?:[^']|'')*'|[^\s'()]+)"
@@ -58,7 +59,7 @@ def _statement(found: re.Match[str], between: Path) -> str:
     if name.upper() in ("STDIN", "STDOUT"):
         path = str(between)
     else:
-        path = str(Path(name.strip("'").replace("''", "'")).expanduser().absolute())
+        path = str(user_path(name.strip("'").replace("''", "'")).absolute())
         path += "/" if name.strip("'").endswith("/") else ""
     quoted = f"file:{path}".replace("'", "''")
     return f"COPY {found['what']}{found['way']} '{quoted}'{found['options']}"

@@ -37,6 +37,7 @@ from ctsql.copying import copy_statement
 from ctsql.display_settings import ROWS_SHOWN, DisplaySettings
 from ctsql.prompt import CatalogCompleter, prompt_session, wants_more
 from ctsql.script import OK, PROMPT_NAME, Runner, Settings
+from ctsql.user_paths import user_path
 from ctsql.work import Defect, Job, Worker
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ class Repl:
     def _edit(self, text: str, file: str) -> None:
         try:
             if file:
-                click.edit(filename=str(Path(file).expanduser()))
+                click.edit(filename=str(user_path(file)))
                 text = _read(file)
             else:
                 text = click.edit(text, extension=".sql") or text
@@ -333,7 +334,7 @@ def failure_lines(status: Sequence[Mapping[str, Any]]) -> list[str]:
 def _read(file: str) -> str:
     """The text of a file; raises INVALID_USAGE if there is none to be read."""
     try:
-        return Path(file).expanduser().read_text("utf-8-sig")
+        return user_path(file).read_text("utf-8-sig")
     except UnicodeDecodeError as problem:
         message = f"{file} is not UTF-8 text"
         raise misuse(message) from problem
@@ -344,7 +345,7 @@ def _read(file: str) -> str:
 
 def _open_output(file: str) -> TextIO:
     try:
-        return Path(file).expanduser().open("w", encoding="utf-8")
+        return user_path(file).open("w", encoding="utf-8")
     except OSError as problem:
         message = f"{file} cannot be written: {problem.strerror}"
         raise misuse(message) from problem

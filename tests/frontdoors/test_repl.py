@@ -172,6 +172,11 @@ def test_nothing_a_statement_does_ends_the_prompt(tmp_path: Path) -> None:
     """Errors, defects and missing files are said, and the next statement runs."""
     out, err = fed(tmp_path, "BAD;", "DEFECT;", r"\i /no/such", r"\nope", "SELECT 1;")
     assert out.endswith("(1 row)\n")
+    nobody = "~no-such-user/a.sql"
+    out, other = fed(tmp_path, rf"\i {nobody}", rf"\o {nobody}", rf"\g {nobody}", "SELECT 1;")
+    assert out.endswith("(1 row)\n")
+    assert f"{nobody} cannot be read" in other
+    assert f"{nobody} cannot be written" in other
     for said in ("UNKNOWN_RELATION", "ZeroDivisionError", "/no/such", r"\nope is not a command"):
         assert said in err
 
