@@ -111,7 +111,7 @@ class Repl:
             rc_file: what is run first, if it is there.
         """
         session = prompt_session(self._completer)
-        self._runner.confirm = confirm
+        self._runner.confirm = _confirm
         self._starter.begin()
         Thread(target=self._tell_failures, daemon=True).start()
         mode = ", read-only" if self._runner.connection.read_only else ""
@@ -314,6 +314,14 @@ class Repl:
                 yield
             finally:
                 self._settings.out, self._settings.limit = out, limit
+
+
+def _confirm(question: str) -> bool:
+    """Ask the user; Ctrl-C and Ctrl-D say no."""
+    try:
+        return confirm(question)
+    except (EOFError, KeyboardInterrupt):
+        return False
 
 
 def failure_lines(status: Sequence[Mapping[str, Any]]) -> list[str]:
