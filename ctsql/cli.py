@@ -4,6 +4,7 @@ Exit codes: 0 all ran; 1 a statement failed (or the environment prevents it); 2 
 interrupted by Ctrl-C; 141 the reader of standard output is gone.
 """
 
+import codecs
 import errno
 import io
 import os
@@ -30,6 +31,7 @@ from ctsql.script import FAILED, OK, LogFormat, Runner, Settings
 from ctsql.serve_command import ADDRESS, serve
 from ctsql.show import Format, messages, write_result
 from ctsql.signals import handle_signals
+from ctsql.user_paths import user_path
 from ctsql.variables import NAME
 from ctsql.warm.client import shared_spark
 
@@ -207,6 +209,7 @@ def main(context: click.Context, /, **given: Any) -> None:
         click.echo(context.get_help() if command is None else _help_of(context, command))
         context.exit(OK)
     _open_closed_streams()
+    _write_every_letter()
     try:
         _check(given, command)
     except click.UsageError as problem:
@@ -393,7 +396,7 @@ def _dispatch(
         if interactive:
             from ctsql.repl import Repl
 
-            rc_file = None if given["no_rc"] else Path("~/.ctsqlrc").expanduser()
+            rc_file = None if given["no_rc"] else user_path("~/.ctsqlrc")
             return Repl(runner).run(rc_file=rc_file)
 
         def terminate(number: int, _frame: FrameType | None) -> None:
@@ -691,6 +694,20 @@ def _open_closed_streams() -> None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  for good
     if sys.stdout is None:
         sys.stdout = _ClosedStream()
+
+
+def _write_every_letter() -> None:
+    """Write rows as UTF-8, also where the locale has another encoding.
+
+    A terminal keeps its own, and is shown the numbers of letters that it lacks.
+    """
+    out = sys.stdout
+    if not isinstance(out, io.TextIOWrapper):
+        return
+    if out.isatty():
+        out.reconfigure(errors="backslashreplace")
+    elif codecs.lookup(out.encoding).name != "utf-8":
+        out.reconfigure(encoding="utf-8")
 
 
 def _drop_stdout() -> None:

@@ -7,10 +7,12 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 from typing import TextIO
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import error, misuse
+from ctsql.user_paths import user_path
 
 _SHAPE = re.compile(
     r"(?P<what>.+\s)(?P<way>FROM|TO)\s+(?P<file>STDIN|STDOUT|'(?:[^']|'')*'|[^\s'()]+)"
@@ -29,7 +31,7 @@ def copy_statement(argument: str, typed: Iterable[str], out: TextIO) -> Iterator
         typed: the lines of STDIN, up to ``\.`` or their end. out: where STDOUT is shown.
 
     Raises:
-        INVALID_STATEMENT: the argument is not COPY's.
+        INVALID_STATEMENT: the argument is not COPY's. INVALID_USAGE: what is typed is no text.
     """
     found = _SHAPE.fullmatch(argument)
     way = found["way"].upper() if found else ""
@@ -41,10 +43,11 @@ def copy_statement(argument: str, typed: Iterable[str], out: TextIO) -> Iterator
         between = Path(folder) / "rows.csv"
         if found["file"].upper() == "STDIN":
             with between.open("w", encoding="utf-8") as stream:
-                for line in typed:
-                    if line.rstrip("\r\n") == _END:
-                        break
-                    stream.write(line)
+                try:
+                    stream.writelines(takewhile(_goes_on, typed))
+                except UnicodeDecodeError as problem:
+                    message = "what was typed is not UTF-8 text"
+                    raise misuse(message, f"Byte {problem.start} of it is none.") from problem
         yield _statement(found, between)
         if found["file"].upper() == "STDOUT" and between.exists():
             with between.open(encoding="utf-8", newline="") as stream:
@@ -53,12 +56,16 @@ def copy_statement(argument: str, typed: Iterable[str], out: TextIO) -> Iterator
             out.flush()
 
 
+def _goes_on(line: str) -> bool:
+    return line.rstrip("\r\n") != _END
+
+
 def _statement(found: re.Match[str], between: Path) -> str:
     name = found["file"]
     if name.upper() in ("STDIN", "STDOUT"):
         path = str(between)
     else:
-        path = str(Path(name.strip("'").replace("''", "'")).expanduser().absolute())
+        path = str(user_path(name.strip("'").replace("''", "'")).absolute())
         path += "/" if name.strip("'").endswith("/") else ""
     quoted = f"file:{path}".replace("'", "''")
     return f"COPY {found['what']}{found['way']} '{quoted}'{found['options']}"

@@ -37,6 +37,7 @@ from ctsql.copying import copy_statement
 from ctsql.display_settings import ROWS_SHOWN, DisplaySettings
 from ctsql.prompt import CatalogCompleter, prompt_session, wants_more
 from ctsql.script import OK, PROMPT_NAME, Runner, Settings
+from ctsql.user_paths import user_path
 from ctsql.work import Defect, Job, Worker
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class Repl:
             rc_file: what is run first, if it is there.
         """
         session = prompt_session(self._completer)
-        self._runner.confirm = confirm
+        self._runner.confirm = _confirm
         self._starter.begin()
         Thread(target=self._tell_failures, daemon=True).start()
         mode = ", read-only" if self._runner.connection.read_only else ""
@@ -217,7 +218,7 @@ class Repl:
     def _edit(self, text: str, file: str) -> None:
         try:
             if file:
-                click.edit(filename=str(Path(file).expanduser()))
+                click.edit(filename=str(user_path(file)))
                 text = _read(file)
             else:
                 text = click.edit(text, extension=".sql") or text
@@ -315,6 +316,14 @@ class Repl:
                 self._settings.out, self._settings.limit = out, limit
 
 
+def _confirm(question: str) -> bool:
+    """Ask the user; Ctrl-C and Ctrl-D say no."""
+    try:
+        return confirm(question)
+    except (EOFError, KeyboardInterrupt):
+        return False
+
+
 def failure_lines(status: Sequence[Mapping[str, Any]]) -> list[str]:
     """What the shell says when it starts: a line for each object that has failed, of few."""
     failed = [row for row in status if row["state"] == "failed"]
@@ -333,7 +342,7 @@ def failure_lines(status: Sequence[Mapping[str, Any]]) -> list[str]:
 def _read(file: str) -> str:
     """The text of a file; raises INVALID_USAGE if there is none to be read."""
     try:
-        return Path(file).expanduser().read_text("utf-8-sig")
+        return user_path(file).read_text("utf-8-sig")
     except UnicodeDecodeError as problem:
         message = f"{file} is not UTF-8 text"
         raise misuse(message) from problem
@@ -344,7 +353,7 @@ def _read(file: str) -> str:
 
 def _open_output(file: str) -> TextIO:
     try:
-        return Path(file).expanduser().open("w", encoding="utf-8")
+        return user_path(file).open("w", encoding="utf-8")
     except OSError as problem:
         message = f"{file} cannot be written: {problem.strerror}"
         raise misuse(message) from problem

@@ -402,12 +402,21 @@ def current_definition(engine: LogReader, item: Item) -> str:
         if named is not None and object_id in items:
             targets.append(named)
             meaning.setdefault(qualify(named, item.search_schema), items[str(object_id)])
+    if targets and item.name == own:
+        edits += _in_its_letters(targets[0], item)
     edits += [
         edit
         for ref in [*targets, *(r for t in texts for r in t.relations)]
         for edit in rename_edits(ref, item.search_schema, meaning, span)
     ]
     return splice(span, edits).text
+
+
+def _in_its_letters(target: st.RelationRef, item: Item) -> Iterator[st.Edit]:
+    """The edit that gives a name the letters that RENAME TO has given it, large ones say."""
+    if target.parts[-1] != item.name.name:
+        text = quote(item.name.name) if len(target.parts) == 1 else item.name.qualified()
+        yield st.Edit(span=target.name_span, text=text)
 
 
 def view_definition(engine: LogReader, item: Item) -> st.CreateMaterializedView:

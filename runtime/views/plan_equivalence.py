@@ -204,9 +204,12 @@ class _Forms:
         (items, *_) = plan.parts
         whole = self._whole(child)
         columns = {**outer, **child.columns}
-        made = {
-            item.id: self._number("over", whole, self.expr(item.child, columns)) for item in items
-        }
+        made = {}
+        for item in items:
+            form = self.expr(item, columns)
+            # Of a subquery that uses the row around it Spark passes columns on here, as they are.
+            is_call = isinstance(item, Alias)
+            made[item.id] = self._number("over", whole, form) if is_call else form
         return _Rows((whole,), columns={**child.columns, **made})
 
     def _generate(self, plan: Plan, child: _Rows, outer: Columns) -> _Rows:

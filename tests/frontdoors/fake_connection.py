@@ -57,7 +57,7 @@ class FakeLive:
 
 
 class FakeConnection:
-    """Knows SELECT 1, VALUES, BAD, SLOW, BIG, DEFECT and SUBSCRIBE (it ends with UP).
+    """Knows SELECT 1, VALUES, LETTERS, BAD, SLOW, BIG, DEFECT and SUBSCRIBE (it ends with UP).
 
     Everything else gives a status.
     """
@@ -113,6 +113,8 @@ class FakeConnection:
             case "VALUES":
                 rows = [(1, "a", Decimal("1.50")), (22, None, None)]
                 return Result.of_rows(["k", "name", "d"], ["int", "string", "decimal(3,2)"], rows)
+            case "LETTERS":
+                return Result.of_rows(["s"], ["string"], [("é ✓",)])
             case "BIG":
                 return Result.of_rows(["n"], ["bigint"], [(n,) for n in range(200_000)])
             case "SUBSCRIBE":

@@ -67,6 +67,14 @@ def test_streams_that_are_closed_or_full(rest: str, code: int, said: str) -> Non
     assert b"Traceback" not in ran.stderr
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1"])
+def test_rows_are_written_as_utf_8(encoding: str) -> None:
+    """Whatever the locale says: a pipe and a file get all letters."""
+    ran = spawn("--format", "csv", "-c", "LETTERS", PYTHONIOENCODING=encoding)
+    out, _ = ran.communicate(timeout=60)
+    assert (ran.returncode, out.decode()) == (0, "s\né ✓\n")
+
+
 def test_a_failed_statement_ends_with_1_and_says_what_was_not_run() -> None:
     """The statements before it have run, those after it not, nor later sources."""
     ran = invoke("-c", "SELECT 1; BAD; SELECT 2; SELECT 3", "-c", "SELECT 4")

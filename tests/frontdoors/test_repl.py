@@ -27,7 +27,7 @@ from ctsql.commands import (
 )
 from ctsql.progress import Progress
 from ctsql.prompt import continued, wants_more
-from ctsql.repl import FAILURES_SHOWN, Repl, failure_lines
+from ctsql.repl import FAILURES_SHOWN, Repl, _confirm, failure_lines
 from ctsql.script import Runner, Settings
 from tests.frontdoors.fake_connection import FakeConnection
 
@@ -172,6 +172,11 @@ def test_nothing_a_statement_does_ends_the_prompt(tmp_path: Path) -> None:
     """Errors, defects and missing files are said, and the next statement runs."""
     out, err = fed(tmp_path, "BAD;", "DEFECT;", r"\i /no/such", r"\nope", "SELECT 1;")
     assert out.endswith("(1 row)\n")
+    nobody = "~no-such-user/a.sql"
+    out, other = fed(tmp_path, rf"\i {nobody}", rf"\o {nobody}", rf"\g {nobody}", "SELECT 1;")
+    assert out.endswith("(1 row)\n")
+    assert f"{nobody} cannot be read" in other
+    assert f"{nobody} cannot be written" in other
     for said in ("UNKNOWN_RELATION", "ZeroDivisionError", "/no/such", r"\nope is not a command"):
         assert said in err
 
@@ -218,6 +223,17 @@ def test_a_cascade_is_asked_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert err.count("This drops, too:\n  view v\n  continual task c\n") == 1
         assert ("nothing was dropped" in err) is not answer
         assert out.count("(1 row)") == (2 if answer else 1)
+
+
+@pytest.mark.parametrize("key", [EOFError, KeyboardInterrupt])
+def test_ctrl_d_says_no(key: type[BaseException], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a question is asked, it does not leave the prompt."""
+
+    def pressed(_question: str) -> bool:
+        raise key
+
+    monkeypatch.setattr("ctsql.repl.confirm", pressed)
+    assert _confirm("Go on?") is False
 
 
 def test_the_settings_of_the_prompt_hold(tmp_path: Path) -> None:

@@ -68,17 +68,19 @@ def read_file(cursor: Cursor, *, writes: bool) -> tuple[FileRef, bool]:
         _ = inside.accept("=") or inside.accept("=>")
         if name == "format":
             kind = _format(inside)
-        elif name == "overwrite" and writes:
-            overwrite = _value(inside) == "true"
+        elif name == "overwrite":
+            if not writes:
+                raise invalid(token.span, "OVERWRITE is for COPY ... TO", "Rows are only added.")
+            overwrite = _value(inside, name) == "true"
         else:
-            options[name] = _value(inside)
+            options[name] = _value(inside, name)
         inside.end()
     return file_ref(path, kind, tuple(options.items())), overwrite
 
 
-def _value(cursor: Cursor) -> str:
+def _value(cursor: Cursor, name: str) -> str:
     """The value of an option; true if there is none."""
-    return "true" if cursor.current is None else option_value(cursor)
+    return "true" if cursor.current is None else option_value(cursor, name)
 
 
 def _format(cursor: Cursor) -> str:

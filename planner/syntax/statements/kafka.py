@@ -76,7 +76,7 @@ def _read_option(
         hint = f"Put it into a variable of the environment, and type: {name} ENV 'NAME'"
         raise bad_option(span, name, detail, value="a text that stands here", hint=hint)
     else:
-        options[name] = option_value(cursor)
+        options[name] = option_value(cursor, name)
     cursor.end()
 
 
@@ -86,7 +86,7 @@ def _value(cursor: Cursor, name: str) -> Any:
     if name == "start" and cursor.current is not None and cursor.current.kind is not Kind.STRING:
         text = cursor.take().text.lower()
     else:
-        text = cursor.take().text if name == "data_loss" else option_value(cursor)
+        text = cursor.take().text if name == "data_loss" else option_value(cursor, name)
     match name:
         case "start":
             if text.lower() in ("earliest", "latest"):

@@ -99,13 +99,27 @@ def _option(group: Tokens, span: Span) -> tuple[str, str]:
     cursor = Cursor(group, of="option")
     name = cursor.name("an option, as header => true").text
     cursor.expect("=>")
-    value = option_value(cursor)
+    value = option_value(cursor, name.lower())
     cursor.end()
     return name.lower(), value
 
 
-def option_value(cursor: Cursor) -> str:
+_SWITCHES = ("header", "overwrite")
+"""Options that are on or off, and that more than Spark alone looks at."""
+_SWITCHED = dict.fromkeys(("true", "on", "yes", "1"), "true") | dict.fromkeys(
+    ("false", "off", "no", "0"), "false"
+)
+
+
+def option_value(cursor: Cursor, name: str) -> str:
     """Read the value of an option as Spark takes it: a text, a number, true or false."""
+    if name in _SWITCHES:
+        token = cursor.take("true or false")
+        switched = _SWITCHED.get(token.text.lower())
+        if switched is None:
+            found = token.span.text
+            raise syntax_error(token.span, f'found "{found}", expected true or false')
+        return switched
     sign = "-" if cursor.accept("-") else ""
     token = cursor.take("a value")
     if token.kind is Kind.NUMBER or (token.kind is Kind.STRING and not sign):

@@ -55,6 +55,20 @@ def test_create_table_from_files() -> None:
 
 
 @pytest.mark.parametrize(
+    ("typed", "value"),
+    [("off", "false"), ("'FALSE'", "false"), ("0", "false"), ("ON", "true"), ("'yes'", "true")],
+)
+def test_switches_have_several_words(typed: str, value: str) -> None:
+    """As PostgreSQL has them: HEADER is looked at by more than Spark, in one spelling."""
+    read = parsed(f"COPY t FROM 'x.csv' (HEADER {typed})")
+    assert isinstance(read, CopyFrom)
+    assert dict(read.file.options) == {"header": value}
+    made = parsed(f"COPY t TO 'x.csv' (OVERWRITE {typed})")
+    assert isinstance(made, CopyTo)
+    assert made.overwrite is (value == "true")
+
+
+@pytest.mark.parametrize(
     ("text", "condition", "place"),
     [
         ("COPY t", "SYNTAX_ERROR", ""),
@@ -66,6 +80,9 @@ def test_create_table_from_files() -> None:
         ("COPY t FROM 'x.csv' 5", "SYNTAX_ERROR", "5"),
         ("COPY t FROM 'x' (FORMAT xml)", "INVALID_OPTION", "xml"),
         ("COPY t FROM 'x.csv' (HEADER, header false)", "INVALID_STATEMENT", "header"),
+        ("COPY t FROM 'x.csv' (HEADER maybe)", "SYNTAX_ERROR", "maybe"),
+        ("COPY t TO 'x.csv' (OVERWRITE 'if it must')", "SYNTAX_ERROR", "'if it must'"),
+        ("COPY t FROM 'x.csv' (OVERWRITE true)", "INVALID_STATEMENT", "OVERWRITE"),
         ("COPY t TO 'x'", "FILE_FORMAT_UNKNOWN", "'x'"),
         ("CREATE TABLE t (a INT) FROM FILES x", "SYNTAX_ERROR", "x"),
         ("CREATE TABLE t (a INT) FROM KAFKA 'x'", "SYNTAX_ERROR", "'x'"),

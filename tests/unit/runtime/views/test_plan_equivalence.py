@@ -60,7 +60,17 @@ def total(column: int) -> Call:
     return call("AggregateExpression", call("Sum", col(column)), "id")
 
 
+def window(child: Plan, *items: Attribute | Alias) -> Plan:
+    """Window functions, and columns that Spark passes on beside them."""
+    outputs = (*child.outputs, *(i.id for i in items))
+    return Plan("Window", outputs, (child,), (items, (), (), CHILD))
+
+
 SAME = {
+    "a column beside a window function": (
+        project(window(table(1, 2), Alias(3, total(1)), col(2)), col(2), col(3)),
+        project(window(table(4, 5), Alias(6, total(4))), col(5), col(6)),
+    ),
     "no number": (
         where(table(1), call("EqualTo", col(1), call("Literal", float("nan")))),
         where(table(1), call("EqualTo", col(1), call("Literal", float("nan")))),

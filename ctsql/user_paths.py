@@ -1,0 +1,16 @@
+"""Paths as people type them: ``~`` is their home folder."""
+
+from pathlib import Path
+
+
+def user_path(text: str) -> Path:
+    """The path, with the home folder in place of ``~``; as it is where nobody has such a one.
+
+    >>> user_path("~nobody-of-this-name/a.sql")
+    PosixPath('~nobody-of-this-name/a.sql')
+    """
+    path = Path(text)
+    try:
+        return path.expanduser()
+    except RuntimeError:  # whoever opens it says that it is not there
+        return path
