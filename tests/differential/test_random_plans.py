@@ -69,6 +69,9 @@ def check(number: int) -> bool:
         wanted = duck.current(sql)
         printed = duck.rows(plan.normal().sql(name_by(lambda use: use.table)))
         assert Counter(frozen(row) for row in printed) == wanted, sql
+        if plan.first_rows(changed) is not None:
+            found, holds = view.refresh_first_rows(changed, writes_state=False)
+            assert not holds or found == wanted, sql
         keyed = view.refresh_keyed(changed)
         assert keyed in (None, wanted), sql
         assert view.refresh(changed) == wanted, sql
