@@ -205,9 +205,12 @@ class LocalRows(RowSet):
     def in_jvm(self) -> Held:
         """The rows as the JVM has them."""
         query = self.plain_frame._jdf.queryExecution()
+        plan = query.analyzed()
+        if str(plan.getClass().getSimpleName()) == "LocalRelation":
+            return Held(plan.data(), plan.output())  # as Spark would give them, without a plan
         with without_code(self.session):
             rows = row_classes(self.session).wrap(query.executedPlan().executeCollect())
-        return Held(rows, query.analyzed().output())
+        return Held(rows, plan.output())
 
     @cached_property
     def signature(self) -> str:

@@ -184,7 +184,9 @@ class View:
         text = self.plan.normal().sql(name_by(lambda use: use.table))
         self.duck.connection.execute(f"CREATE OR REPLACE TABLE __ct_view AS {translated(text)}")
 
-    def refresh_first_rows(self, changed: Collection[str]) -> tuple[Counter[tuple[Any, ...]], bool]:
+    def refresh_first_rows(
+        self, changed: Collection[str], *, writes_state: bool = True
+    ) -> tuple[Counter[tuple[Any, ...]], bool]:
         """The new rows of an ORDER BY .. LIMIT by the stored ones, and whether they are right."""
         used = [s.number for s in self.plan.states] if self.with_state else []
         texts = self.plan.first_rows(changed, used, large=self.large)
@@ -192,7 +194,7 @@ class View:
         self.duck.steps(texts.steps)
         found = Counter(frozen(row) for row in self.duck.text(texts.rows))
         holds = bool(self.duck.rows(self.duck.sql(texts.holds))[0][0])
-        for number, steps in texts.states.items():
+        for number, steps in texts.states.items() if writes_state else ():
             self._write_state(number, steps)
         return found, holds
 

@@ -264,6 +264,53 @@ class Correlated(Maker):
         )
 
 
+def correlated(number: int) -> str:
+    """A query of :class:`Correlated`."""
+    return Correlated(number).statement()
+
+
+def shaped(number: int) -> str:
+    """A query whose keys are known before its change is, or are found in turn."""
+    seed = random.Random(number)
+    pick = seed.choice
+    match seed.randrange(4):
+        case 0:  # groups over an outer join
+            on = pick(
+                ("p.k = q.k", "p.k = q.k AND q.w > 1", "p.k = q.k AND p.v = q.w", "p.v < q.w")
+            )
+            key = pick(("p.k", "p.k, p.v", "p.v", "p.s"))
+            call = pick(("count(q.w)", "max(q.w)", "min(p.v)", "count(DISTINCT q.s)"))
+            joined = pick(("a p LEFT JOIN b q", "b q RIGHT JOIN a p"))
+            where = pick(("", "", " WHERE p.v IS NOT NULL", " WHERE q.w IS NULL"))
+            grouped = f"SELECT {call} AS n FROM {joined} ON {on}{where} GROUP BY {key}"
+            return pick((grouped, f"SELECT n, count(*) AS m FROM ({grouped}) GROUP BY n"))
+        case 1:  # tables behind a filtered one
+            tables = "a p, b q, c r"
+            first = pick(
+                ("p.k = q.k", "p.k = q.w", "(p.k = q.k AND q.w = 1 OR q.k = p.k AND p.v = 2)")
+            )
+            second = pick(("p.v = r.k", "q.w = r.x", "p.k = r.k"))
+            tests = pick(("q.w > 0", "r.x = 1", "q.w = 1 AND r.x > 0", "p.v <= 2 AND q.s = 'x'"))
+            where = f"{first} AND {second} AND {tests}"
+            if seed.randrange(2):
+                return f"SELECT p.k, p.v, q.w, r.d FROM {tables} WHERE {where}"
+            call, key = pick(("sum(p.v)", "max(r.d)", "count(*)")), pick(("p.k", "r.k", "q.w"))
+            return f"SELECT {key} AS g, {call} AS n FROM {tables} WHERE {where} GROUP BY {key}"
+        case 2:  # the first groups
+            call = pick(("sum(v)", "count(v)", "count(*)"))
+            having = pick(("", "", " HAVING count(*) > 1"))
+            source = pick(("a", "(SELECT a.k, w AS v FROM a JOIN b ON a.k = b.k)"))
+            shown, order = pick((("k, ", "n DESC, k"), ("k, ", "n, k DESC"), ("", "n NULLS LAST")))
+            grouped = f"SELECT {shown}{call} AS n FROM {source} GROUP BY k{having}"
+            return f"{grouped} ORDER BY {order} LIMIT {seed.randrange(1, 4)}"
+        case _:  # a subquery with several conditions, over a join
+            asked = pick(("i.k = p.k", "i.k = p.k AND i.w = p.v", "i.w = q.w AND i.k = p.k"))
+            call = pick(("max(i.w)", "count(*)", "sum(i.w)"))
+            sub = f"(SELECT {call} FROM b i WHERE {asked})"
+            test = pick((f"p.v < {sub}", f"EXISTS {sub.replace(call, '1')}", f"{sub} > 1"))
+            return f"SELECT p.k, q.w FROM a p JOIN b q ON p.k = q.k WHERE q.w > 0 AND {test}"
+
+
 def rows(seed: random.Random, table: str, most: int) -> list[str]:
     """Rows of a table as SQL tuples."""
 

@@ -1,15 +1,17 @@
 """Random queries: stored plus change equals recomputation, whatever is nested in what."""
 
 import random
+from collections.abc import Callable
 
 import duckdb
 import pytest
 
 from ctsql.planner.ivm import NoChangePlan, change_plan, name_by
 from tests.differential.plans_on_duckdb import Counter, Duck, View, connect_plainly, frozen
-from tests.differential.random_sql import TABLES, Correlated, Maker, rows
+from tests.differential.random_sql import TABLES, Maker, correlated, rows, shaped
 
 QUICK = range(36)
+SHAPED = range(48)
 SLOW = [range(start, start + 250) for start in range(1_000, 7_000, 250)]
 UNCLEAR = {"AMBIGUOUS_COLUMN"}
 """What a made query may be refused for: a name of its own that means two things."""
@@ -44,11 +46,11 @@ def _changed(duck: Duck, seed: random.Random) -> list[str]:
     return [table for table in TABLES if duck.finish(table)]
 
 
-def check(number: int, maker: type[Maker] = Maker) -> bool:
+def check(number: int, made: Callable[[int], str] | None = None) -> bool:
     """One seed; was there a plan?"""
     seed = random.Random(number)
     duck = _filled(seed)
-    sql = maker(number).statement()
+    sql = Maker(number).statement() if made is None else made(number)
     if "JOIN LATERAL" in sql and "LIMIT" in sql:
         return False  # DuckDB chooses the first rows below LATERAL anew for each row around it
     plan = change_plan(sql, TABLES)
@@ -69,6 +71,9 @@ def check(number: int, maker: type[Maker] = Maker) -> bool:
         wanted = duck.current(sql)
         printed = duck.rows(plan.normal().sql(name_by(lambda use: use.table)))
         assert Counter(frozen(row) for row in printed) == wanted, sql
+        if plan.first_rows(changed) is not None:
+            found, holds = view.refresh_first_rows(changed, writes_state=False)
+            assert not holds or found == wanted, sql
         keyed = view.refresh_keyed(changed)
         assert keyed in (None, wanted), sql
         assert view.refresh(changed) == wanted, sql
@@ -87,7 +92,19 @@ def test_a_fixed_set_of_correlated_queries() -> None:
 
     In the last one a condition stands above a LIMIT.
     """
-    assert all(check(number, Correlated) for number in (*range(12), 41))
+    assert all(check(number, correlated) for number in (*range(12), 41))
+
+
+def test_queries_whose_keys_are_found_first() -> None:
+    """Groups over outer joins, tables behind a filtered one, first groups, wide correlations."""
+    assert all(check(number, shaped) for number in SHAPED)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1_000, 1_600, 100))
+def test_hundreds_of_queries_whose_keys_are_found_first(first: int) -> None:
+    """The same for hundreds."""
+    assert all(check(number, shaped) for number in range(first, first + 100))
 
 
 @pytest.mark.slow
