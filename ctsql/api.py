@@ -76,7 +76,7 @@ class Connection(AbstractContextManager["Connection"]):
         self.search_schema = "default"
         self.is_short = False  # whether a Spark that it starts is for a short command
         # A Spark that another process keeps, asked for before one is started.
-        self.find_spark: Callable[[], SparkSession | None] = lambda: None
+        self.find_spark: Callable[[], SparkSession | None] | None = None
         self._spark = spark
         self._master = master
         self._engine: Engine | None = None
@@ -111,17 +111,23 @@ class Connection(AbstractContextManager["Connection"]):
         if self._closed:
             raise InterfaceError("the connection is closed")
         if self._engine is None:
+            from ctsql.runtime.spark.jvm_options import Life
+
+            life = Life.SHORT if self.is_short else Life.LONG
+            if self._spark is None and self.find_spark is None:
+                from ctsql.runtime.spark.jvm_start import begin
+
+                begin(self._master, life)  # while all that follows is imported
             import_pyspark()
             from ctsql.runtime.engine import Engine
             from ctsql.runtime.service.connection_maintenance import ConnectionMaintenance
             from ctsql.runtime.spark.errors import translate_spark_errors
-            from ctsql.runtime.spark.jvm_options import Life
             from ctsql.runtime.spark.session import active, engine_session, process_session
             from ctsql.runtime.statements.kept_appends import append_kept
             from ctsql.settings import Settings
 
-            life = Life.SHORT if self.is_short else Life.LONG
-            base = self._spark or self.find_spark() or process_session(self._master, life)
+            found = self._spark or (self.find_spark() if self.find_spark else None)
+            base = found or process_session(self._master, life)
             session = self._own = self._own or engine_session(base)
             with translate_spark_errors(), active(session):
                 self._engine = Engine(
