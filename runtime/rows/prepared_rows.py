@@ -27,6 +27,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
 
 from ctsql.catalog.names import backtick
@@ -39,6 +41,7 @@ from ctsql.runtime.rows.types import fits_arrow
 from ctsql.runtime.spark.definite import is_definite
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.job_metrics import without_files
+from ctsql.runtime.spark.messages import data_error, thrown_by
 from ctsql.runtime.spark.session import active, setting, settings_of, without_code
 
 PLANS_MAX = 1_000
@@ -86,12 +89,14 @@ class Recipe:
 
     Attributes:
         key: says all that ``build`` does. parts: what it is given. leaf: rows that are there.
+        origin: tells recipes of one key apart whose errors are about different texts.
     """
 
     key: Hashable
     parts: tuple["Recipe", ...]
     build: Callable[[Sequence[DataFrame]], DataFrame]
     leaf: LocalRows | None = None
+    origin: Hashable = None
 
     @cached_property
     def whole(self) -> tuple["Recipe", ...]:
@@ -120,6 +125,11 @@ class Recipe:
         )
 
     @cached_property
+    def origins(self) -> tuple[Hashable, ...]:
+        """What its errors are about."""
+        return tuple(recipe.origin for recipe in self.whole)
+
+    @cached_property
     def frame(self) -> DataFrame:
         """The rows of the day, not computed yet."""
         if self.leaf is not None:
@@ -138,13 +148,20 @@ class Recipe:
 
 
 def derive(
-    inputs: Sequence[RowSet], build: Callable[[Sequence[DataFrame]], DataFrame], key: Hashable
+    inputs: Sequence[RowSet],
+    build: Callable[[Sequence[DataFrame]], DataFrame],
+    key: Hashable,
+    origin: Hashable = None,
 ) -> RowSet:
-    """The rows that Spark makes of others, of one session; ``key`` says all that ``build`` does."""
+    """The rows that Spark makes of others, of one session.
+
+    Args:
+        key: says all that ``build`` does. origin: of which text, where others have the same key.
+    """
     recipes = [r for r in map(_recipe, inputs) if r is not None]
     if len(recipes) < len(inputs):
         return SparkRows(build([rows.frame for rows in inputs]))
-    return _PreparedRows(Recipe(key, tuple(recipes), build))
+    return _PreparedRows(Recipe(key, tuple(recipes), build, origin=origin))
 
 
 def compute(
@@ -275,7 +292,8 @@ class Plan:
     """A physical plan over empty leaves, and the settings that it was made under.
 
     ``leaves``: the node to replace, its columns, and the place of its rows among the recipe's.
-    ``is_marked``: is there ``WIDE`` behind the columns of what it gives?
+    ``is_marked``: is there ``WIDE`` behind the columns of what it gives? ``origins``: those of the
+    recipe that it was made of.
     """
 
     root: Any
@@ -284,6 +302,7 @@ class Plan:
     schema: T.StructType
     is_marked: bool
     settings: Any
+    origins: tuple[Hashable, ...]
 
 
 _SEEN = Declined("it was used once")
@@ -339,13 +358,24 @@ class PreparedPlans:
                 known = _SEEN
             if known is _SEEN:
                 known = self._plans[key] = self._prepare(recipe)
-            if isinstance(known, Plan):
-                try:
-                    return self._run(known, recipe)
-                except BaseException:
-                    self._plans.pop(key, None)
-                    raise
-        return self.compute(recipe)
+            found = self._run_kept(key, known, recipe) if isinstance(known, Plan) else None
+        return self.compute(recipe) if found is None else found
+
+    def _run_kept(self, key: Hashable, plan: Plan, recipe: Recipe) -> LocalRows | Declined | None:
+        """What a kept plan gives, which is forgotten if it fails.
+
+        None where it fails on a row and was made of another text: the recipe's own is to say so.
+        """
+        try:
+            return self._run(plan, recipe)
+        except (PySparkException, Py4JJavaError) as problem:
+            self._plans.pop(key, None)
+            if plan.origins == recipe.origins or data_error(thrown_by(problem)) is None:
+                raise
+            return None
+        except BaseException:
+            self._plans.pop(key, None)
+            raise
 
     def _is_current(self, plan: Plan) -> bool:
         return bool(self._settings_now().equals(plan.settings))
@@ -411,6 +441,7 @@ class PreparedPlans:
             schema=rows.schema,
             is_marked=asked is not rows,
             settings=settings,
+            origins=recipe.origins,
         )
 
     def _empty(self, leaf: LocalRows) -> tuple[DataFrame, int]:
