@@ -27,10 +27,9 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
 
+from ctsql.catalog.errors import DataError
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import PART
 from ctsql.runtime.rows.arrow_exchange import row_classes
@@ -41,7 +40,6 @@ from ctsql.runtime.rows.types import fits_arrow
 from ctsql.runtime.spark.definite import is_definite
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.job_metrics import without_files
-from ctsql.runtime.spark.messages import data_error, thrown_by
 from ctsql.runtime.spark.session import active, setting, settings_of, without_code
 
 PLANS_MAX = 1_000
@@ -368,9 +366,9 @@ class PreparedPlans:
         """
         try:
             return self._run(plan, recipe)
-        except (PySparkException, Py4JJavaError) as problem:
+        except DataError:  # whose place is in the text that the plan was made of
             self._plans.pop(key, None)
-            if plan.origins == recipe.origins or data_error(thrown_by(problem)) is None:
+            if plan.origins == recipe.origins:
                 raise
             return None
         except BaseException:

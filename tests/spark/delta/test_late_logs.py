@@ -24,7 +24,8 @@ def again(con: Connection) -> Connection:
     """Another connection to a warehouse of three tables, a task and a view."""
     for name in ("a", "b", "c"):
         con.execute(f"CREATE TABLE {name} (k INT, v INT)")
-        con.execute(f"INSERT INTO {name} VALUES (1, 2), (3, 4)")
+        for row in ("(1, 2)", "(3, 4)"):
+            con.execute(f"INSERT INTO {name} VALUES {row}")
     con.execute("CREATE CONTINUAL TASK o (k INT, v INT) ON INPUT b AS (INSERT INTO o TABLE b)")
     con.execute("CREATE MATERIALIZED VIEW s AS SELECT sum(v) AS v FROM c")
     con.run(once=True)
@@ -60,10 +61,10 @@ def test_a_log_that_lost_a_commit(again: Connection) -> None:
     table = again._engine.relations.table(item)
     assert isinstance(table, DeltaTable)
     folder = Path(table.location.removeprefix("file:")) / "_delta_log"
-    for name in (f"{0:020d}.json", f".{0:020d}.json.crc"):
+    for name in (f"{1:020d}.json", f".{1:020d}.json.crc"):
         (folder / name).unlink()
     assert again.execute("SELECT * FROM a ORDER BY k").fetchall() == [(1, 2), (3, 4)]
     table.gateway.delta.DeltaLog.clearCache()
     with pytest.raises(CtsqlError) as caught:
         again.execute("SELECT * FROM b").fetchall()
-    assert caught.value.condition in ("STORED_DATA_INVALID", "HISTORY_LOST")
+    assert caught.value.condition == "STORED_DATA_INVALID"
