@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from ctsql.planner.nodes import Query
     from ctsql.runtime.engine import Engine
     from ctsql.runtime.log_reader import LocalLogReader, LogReader
     from ctsql.runtime.monitoring.pulse import Pulse
@@ -287,12 +288,11 @@ class Connection(AbstractContextManager["Connection"]):
             case st.Transact():
                 return _transact(self, engine, statement)
             case st.Select():
-                frame = _read(self, names, statement, values)
-                return Result.of_dataframe(frame, convert=partial(self._running, "fetch"))
+                frame, query = _read(self, names, statement, values)
+                return Result.of_dataframe(frame, convert=_fetching(self, engine, query))
             case st.CopyTo():
-                rows_count = copy_to(
-                    engine, _read(self, names, statement.select, values), statement
-                )
+                frame, _ = _read(self, names, statement.select, values)
+                rows_count = copy_to(engine, frame, statement)
                 return Result.of_status(f"COPY {rows_count}", rows_count)
             case st.CopyFrom():
                 rows_count = copy_from(engine, statement, self.search_schema, within=within)
@@ -582,17 +582,39 @@ def _parameters_of(statement: st.Statement) -> Sequence[Span]:
 
 def _read(
     con: Connection, names: "Namespace", statement: st.Select, values: tuple[str, ...]
-) -> "DataFrame":
+) -> "tuple[DataFrame, Query]":
     """The rows of a query, lazily; in a transaction as of its T, with its changes."""
     within = con._transaction
-    return names.engine.read(
-        names.binder().bind_select(statement),
+    query = names.binder().bind_select(statement)
+    rows = names.engine.read(
+        query,
         as_of=as_of(statement, within.at if within else None),
         as_of_span=statement.as_of_span,
         strict=con._settings.strict,
         parameters=values,
         written=within.written if within and statement.as_of is None else None,
     )
+    return rows, query
+
+
+def _fetching(
+    con: Connection, engine: "Engine", query: "Query"
+) -> Callable[[], AbstractContextManager[object]]:
+    """What each call of Spark for the rows of a query runs in."""
+    from ctsql.runtime.statements.few_rows import for_few_rows, reads_few
+
+    is_of_few = con._transaction is None and reads_few(engine, query)
+
+    @contextmanager
+    def fetching() -> Iterator[None]:
+        with con._running("fetch") as running:
+            if not is_of_few:
+                yield
+                return
+            with for_few_rows(running.session):
+                yield
+
+    return fetching
 
 
 @contextmanager
