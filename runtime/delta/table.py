@@ -23,7 +23,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
@@ -240,8 +240,12 @@ class DeltaTable(DeltaRows):
 
     def __init__(self, gateway: Gateway, location: str) -> None:
         self.gateway = gateway
-        self.jpath = gateway.path(location.rstrip("/"))
         super().__init__(location)
+
+    @cached_property
+    def jpath(self) -> Any:
+        """The folder, for Hadoop."""
+        return self.gateway.path(self.location)
 
     def _open_log(self) -> SparkLogFiles:
         self._handle = DeltaHandle(self._delta_log)

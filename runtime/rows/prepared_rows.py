@@ -20,6 +20,7 @@ Anything else is planned each time. (tests/spark/rows/test_prepared_rows.py)
 """
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -307,12 +308,17 @@ _SEEN = Declined("it was used once")
 
 
 class PreparedPlans:
-    """The plans of one session."""
+    """The plans of one session.
+
+    Attributes:
+        once_ms: milliseconds that went into plans that were made or met for the first time.
+    """
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
         self._plans: OrderedDict[Hashable, Plan | Declined] = OrderedDict()
         self._lock = threading.Lock()
+        self.once_ms = 0.0
         self._settings = settings_of(session)
         jvm: Any = session._jvm
         spark = jvm.org.apache.spark
@@ -350,14 +356,24 @@ class PreparedPlans:
             if len(self._plans) > PLANS_MAX:
                 self._plans.popitem(last=False)
         if known is None:
-            return self.compute(recipe)
+            with self._counted_once():
+                return self.compute(recipe)
         with active(self._session), translate_spark_errors():
             if isinstance(known, Plan) and not self._is_current(known):
                 known = _SEEN
             if known is _SEEN:
-                known = self._plans[key] = self._prepare(recipe)
+                with self._counted_once():
+                    known = self._plans[key] = self._prepare(recipe)
             found = self._run_kept(key, known, recipe) if isinstance(known, Plan) else None
         return self.compute(recipe) if found is None else found
+
+    @contextmanager
+    def _counted_once(self) -> Iterator[None]:
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            self.once_ms += (time.monotonic() - begun) * 1000
 
     def _run_kept(self, key: Hashable, plan: Plan, recipe: Recipe) -> LocalRows | Declined | None:
         """What a kept plan gives, which is forgotten if it fails.
