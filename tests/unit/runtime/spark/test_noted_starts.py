@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ctsql.runtime.spark import noted_starts
+from ctsql.runtime.spark import jvm_start, noted_starts
 from ctsql.runtime.spark.environment import Java
 from ctsql.runtime.spark.noted_starts import NOTES_MAX, Launch, keep, known_java, launch
 
@@ -127,6 +127,20 @@ def test_nobody_waits_for_one_that_is_not_needed(
     assert started is not None
     started.stop()
     assert started.process.poll() is not None
+
+
+def test_one_begun_for_another_purpose(
+    java: Java, jars: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is ended, and Spark is started as is needed."""
+    _note_one(java, jars, tmp_path)
+    started = launch(SETTINGS, java, jars)
+    assert started is not None
+    monkeypatch.setattr(jvm_start, "_begun", started)
+    monkeypatch.setattr(jvm_start, "class_path", lambda _: jars)
+    assert jvm_start._noted_gateway({"spark.master": "local[1]"}, java) is None
+    assert started.process.poll() is not None
+    assert jvm_start._begun is None
 
 
 @pytest.mark.parametrize("mode", [0o666, 0o620])
