@@ -5,6 +5,7 @@
 tasks    1 and then --many upsert tasks on one input; one commit of 100 keys into 10,000 rows.
 links    the same tasks, each on the output of the one before.
 outputs  33 inputs, an upsert task and a materialized view on each; one commit to each input.
+first    the same in a process that has just started, which has no plan yet, and once more in it.
 
 A tick is what ``ctsql run --once`` does in a process that is up. The rival, in the same rounds and
 the same session, is as many bare appends of the same rows by Spark. "One more" is what the tick of
@@ -14,6 +15,8 @@ numbers are medians, to be read beside the rival's.
 
 import argparse
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -27,7 +30,7 @@ from benchmarks.measures import jobs_started
 from benchmarks.tick import KEYS, changed_rows
 from ctsql.runtime.spark.session import active
 
-PARTS = ("tasks", "links", "outputs")
+PARTS = ("tasks", "links", "outputs", "first")
 WARM_UP_ROUNDS = 4
 INPUTS = 33
 COUNTED = ("jobs", "calls", "commits")
@@ -179,12 +182,45 @@ def _check(house: House) -> None:
         raise SystemExit(f"The results differ: {sums}")
 
 
-def bench_outputs(house: House, rounds: int) -> None:
+def _add_outputs(house: House) -> None:
     """A task and a view over each of many inputs."""
     for _ in range(INPUTS):
         name = house.add_input()
         house.add_task(name)
         house.add_view(name)
+
+
+def bench_first(house: House, rounds: int) -> None:
+    """Ticks of new processes, in one warehouse."""
+    _add_outputs(house)
+    house.round()
+    house.con.close()
+    workers = [] if house.workers is None else ["--workers", str(house.workers)]
+    command = [sys.executable, "-m", "benchmarks.fanout", "--in", house.folder, *workers]
+    for _ in range(rounds):
+        subprocess.run(command, check=True)
+
+
+def first_ticks(house: House) -> None:
+    """The first tick of this process over a warehouse that is there, and the second."""
+    names = [str(item.name) for item in house.engine.refresh_catalog()]
+    house.inputs = [name for name in names if name.startswith("input")]
+    house.outputs = [name for name in names if name.startswith("output")]
+    house.rounds = time.time_ns() % 1_000_000
+    for which in ("first", "second"):
+        before = time.process_time()
+        found = house.round()
+        print(
+            f"{which} tick: {found['ms'] / 1000:.1f} s, {found['jobs']:.0f} jobs, "
+            f"{found['calls']:.0f} calls, {found['ms'] / found['rival']:.2f} of as many appends; "
+            f"with these {time.process_time() - before:.1f} s of Python's CPU",
+            flush=True,
+        )
+
+
+def bench_outputs(house: House, rounds: int) -> None:
+    """A task and a view over each of many inputs."""
+    _add_outputs(house)
     found = house.measure(rounds)
     counted = ", ".join(f"{found[name]:.0f} {name}" for name in COUNTED)
     print(
@@ -201,12 +237,21 @@ def main() -> None:
     parser.add_argument("--many", type=int, default=9, help="tasks, or links of the chain")
     parser.add_argument("--only", choices=PARTS, action="append")
     parser.add_argument("--workers", type=int, help="of the service; default: its own")
+    parser.add_argument("--in", dest="folder", help=argparse.SUPPRESS)
     given = parser.parse_args()
     calls = Calls()
+    if given.folder is not None:
+        house = House(given.folder, calls, given.workers)
+        house.con.start()
+        first_ticks(house)
+        house.con.close()
+        return
     for part in given.only or PARTS:
         with tempfile.TemporaryDirectory(prefix="ctsql-bench-") as folder:
             house = House(folder, calls, given.workers)
-            if part == "outputs":
+            if part == "first":
+                bench_first(house, min(given.rounds, 3))
+            elif part == "outputs":
                 bench_outputs(house, min(given.rounds, 3))
             else:
                 bench_tasks(house, given.many, given.rounds, chained=part == "links")

@@ -12,6 +12,9 @@ def main() -> None:
     status = served(sys.argv[1:])
     if status is not None:
         sys.exit(status)
+    from ctsql.early_start import begin_early
+
+    begin_early(sys.argv[1:], is_terminal=sys.stdin is not None and sys.stdin.isatty())
     from ctsql.cli import main as command_line
 
     command_line()

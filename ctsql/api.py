@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from ctsql.planner.nodes import Query
     from ctsql.runtime.engine import Engine
     from ctsql.runtime.log_reader import LocalLogReader, LogReader
     from ctsql.runtime.monitoring.pulse import Pulse
@@ -76,7 +77,7 @@ class Connection(AbstractContextManager["Connection"]):
         self.search_schema = "default"
         self.is_short = False  # whether a Spark that it starts is for a short command
         # A Spark that another process keeps, asked for before one is started.
-        self.find_spark: Callable[[], SparkSession | None] = lambda: None
+        self.find_spark: Callable[[], SparkSession | None] | None = None
         self._spark = spark
         self._master = master
         self._engine: Engine | None = None
@@ -111,17 +112,23 @@ class Connection(AbstractContextManager["Connection"]):
         if self._closed:
             raise InterfaceError("the connection is closed")
         if self._engine is None:
+            from ctsql.runtime.spark.jvm_options import Life
+
+            life = Life.SHORT if self.is_short else Life.LONG
+            if self._spark is None and self.find_spark is None:
+                from ctsql.runtime.spark.jvm_start import begin
+
+                begin(self._master, life)  # while all that follows is imported
             import_pyspark()
             from ctsql.runtime.engine import Engine
             from ctsql.runtime.service.connection_maintenance import ConnectionMaintenance
             from ctsql.runtime.spark.errors import translate_spark_errors
-            from ctsql.runtime.spark.jvm_options import Life
             from ctsql.runtime.spark.session import active, engine_session, process_session
             from ctsql.runtime.statements.kept_appends import append_kept
             from ctsql.settings import Settings
 
-            life = Life.SHORT if self.is_short else Life.LONG
-            base = self._spark or self.find_spark() or process_session(self._master, life)
+            found = self._spark or (self.find_spark() if self.find_spark else None)
+            base = found or process_session(self._master, life)
             session = self._own = self._own or engine_session(base)
             with translate_spark_errors(), active(session):
                 self._engine = Engine(
@@ -281,12 +288,11 @@ class Connection(AbstractContextManager["Connection"]):
             case st.Transact():
                 return _transact(self, engine, statement)
             case st.Select():
-                frame = _read(self, names, statement, values)
-                return Result.of_dataframe(frame, convert=partial(self._running, "fetch"))
+                frame, query = _read(self, names, statement, values)
+                return Result.of_dataframe(frame, convert=_fetching(self, engine, query))
             case st.CopyTo():
-                rows_count = copy_to(
-                    engine, _read(self, names, statement.select, values), statement
-                )
+                frame, _ = _read(self, names, statement.select, values)
+                rows_count = copy_to(engine, frame, statement)
                 return Result.of_status(f"COPY {rows_count}", rows_count)
             case st.CopyFrom():
                 rows_count = copy_from(engine, statement, self.search_schema, within=within)
@@ -576,17 +582,39 @@ def _parameters_of(statement: st.Statement) -> Sequence[Span]:
 
 def _read(
     con: Connection, names: "Namespace", statement: st.Select, values: tuple[str, ...]
-) -> "DataFrame":
+) -> "tuple[DataFrame, Query]":
     """The rows of a query, lazily; in a transaction as of its T, with its changes."""
     within = con._transaction
-    return names.engine.read(
-        names.binder().bind_select(statement),
+    query = names.binder().bind_select(statement)
+    rows = names.engine.read(
+        query,
         as_of=as_of(statement, within.at if within else None),
         as_of_span=statement.as_of_span,
         strict=con._settings.strict,
         parameters=values,
         written=within.written if within and statement.as_of is None else None,
     )
+    return rows, query
+
+
+def _fetching(
+    con: Connection, engine: "Engine", query: "Query"
+) -> Callable[[], AbstractContextManager[object]]:
+    """What each call of Spark for the rows of a query runs in."""
+    from ctsql.runtime.statements.few_rows import for_few_rows, reads_few
+
+    is_of_few = con._transaction is None and reads_few(engine, query)
+
+    @contextmanager
+    def fetching() -> Iterator[None]:
+        with con._running("fetch") as running:
+            if not is_of_few:
+                yield
+                return
+            with for_few_rows(running.session):
+                yield
+
+    return fetching
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Source
 from ctsql.commands import parse_command, statement_of
+from ctsql.early_start import COMMANDS
 from ctsql.progress import Progress
 from ctsql.run_command import RunOptions, follow
 from ctsql.script import FAILED, OK, LogFormat, Runner, Settings
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from ctsql.api import Connection
 
 BROKEN_PIPE = 141
-_COMMANDS = ("run", "status", "serve", "dump", "plan", "rehearse", "apply", "cool", "test")
 TESTS_OF_SHORT = 10
 """So few tests are over before Java's second compiler pays (docs/decisions/0077)."""
 _WITH_FOLDER = ("dump", "plan", "rehearse", "apply", "test")
@@ -204,7 +204,7 @@ def main(context: click.Context, /, **given: Any) -> None:
         click.echo(f"ctsql {_version()}")
         context.exit(OK)
     files: Sequence[str] = given["files"]
-    command = files[0] if files and files[0] in _COMMANDS else None
+    command = files[0] if files and files[0] in COMMANDS else None
     if given["wants_help"]:
         click.echo(context.get_help() if command is None else _help_of(context, command))
         context.exit(OK)
@@ -495,7 +495,7 @@ def _read(name: str) -> Source:
             raw = Path(name).read_bytes()
         return Source(raw.decode("utf-8-sig"), name)
     except OSError as problem:
-        meant = did_you_mean(name, _COMMANDS)
+        meant = did_you_mean(name, COMMANDS)
         if not meant and not name.endswith(".sql"):
             meant = f"To open a warehouse: ctsql --warehouse {shlex.quote(name)}"
         raise click.UsageError(

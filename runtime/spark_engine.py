@@ -1,16 +1,18 @@
 """Spark as the engine that computes rows; what each method does is said where its function is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from operator import itemgetter
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ctsql.planner.ivm import Input, Query, Text
+from ctsql.planner.ivm import Input, Query, TableUse, Text
 from ctsql.planner.lowering import Context, Sources, lower_view, without_padding
 from ctsql.planner.nodes import Transaction, ViewWrite
+from ctsql.planner.shapes import Shapes
 from ctsql.runtime.delta.diff_writer import stage
 from ctsql.runtime.rows.collect import collect_bounded
 from ctsql.runtime.rows.multiset import net_change
-from ctsql.runtime.rows.prepared_rows import derive
+from ctsql.runtime.rows.prepared_rows import derive, prepared_plans
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
 from ctsql.runtime.spark.job_metrics import Meter
 from ctsql.runtime.spark.temp_views import TemporaryNames
@@ -22,6 +24,9 @@ from ctsql.runtime.views.prepared_view import view_of_few
 from ctsql.runtime.views.refresh import fill_state, fill_turns, follow_changes, next_turn
 from ctsql.runtime.warehouse.query_engine import Proposed, StoredRelations, Table, TaskSources
 from ctsql.runtime.warehouse.replaced_views import table_schema
+
+GUARDED_MAX = 1_000
+"""Shapes of views of which is kept what Spark makes of their texts."""
 
 
 class SparkEngine:
@@ -39,10 +44,15 @@ class SparkEngine:
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
+        self._types_given: dict[Hashable, tuple[str, ...] | None] = {}
 
     def meter(self) -> Meter:
         """Counts Spark's jobs."""
         return Meter(self._session)
+
+    def once_ms(self) -> int:
+        """Of the plans that are kept."""
+        return int(prepared_plans(self._session).once_ms)
 
     def propose(
         self, body: Transaction, sources: TaskSources, at: int, columns: Mapping[str, list[str]]
@@ -65,8 +75,23 @@ class SparkEngine:
     def types_given(
         self, view: ViewWrite, text: Text, tables: Mapping[str, Table]
     ) -> tuple[str, ...] | None:
-        """By what Spark makes of both texts."""
-        return types_given(self, self._session, view.desired, text, tables)
+        """By what Spark makes of both texts, once for all views of one shape."""
+        shapes = Shapes()
+        query = shapes.of(view.desired)
+        numbers = {name: shapes.number(table.object_id) for name, table in tables.items()}
+        known = sorted(
+            ((numbers[name], table.columns) for name, table in tables.items()), key=itemgetter(0)
+        )
+        printed = text.sql(
+            lambda use: f"_{numbers[use.table]}" if isinstance(use, TableUse) else repr(use)
+        )
+        key = query, tuple(known), printed
+        if key not in self._types_given:
+            if len(self._types_given) >= GUARDED_MAX:
+                self._types_given.clear()
+            found = types_given(self, self._session, view.desired, text, tables)
+            self._types_given[key] = found
+        return self._types_given[key]
 
     def run(self, query: Query, inputs: Mapping[Input, RowSet], names: TemporaryNames) -> RowSet:
         """Not computed yet; each input is a temporary view, and the query is a text over these."""

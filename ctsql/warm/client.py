@@ -111,7 +111,7 @@ def is_served(arguments: Sequence[str], *, is_terminal: bool) -> bool:
     Args:
         is_terminal: whether standard input is a terminal.
     """
-    words = _positional(arguments)
+    words = positional(arguments)
     if any(a == "--master" or a.startswith("--master=") for a in arguments):
         return False
     if words and words[0] in ("run", "serve") and "--once" not in arguments:
@@ -122,8 +122,8 @@ def is_served(arguments: Sequence[str], *, is_terminal: bool) -> bool:
     return bool(words) or has_commands or not is_terminal
 
 
-def _positional(arguments: Sequence[str]) -> list[str]:
-    """The arguments that are no options and no values of options."""
+def positional(arguments: Sequence[str]) -> list[str]:
+    """The arguments of the command line that are no options and no values of options."""
     found: list[str] = []
     given = iter(arguments)
     for argument in given:

@@ -17,6 +17,7 @@ from typing import Any
 from pyroaring import BitMap64
 
 from ctsql.runtime.delta.jvm import JvmObjects
+from ctsql.runtime.delta.spark_log import DeltaHandle
 from ctsql.runtime.log.data_files import DataFile
 
 _MAGIC = (1681511377).to_bytes(4, "little")
@@ -26,11 +27,10 @@ REMEMBERED_BYTES_MAX = 32 * 1024 * 1024
 class Vectors:
     """The deletion vectors of one table."""
 
-    def __init__(self, jvm: JvmObjects, log: Any, hadoop: Any) -> None:
-        """Args: log: Delta's own handle. hadoop: the configuration of its file system."""
+    def __init__(self, jvm: JvmObjects, handle: DeltaHandle) -> None:
+        """Args: handle: Delta's own, of the table's log."""
         self.jvm = jvm
-        self.folder = log.dataPath()
-        self._hadoop = hadoop
+        self._handle = handle
         self._remembered: dict[str, tuple[BitMap64, int]] = {}
         self._remembered_bytes = 0
 
@@ -51,7 +51,12 @@ class Vectors:
     @cached_property
     def store(self) -> Any:
         """Delta's own store of vectors."""
-        return self.jvm.vector_classes.stores.createInstance(self._hadoop)
+        return self.jvm.vector_classes.stores.createInstance(self._handle.hadoop)
+
+    @cached_property
+    def folder(self) -> Any:
+        """The folder of the table."""
+        return self._handle.log.dataPath()
 
     def remember(self, vector_id: str, bitmap: BitMap64, size: int) -> None:
         """Cache a vector of ``size`` bytes, and evict the oldest ones beyond the bound."""

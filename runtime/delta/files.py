@@ -243,7 +243,8 @@ def first_logged(table: DeltaTable) -> int:
         return table.oldest_seen
     with translate_spark_errors():
         statuses = table.log.store().listFrom(
-            table.gateway.delta.util.FileNames.listingPrefix(table.log.logPath(), 0), table._hadoop
+            table.gateway.delta.util.FileNames.listingPrefix(table.log.logPath(), 0),
+            table._handle.hadoop,
         )
         while statuses.hasNext():
             name = str(statuses.next().getPath().getName())

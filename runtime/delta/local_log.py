@@ -117,29 +117,39 @@ class LocalLogFiles(LogFiles):
 
     def newest(self) -> LoggedState | None:
         """The newest version with its state; None without a committed version."""
-        names = self.names()
-        last = max(commit_versions(names), default=None)
-        checkpoints = (n for n in names if ".checkpoint." in n)
-        made = (int(found[1]) for n in checkpoints if (found := CHECKPOINT_NAME.fullmatch(n)))
-        if max(made, default=-1) > (-1 if last is None else last):
-            raise NeedsSpark("a checkpoint behind all commits")
-        return None if last is None else self.snapshot_at(last)
+        return newest_state(self)
 
     def snapshot_at(self, version: int) -> LoggedState:
         """The state of a version."""
-        commits: list[Commit] = []
-        known = self.checksum(version)
-        while not _is_whole(known) and version - len(commits) >= 0:
-            older = version - len(commits)
-            if len(commits) == ROLLED_MAX or not self.has(older):
-                raise NeedsSpark("a checkpoint")
-            commits.append(self.commit_at(older))
-            known = self.checksum(older - 1)
-        state = LoggedState(version, known)
-        for commit in reversed(commits):
-            state.add(commit)
-        state.check_readable()
-        return state
+        return state_at(self, version)
+
+
+def newest_state(log: LogFiles) -> LoggedState | None:
+    """The state of the newest version of a log on a local disk; None without one."""
+    names = log.names()
+    last = max(commit_versions(names), default=None)
+    checkpoints = (n for n in names if ".checkpoint." in n)
+    made = (int(found[1]) for n in checkpoints if (found := CHECKPOINT_NAME.fullmatch(n)))
+    if max(made, default=-1) > (-1 if last is None else last):
+        raise NeedsSpark("a checkpoint behind all commits")
+    return None if last is None else state_at(log, last)
+
+
+def state_at(log: LogFiles, version: int) -> LoggedState:
+    """The state of a version of a log on a local disk."""
+    commits: list[Commit] = []
+    known = log.checksum(version)
+    while not _is_whole(known) and version - len(commits) >= 0:
+        older = version - len(commits)
+        if len(commits) == ROLLED_MAX or not log.has(older):
+            raise NeedsSpark("a checkpoint")
+        commits.append(log.commit_at(older))
+        known = log.checksum(older - 1)
+    state = LoggedState(version, known)
+    for commit in reversed(commits):
+        state.add(commit)
+    state.check_readable()
+    return state
 
 
 def _is_whole(checksum: Mapping[str, Any]) -> bool:

@@ -1,10 +1,19 @@
-"""A table's log, of which Delta reads the states, and the files too where only Spark can."""
+"""A table's log, of which Delta reads the states, and the files too where only Spark can.
+
+Delta opens a log by listing it and reading its state, in the JVM. On a local disk what the newest
+version says of itself stands in its checksum file, so a log is opened by Delta only when its rows
+are read by Spark, or something is committed to it: most logs that a process looks at are those of
+tables that it has nothing to do with.
+"""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 from ctsql.runtime.delta.jvm import JvmObjects
+from ctsql.runtime.delta.local_log import LoggedState, NeedsSpark, newest_state, state_at
 from ctsql.runtime.delta.locks import local_path
 from ctsql.runtime.delta.log_files import LogFiles
 from ctsql.runtime.delta.log_stores import LocalStore, LogStore
@@ -14,29 +23,77 @@ from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.scala import scala_items
 
 
+class DeltaHandle:
+    """Delta's own handle on a table's log, opened when it is first asked for.
+
+    Attributes:
+        is_open: whether that was done.
+    """
+
+    def __init__(self, open_log: Callable[[], Any]) -> None:
+        self._open = open_log
+        self.is_open = False
+
+    @cached_property
+    def log(self) -> Any:
+        """The handle itself."""
+        opened = self._open()
+        self.is_open = True
+        return opened
+
+    @cached_property
+    def hadoop(self) -> Any:
+        """The configuration of the file system."""
+        with translate_spark_errors():
+            return self.log.newDeltaHadoopConf()
+
+    @cached_property
+    def file_system(self) -> Any:
+        """The file system of the log."""
+        with translate_spark_errors():
+            return self.log.logPath().getFileSystem(self.hadoop)
+
+
 class SparkSnapshot(Snapshot):
     """Delta's own snapshot, ``java``; what the version's checksum file says is taken from there."""
 
-    def __init__(self, log: LogFiles, java: Any) -> None:
+    def __init__(
+        self, log: "SparkLogFiles", java: Any = None, state: LoggedState | None = None
+    ) -> None:
+        """Either is given. Args: state: what the log says of a version, that Delta has not read."""
         self._log = log
-        self.java = java
-        self.version = int(java.version())
+        self._java = java
+        self._state = state
+        self.version = int(java.version()) if state is None else state.version
+
+    @property
+    def java(self) -> Any:
+        """Delta's own snapshot."""
+        if self._java is None:
+            self._java = self._log.java_at(self.version)
+        return self._java
 
     @property
     def table_id(self) -> str:
         """The table's globally unique id."""
+        if self._state is not None:
+            return self._state.table_id
         with translate_spark_errors():
             return str(self.java.metadata().id())
 
     @property
     def metadata(self) -> TableMetadata:
         """The metadata."""
+        if self._state is not None:
+            return self._state.metadata
         with translate_spark_errors():
             text = str(self.java.metadata().json())
         return TableMetadata(json.loads(text)["metaData"])
 
     def transaction(self, app: str) -> int | None:
         """The newest version of an application id."""
+        if self._state is not None:
+            return self._state.transaction(app)
         known: dict[str, int] | None = self._log.checksum(self.version).get("transactions")
         if known is not None:
             return known.get(app)
@@ -46,6 +103,8 @@ class SparkSnapshot(Snapshot):
 
     def domains(self) -> dict[str, str]:
         """The domain metadata: name to configuration."""
+        if self._state is not None:
+            return self._state.domains()
         known = self._log.checksum(self.version).get("domains")
         if known is not None:
             return dict(known)
@@ -55,6 +114,8 @@ class SparkSnapshot(Snapshot):
 
     def has_feature(self, name: str) -> bool:
         """Whether the protocol lists a table feature."""
+        if self._state is not None:
+            return self._state.has_feature(name)
         return bool(self.java.protocol().readerAndWriterFeatureNames().contains(name))
 
 
@@ -65,21 +126,30 @@ def java_of(snapshot: Snapshot) -> Any:
 
 
 class SparkLogFiles(LogFiles):
-    """The log of one table, whose state Delta reads."""
+    """The log of one table, whose state Delta reads where something needs Delta."""
 
-    def __init__(self, gateway: JvmObjects, log: Any, location: str) -> None:
-        """Args: log: Delta's own handle. location: the table's, for errors."""
+    def __init__(self, gateway: JvmObjects, handle: DeltaHandle, location: str) -> None:
+        """Args: handle: Delta's own. location: the table's."""
         self._gateway = gateway
-        self._log = log
-        with translate_spark_errors():
-            uri = str(log.logPath().toString())
-        folder = local_path(uri)
+        self._handle = handle
+        folder = local_path(location)
+        self._is_local = folder is not None
+        self._logged: int | None = None  # the newest version that was told without Delta
         super().__init__(
-            location, HadoopStore(gateway, log) if folder is None else LocalStore(folder)
+            location,
+            HadoopStore(gateway, handle) if folder is None else LocalStore(folder / "_delta_log"),
         )
+
+    @property
+    def _log(self) -> Any:
+        return self._handle.log
 
     def newest(self) -> SparkSnapshot | None:
         """The newest version with its state; None without a committed version."""
+        if self._is_local and not self._handle.is_open:
+            with suppress(NeedsSpark):
+                state = self._newest_logged()
+                return None if state is None else SparkSnapshot(self, state=state)
         none = self._gateway.none
         with translate_spark_errors():
             java = self._cached()
@@ -87,6 +157,29 @@ class SparkLogFiles(LogFiles):
                 java = self._log.update(False, none, none)
             found = SparkSnapshot(self, java)
         return None if found.version < 0 else found
+
+    def _newest_logged(self) -> LoggedState | None:
+        """The newest version, as the log says it; listed only where nothing is known of it."""
+        last = self._logged
+        if last is None or not self.has(last):
+            state = newest_state(self)
+        else:
+            while self.has(last + 1):
+                last += 1
+            state = state_at(self, last)
+        self._logged = None if state is None else state.version
+        return state
+
+    def java_at(self, version: int) -> Any:
+        """Delta's own snapshot of a version, which is the newest one mostly."""
+        none = self._gateway.none
+        with translate_spark_errors():
+            java = self._log.unsafeVolatileSnapshot()
+            if int(java.version()) < version:
+                java = self._log.update(False, none, none)
+            if int(java.version()) != version:
+                java = self._log.getSnapshotAt(version, none, none, False)
+            return java
 
     def _cached(self) -> Any | None:
         """The state that Delta holds, where it is the newest; as after a commit by this process.
@@ -111,14 +204,13 @@ class SparkLogFiles(LogFiles):
 class HadoopStore(LogStore):
     """A log in a store that Spark reaches, read through Delta's own log store."""
 
-    def __init__(self, gateway: JvmObjects, log: Any) -> None:
-        """Args: log: Delta's own handle."""
+    def __init__(self, gateway: JvmObjects, handle: DeltaHandle) -> None:
+        """Args: handle: Delta's own, which is opened."""
         self._gateway = gateway
         with translate_spark_errors():
-            self._folder = log.logPath()
-            self._hadoop = log.newDeltaHadoopConf()
-            self._fs = self._folder.getFileSystem(self._hadoop)
-            self._delta = log.store()
+            self._folder = handle.log.logPath()
+            self._hadoop, self._fs = handle.hadoop, handle.file_system
+            self._delta = handle.log.store()
             self.uri = str(self._folder.toString())
         self._asked: tuple[str, Any] = ("", None)
 

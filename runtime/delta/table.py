@@ -23,7 +23,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
@@ -38,7 +38,7 @@ from ctsql.runtime.delta.jvm import JvmObjects
 from ctsql.runtime.delta.local_log import LocalLogFiles
 from ctsql.runtime.delta.locks import local_path
 from ctsql.runtime.delta.log_files import COMMITS_CACHED_MAX
-from ctsql.runtime.delta.spark_log import SparkLogFiles, java_of
+from ctsql.runtime.delta.spark_log import DeltaHandle, SparkLogFiles, java_of
 from ctsql.runtime.delta.table_rows import CHANGE_TYPE as CHANGE_TYPE, DeltaRows
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log.actions import roll_files, sum_known
@@ -253,20 +253,30 @@ class DeltaTable(DeltaRows):
 
     def __init__(self, gateway: Gateway, location: str) -> None:
         self.gateway = gateway
-        self.jpath = gateway.path(location.rstrip("/"))
         super().__init__(location)
 
+    @cached_property
+    def jpath(self) -> Any:
+        """The folder, for Hadoop."""
+        return self.gateway.path(self.location)
+
     def _open_log(self) -> SparkLogFiles:
-        self.log = self._delta_log()
-        with translate_spark_errors():
-            self._hadoop = self.log.newDeltaHadoopConf()
-            self._fs = self.log.logPath().getFileSystem(self._hadoop)
+        self._handle = DeltaHandle(self._delta_log)
         self._files: dict[int, dict[str, DataFile]] = {}
-        self.vectors = Vectors(self.gateway, self.log, self._hadoop)
+        self.vectors = Vectors(self.gateway, self._handle)
         self._store: FileStore | Declined | None = None
         self.insert_target: tuple[TableMetadata, Any] | None = None  # as Spark resolved it last
         self.oldest_seen: int | None = None  # the oldest version at the last listing of the log
-        return SparkLogFiles(self.gateway, self.log, self.location)
+        return SparkLogFiles(self.gateway, self._handle, self.location)
+
+    @property
+    def log(self) -> Any:
+        """Delta's own handle, which is opened by this."""
+        return self._handle.log
+
+    @property
+    def _fs(self) -> Any:
+        return self._handle.file_system
 
     def _delta_log(self) -> Any:
         """Delta's own handle; raises STORED_DATA_INVALID as :meth:`LogFiles.check_whole`."""

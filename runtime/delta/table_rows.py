@@ -37,10 +37,14 @@ class DeltaRows(TableLog):
     """Reading of a table whose log is known."""
 
     gateway: JvmObjects
-    log: Any
     vectors: Vectors
     metadata_read: tuple[Any, dict[str, Any]] | None = None
     """The ``metaData`` action that a transaction read last: as Delta has it, and as JSON."""
+
+    @property
+    @abstractmethod
+    def log(self) -> Any:
+        """Delta's own handle on the table's log."""
 
     @abstractmethod
     def files(self, version: int) -> dict[str, DataFile]:

@@ -22,6 +22,7 @@ Anything else is planned each time. (tests/spark/rows/test_prepared_rows.py)
 """
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -31,6 +32,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
 
+from ctsql.catalog.errors import DataError
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import PART
 from ctsql.runtime.rows.arrow_exchange import row_classes
@@ -89,12 +91,14 @@ class Recipe:
 
     Attributes:
         key: says all that ``build`` does. parts: what it is given. leaf: rows that are there.
+        origin: tells recipes of one key apart whose errors are about different texts.
     """
 
     key: Hashable
     parts: tuple["Recipe", ...]
     build: Callable[[Sequence[DataFrame]], DataFrame]
     leaf: LocalRows | None = None
+    origin: Hashable = None
 
     @cached_property
     def whole(self) -> tuple["Recipe", ...]:
@@ -123,6 +127,11 @@ class Recipe:
         )
 
     @cached_property
+    def origins(self) -> tuple[Hashable, ...]:
+        """What its errors are about."""
+        return tuple(recipe.origin for recipe in self.whole)
+
+    @cached_property
     def frame(self) -> DataFrame:
         """The rows of the day, not computed yet."""
         if self.leaf is not None:
@@ -141,13 +150,20 @@ class Recipe:
 
 
 def derive(
-    inputs: Sequence[RowSet], build: Callable[[Sequence[DataFrame]], DataFrame], key: Hashable
+    inputs: Sequence[RowSet],
+    build: Callable[[Sequence[DataFrame]], DataFrame],
+    key: Hashable,
+    origin: Hashable = None,
 ) -> RowSet:
-    """The rows that Spark makes of others, of one session; ``key`` says all that ``build`` does."""
+    """The rows that Spark makes of others, of one session.
+
+    Args:
+        key: says all that ``build`` does. origin: of which text, where others have the same key.
+    """
     recipes = [r for r in map(_recipe, inputs) if r is not None]
     if len(recipes) < len(inputs):
         return SparkRows(build([rows.frame for rows in inputs]))
-    return _PreparedRows(Recipe(key, tuple(recipes), build))
+    return _PreparedRows(Recipe(key, tuple(recipes), build, origin=origin))
 
 
 def compute(
@@ -285,7 +301,8 @@ class Plan:
     """A physical plan over empty leaves, and the settings that it was made under.
 
     ``leaves``: the node to replace, its columns, and the place of its rows among the recipe's.
-    ``is_marked``: is there ``WIDE`` behind the columns of what it gives?
+    ``is_marked``: is there ``WIDE`` behind the columns of what it gives? ``origins``: those of the
+    recipe that it was made of.
     """
 
     root: Any
@@ -294,18 +311,24 @@ class Plan:
     schema: T.StructType
     is_marked: bool
     settings: Any
+    origins: tuple[Hashable, ...]
 
 
 _SEEN = Declined("it was used once")
 
 
 class PreparedPlans:
-    """The plans of one session."""
+    """The plans of one session.
+
+    Attributes:
+        once_ms: milliseconds that went into plans that were made or met for the first time.
+    """
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
         self._plans: OrderedDict[Hashable, Plan | Declined] = OrderedDict()
         self._lock = threading.Lock()
+        self.once_ms = 0.0
         self._settings = settings_of(session)
         jvm: Any = session._jvm
         spark = jvm.org.apache.spark
@@ -341,19 +364,40 @@ class PreparedPlans:
             if len(self._plans) > PLANS_MAX:
                 self._plans.popitem(last=False)
         if known is None:
-            return self.compute(recipe)
+            with self._counted_once():
+                return self.compute(recipe)
         with active(self._session), translate_spark_errors():
             if isinstance(known, Plan) and not self._is_current(known):
                 known = _SEEN
             if known is _SEEN:
-                known = self._plans[key] = self._prepare(recipe)
-            if isinstance(known, Plan):
-                try:
-                    return self._run(known, recipe)
-                except BaseException:
-                    self._plans.pop(key, None)
-                    raise
-        return self.compute(recipe)
+                with self._counted_once():
+                    known = self._plans[key] = self._prepare(recipe)
+            found = self._run_kept(key, known, recipe) if isinstance(known, Plan) else None
+        return self.compute(recipe) if found is None else found
+
+    @contextmanager
+    def _counted_once(self) -> Iterator[None]:
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            self.once_ms += (time.monotonic() - begun) * 1000
+
+    def _run_kept(self, key: Hashable, plan: Plan, recipe: Recipe) -> LocalRows | Declined | None:
+        """What a kept plan gives, which is forgotten if it fails.
+
+        None where it fails on a row and was made of another text: the recipe's own is to say so.
+        """
+        try:
+            return self._run(plan, recipe)
+        except DataError:  # whose place is in the text that the plan was made of
+            self._plans.pop(key, None)
+            if plan.origins == recipe.origins:
+                raise
+            return None
+        except BaseException:
+            self._plans.pop(key, None)
+            raise
 
     def _is_current(self, plan: Plan) -> bool:
         return bool(self._settings_now().equals(plan.settings))
@@ -419,6 +463,7 @@ class PreparedPlans:
             schema=rows.schema,
             is_marked=asked is not rows,
             settings=settings,
+            origins=recipe.origins,
         )
 
     def _empty(self, leaf: LocalRows) -> tuple[DataFrame, int]:

@@ -131,6 +131,7 @@ def keep(archive: Path, *, status: int) -> None:
 def make_at_exit(archive: Path) -> None:
     """Have an archive made once this process ends, unless there is one or none can be made."""
     if not is_whole(archive) and not refusal_of(archive).exists():
+        atexit.unregister(_make)  # it was asked for before
         atexit.register(_make, archive)
 
 

@@ -29,17 +29,12 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import IO, TYPE_CHECKING
 
 from ctsql.catalog.errors import CtsqlError, error, sentence_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 JAVA_OLDEST = 17  # the oldest release Spark 4.2 runs on
 JAVA_SECONDS_MAX = 30  # a JVM that takes longer to say its version will not run Spark
@@ -94,7 +89,7 @@ def check_java(environ: Mapping[str, str] | None = None) -> Java:
         JAVA_UNSUPPORTED: it is older than Spark needs.
     """
     environ = os.environ if environ is None else environ
-    program = _java_program(environ)
+    program = java_program(environ)
     said = _java_says(program)
     version = _VERSION.search(said)
     if version is None:
@@ -111,7 +106,8 @@ def check_java(environ: Mapping[str, str] | None = None) -> Java:
     return found
 
 
-def _java_program(environ: Mapping[str, str]) -> Path:
+def java_program(environ: Mapping[str, str]) -> Path:
+    """The program of the Java that would be used; raises JAVA_NOT_FOUND."""
     name = "java.exe" if sys.platform == "win32" else "java"
     home = environ.get("JAVA_HOME")
     if home:
@@ -194,46 +190,6 @@ def spark_builder_config(*, folder: Path | None = None) -> dict[str, str]:
     if jars:
         return {"spark.jars": ",".join(str(jar) for jar in jars)}
     return {"spark.jars.packages": COORDINATE.format(**_versions())}
-
-
-def start_spark(
-    settings: Mapping[str, str], jvm: "Callable[[Java], Mapping[str, str]]" = lambda _: {}
-) -> "SparkSession":
-    """Start Spark with these settings, or say in one sentence why it cannot be.
-
-    The JVM's own output goes to a file that disappears with the JVM. To be called when the
-    process has no session yet; afterwards the session is to be had from PySpark.
-
-    Args:
-        jvm: further settings, for the Java that was found.
-
-    Raises:
-        JAVA_NOT_FOUND, JAVA_UNSUPPORTED, JAR_DOWNLOAD_FAILED, SPARK_ERROR: see
-            :func:`explain_start_failure`.
-    """
-    java = check_java()
-    import delta  # noqa: F401  (its import installs the conversion of Delta's exceptions)
-    from py4j.protocol import Py4JError
-    from pyspark import SparkConf, SparkContext
-    from pyspark.errors import PySparkException
-    from pyspark.java_gateway import launch_gateway
-    from pyspark.sql import SparkSession
-
-    conf = SparkConf(loadDefaults=False).setAll([*settings.items(), *jvm(java).items()])
-    with TemporaryFile() as chatter:
-        try:
-            gateway = launch_gateway(  # type: ignore[no-untyped-call]
-                conf, popen_kwargs={"stdout": chatter, "stderr": chatter}
-            )
-            SparkContext(conf=conf, gateway=gateway)
-            return SparkSession.builder.getOrCreate()
-        except (PySparkException, Py4JError, OSError) as problem:
-            raise explain_start_failure(problem, chatter=_written(chatter)) from problem
-
-
-def _written(chatter: IO[bytes]) -> str:
-    chatter.seek(0)
-    return chatter.read().decode(errors="replace")
 
 
 # Texts of failures, in the order they are looked for: Ivy's report also names hosts, so that it

@@ -11,11 +11,9 @@ from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 
-from pyspark.find_spark_home import _find_spark_home
-
 from ctsql.runtime.spark import class_archive
 from ctsql.runtime.spark.environment import Java, delta_jars, spark_builder_config
-from ctsql.runtime.spark.plain_start import is_plain
+from ctsql.runtime.spark.plain_start import is_plain, spark_home
 
 
 class Life(Enum):
@@ -52,7 +50,6 @@ def jvm_settings(
     Args:
         archive: the archive to write, with :attr:`Life.TRAINING`.
     """
-    spark_home = Path(_find_spark_home())
     jars = delta_jars()
     if not jars or not is_plain(master):
         return spark_builder_config()
@@ -61,7 +58,7 @@ def jvm_settings(
     if archive is not None:
         options += class_archive.record(archive)
     elif class_archive.is_on():
-        found = class_archive.archive_of(java, class_path(spark_home))
+        found = class_archive.archive_of(java, class_path(spark_home()))
         options += class_archive.use(found)
         class_archive.make_at_exit(found)
     return {
@@ -70,9 +67,9 @@ def jvm_settings(
     }
 
 
-def class_path(spark_home: Path) -> list[Path]:
+def class_path(home: Path) -> list[Path]:
     """The JARs of a plain start."""
-    return [*delta_jars(), *sorted(spark_home.glob("jars/*.jar"))]
+    return [*delta_jars(), *sorted(home.glob("jars/*.jar"))]
 
 
 def option_text(options: Sequence[str]) -> str:

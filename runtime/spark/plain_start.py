@@ -32,6 +32,11 @@ def is_plain(master: str | None, environ: Mapping[str, str] = os.environ) -> boo
     )
 
 
+def spark_home() -> Path:
+    """Spark's folder, in a plain start."""
+    return _homes(os.environ)[0]
+
+
 def _homes(environ: Mapping[str, str]) -> list[Path]:
     """Where Spark may be: PySpark's own folder, or the one that is given."""
     found = find_spec("pyspark")

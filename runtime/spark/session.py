@@ -5,7 +5,6 @@ The engine evaluates SQL in a session of its own made by ``newSession()``: it sh
 """
 
 import logging
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,41 +12,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from platformdirs import user_cache_dir
 from pyspark import SparkConf, SparkContext
-from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from ctsql.catalog.errors import error
-from ctsql.runtime.spark.environment import start_spark
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.jvm_options import Life, jvm_settings
+from ctsql.runtime.spark.jvm_start import gateway_at, start_spark
 from ctsql.runtime.spark.local_disk import set_modes_in_java
 from ctsql.runtime.spark.plain_start import LOCAL
 from ctsql.runtime.spark.result_settings import changes_results
-
-DRIVER_MEMORY = "2g"
-_STATIC = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    # On a local disk Hadoop's default file context starts a process for every rename.
-    "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
-    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming"
-    ".checkpointing.FileSystemBasedCheckpointFileManager",
-    "spark.sql.catalogImplementation": "in-memory",
-    # A refresh runs some hundred generated classes; Spark keeps the newest hundred, and compiling
-    # them anew every time took half of a small refresh.
-    "spark.sql.codegen.cache.maxEntries": "5000",
-    # One class loader for all sessions: with one each, every session compiles the same code anew.
-    "spark.sql.artifact.isolation.enabled": "false",
-    # What Spark broadcasts, hashes or sorts takes a page at least. The default is 64 MB on few
-    # cores: a dozen joins of a few rows took all the memory there is for what is kept.
-    "spark.buffer.pageSize": "4m",
-    # Otherwise each function of a Column sends the place of its Python call: a third of all calls.
-    "spark.python.sql.dataFrameDebugging.enabled": "false",
-}
+from ctsql.runtime.spark.start_settings import start_settings
 
 _RUNTIME = {
     "spark.sql.ansi.enabled": "true",
@@ -108,11 +83,7 @@ def attached_session(port: int, secret: str) -> SparkSession:
     """
     global _process_session
     _silence_loggers()
-    os.environ.update(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret)
-    try:
-        gateway = launch_gateway()  # type: ignore[no-untyped-call]
-    finally:
-        del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+    gateway = gateway_at(port, secret)
     running: Any = gateway.jvm.org.apache.spark.SparkContext.getOrCreate()
     context = SparkContext(
         gateway=gateway,
@@ -132,20 +103,9 @@ def _silence_loggers() -> None:
 
 def _start(master: str | None, life: Life, archive: Path | None = None) -> SparkSession:
     _silence_loggers()
-    partitions = str(min(os.cpu_count() or 2, 8))
-    master = master or LOCAL
     session = start_spark(
-        {
-            "spark.app.name": "ctsql",
-            # What is given here goes before spark-defaults.conf, so there must be a way past it.
-            "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", DRIVER_MEMORY),
-            "spark.master": master,
-            # Nothing of ours is stored there, but Spark makes the folder: not in the user's.
-            "spark.sql.warehouse.dir": Path(user_cache_dir("ctsql"), "spark-warehouse").as_uri(),
-            "spark.sql.shuffle.partitions": partitions,
-            **_STATIC,
-        },
-        lambda java: jvm_settings(java, master, life, archive),
+        start_settings(master),
+        lambda java: jvm_settings(java, master or LOCAL, life, archive),
     )
     session.sparkContext.setLogLevel("OFF")
     if life is Life.LONG:

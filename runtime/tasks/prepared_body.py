@@ -4,9 +4,12 @@ The usual small run: each input appended few rows, which the driver holds; the b
 else, and all that it takes away is found by key. Then only the rows differ from run to run, and
 what is inserted has one plan (:mod:`ctsql.runtime.rows.prepared_rows`). Other bodies, and bodies
 that read the clock, are lowered at each run.
+
+Tasks whose bodies differ in names only have one plan (:mod:`ctsql.planner.shapes`): the first run
+of a process over many of them plans it once.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -21,7 +24,9 @@ from ctsql.planner.nodes import (
     SelfReference,
     Transaction,
     descend,
+    output_of,
 )
+from ctsql.planner.shapes import Shapes
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.prepared_rows import derive
 from ctsql.runtime.rows.row_set import LocalRows, RowSet
@@ -71,7 +76,19 @@ def _inserts(
         assert rows is not None  # there is an INSERT
         return rows
 
-    return derive(list(held.values()), build, ("body", body, output))
+    key = ("body", _shape(body, output, list(held)))
+    return derive(list(held.values()), build, key, origin=(body, output))
+
+
+def _shape(body: Transaction, output: str, inputs: list[str]) -> Hashable:
+    """What decides on the rows that a body of :func:`_read` inserts into an output.
+
+    That are the statements that write it, but DELETEs in front of its first INSERT: these take away
+    stored rows only, which no statement reads.
+    """
+    own = [s for s in body.statements if output_of(s) == output]
+    first = next(i for i, s in enumerate(own) if isinstance(s, Insert))
+    return Shapes(inputs).of((tuple(own[first:]), body.constraints_of(output)))
 
 
 def _read(body: Transaction) -> list[str] | None:

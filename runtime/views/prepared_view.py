@@ -11,10 +11,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ctsql.planner.lowering import Context, lower_view
 from ctsql.planner.nodes import NormalReference, Query, Relation, ViewReference, ViewWrite, descend
+from ctsql.planner.shapes import Shapes
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.prepared_rows import derive
 from ctsql.runtime.rows.row_set import LocalRows, RowSet
 from ctsql.runtime.spark.analyzer import HeldSources
+from ctsql.runtime.views.view_diff import stored_key
 from ctsql.runtime.warehouse.query_engine import StoredRelations
 
 
@@ -36,7 +38,8 @@ def view_of_few(
         given = HeldSources(session, dict(zip(held, frames, strict=True)))
         return lower_view(view, Context(session, given, at, clock_at=at))
 
-    return derive(list(held.values()), build, ("view", view))
+    key = ("view", Shapes(list(held)).of(view.desired), stored_key(view))
+    return derive(list(held.values()), build, key, origin=view)
 
 
 def _read(view: ViewWrite) -> list[str] | None:

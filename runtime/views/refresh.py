@@ -99,24 +99,30 @@ class ViewRefresh:
         Raises:
             VIEW_FAILED: the query cannot be computed on the data.
         """
-        begun = clock()
+        spent = self._cost(clock)
         try:
             outcome = self._follow()
         except (DataError, StatementError, EnvironmentProblem) as problem:
             outcome = _failed(problem)
         if isinstance(outcome, RefreshOutcome):
-            return replace(outcome, ms=clock() - begun - self._preparing_ms)
+            return replace(outcome, ms=spent())
         self.context.staging.discard()
         self.state.discard()
         self.turns.discard()
         if outcome.code == "TEXTS_FAILED" and self.state.is_used:
             self.state.refuse(outcome.code)
-        begun = clock()
+        spent = self._cost(clock)
         done = _first_applicable(self.context)
         assert isinstance(done, Staged)  # recomputing follows no changes
         return RefreshOutcome(
-            strategy=done.strategy, why=outcome.code, detail=outcome.detail, ms=clock() - begun
+            strategy=done.strategy, why=outcome.code, detail=outcome.detail, ms=spent()
         )
+
+    def _cost(self, clock: Callable[[], int]) -> Callable[[], int]:
+        """The milliseconds from now on, without what is done once in a process."""
+        queries = self.warehouse.queries
+        begun, once, self._preparing_ms = clock(), queries.once_ms(), 0
+        return lambda: max(clock() - begun - self._preparing_ms - (queries.once_ms() - once), 0)
 
     def keep_state(self, done: RefreshOutcome) -> None:
         """After a refresh: fill the state table, if the next one is likely to use it."""

@@ -21,7 +21,9 @@ def stage_difference(context: RefreshContext, wanted: RowSet, stored: RowSet | N
 def stored_form(view: ViewWrite, wanted: RowSet) -> RowSet:
     """Rows as the view's table holds them, checked; not computed yet."""
     return derive(
-        [wanted], lambda rows: check_contents(cast_to_stored(rows[0], view), view), _key(view)
+        [wanted],
+        lambda rows: check_contents(cast_to_stored(rows[0], view), view),
+        stored_key(view),
     )
 
 
@@ -40,7 +42,7 @@ def signed_form(view: ViewWrite, signed: RowSet) -> RowSet:
     return derive(
         [signed],
         lambda given: with_refused(cast_to_stored(given[0], view, [DIFF]), view.failing),
-        ("signed", _key(view)),
+        ("signed", stored_key(view)),
     )
 
 
@@ -61,8 +63,9 @@ def stage_signed_rows(
             return Staged(strategy)
 
 
-def _key(view: ViewWrite) -> Hashable:
-    """All that a view's columns are stored by."""
+def stored_key(view: ViewWrite) -> Hashable:
+    """All that a view's columns are stored by; its name where a row that it refuses is told."""
     columns = tuple((c.name, c.type) for c in view.columns)
     rules = tuple((c.name, c.rule) for c in view.failing)
-    return str(view.name), columns, tuple(sorted(view.not_null)), rules
+    name = str(view.name) if view.not_null else None
+    return name, columns, tuple(sorted(view.not_null)), rules

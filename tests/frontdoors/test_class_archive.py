@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from pyspark.find_spark_home import _find_spark_home
 
 from ctsql.runtime.spark.class_archive import archive_of, draft_of, refusal_of
 from ctsql.runtime.spark.environment import check_java
 from ctsql.runtime.spark.jvm_options import class_path
+from ctsql.runtime.spark.plain_start import spark_home
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -48,7 +48,7 @@ def test_made_used_and_damaged(tmp_path: Path) -> None:
     expected = "one\n1\n"
     cache = tmp_path / "cache" / "ctsql" / "classes"
     cache.mkdir(parents=True)
-    archive = archive_of(check_java(), class_path(Path(_find_spark_home())), cache)
+    archive = archive_of(check_java(), class_path(spark_home()), cache)
     _run(tmp_path, "ctsql.class_training", str(archive))
     assert archive.is_file()
     assert not draft_of(archive).exists()

@@ -83,6 +83,10 @@ class ModelEngine:
     def view_of_few(self, view: ViewWrite, sources: Any, at: int) -> None:
         """Left to :meth:`view_rows`."""
 
+    def once_ms(self) -> int:
+        """Nothing is kept."""
+        return 0
+
     def view_rows(self, view: ViewWrite, sources: Any, at: int) -> Rows:
         """A view's rows, by its Python function."""
         return self.rows_at(view.object_id, sources, at)

@@ -24,7 +24,7 @@ def test_a_log_is_the_same_log(con: Connection) -> None:
     folder = local_path(table.location)
     assert folder is not None
     here = LocalStore(folder / "_delta_log")
-    spark = HadoopStore(table.gateway, table.log)
+    spark = HadoopStore(table.gateway, table._handle)
     assert here.uri == spark.uri
     seen = {n for n in here.names() if not n.startswith(".")}
     assert seen == {n for n in spark.names() if not n.startswith(".")}
@@ -100,7 +100,7 @@ def test_a_log_is_listed_only_for_what_others_commit(
     folder = local_path(table.location)
     assert folder is not None
     listed = _Listed(table.log)
-    monkeypatch.setattr(table.log_files, "_log", listed)
+    monkeypatch.setitem(vars(table._handle), "log", listed)
     con.execute("INSERT INTO x VALUES (3)")
     con.execute("INSERT INTO x SELECT 4")
     assert con.execute("SELECT k FROM x ORDER BY k").fetchall() == [(1,), (2,), (3,), (4,)]

@@ -270,3 +270,14 @@ def test_sets_of_many_rows_are_not_computed_together(con: Connection) -> None:
     text = f"SELECT k FROM {{a}} LATERAL VIEW explode(sequence(0, {DRIVER_ROWS_MAX})) AS e"
     assert isinstance(together([few, query(con, text, {"a": few})]), Declined)
     assert isinstance(together([few, SparkRows(con.spark.range(3))]), Declined)
+
+
+def test_what_is_done_once(con: Connection) -> None:
+    """The first use, and the making of the plan at the second one, are counted; later ones not."""
+    rows = local(con, ROWS.format(first=0, end=3))
+    counted = []
+    for _ in range(4):
+        query(con, "SELECT k AS once_counted FROM {a}", {"a": rows}).collect()
+        counted.append(prepared_plans(rows.session).once_ms)
+    assert 0 < counted[0] < counted[1]
+    assert counted[1:] == [counted[1]] * 3

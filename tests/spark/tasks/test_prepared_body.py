@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks.measures import jobs_started
 from ctsql.api import Connection
+from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.delta import change_feed
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.tasks import prepared_body
@@ -167,3 +168,59 @@ def test_a_link_of_a_chain_is_one_job(con: Connection) -> None:
         con.run(once=True)
         jobs = jobs_started(con.spark) - before
     assert jobs == 3
+
+
+def _tasks(con: Connection, count: int, body: str) -> None:
+    """Tasks ``o0`` and so on of one body, each over a table of its own."""
+    for n in range(count):
+        con.execute(f"CREATE TABLE feed{n} (k BIGINT, v BIGINT)")
+        con.execute(
+            f"CREATE CONTINUAL TASK o{n} (k BIGINT, v BIGINT) ON INPUT feed{n} AS "
+            f"({body.replace('feed', f'feed{n}').replace('INTO o', f'INTO o{n}')})".replace(
+                "FROM o WHERE", f"FROM o{n} WHERE"
+            )
+        )
+
+
+def test_tasks_of_one_shape_are_planned_once(
+    con: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once to compute, once to be kept; the third one has the plan, and rows of its own."""
+    lowered = []
+    lower = prepared_body.lower_transaction
+    monkeypatch.setattr(
+        prepared_body, "lower_transaction", lambda *given: lowered.append(given) or lower(*given)
+    )
+    _tasks(con, 4, BODIES["upsert"][0])
+    counts = []
+    for n in range(4):
+        con.execute(f"INSERT INTO feed{n} VALUES (1, {n}), (1, {n + 5}), ({n}, NULL)")
+        con.execute(f"SELECT * FROM o{n}").fetchall()
+        counts.append(len(lowered))
+    assert counts[1] > 0
+    assert counts[1:] == [counts[1]] * 3
+    found = [con.execute(f"SELECT * FROM o{n} ORDER BY k").fetchall() for n in range(4)]
+    assert found == [
+        [(0, None), (1, 5)],
+        [(1, 6)],
+        [(1, 7), (2, None)],
+        [(1, 8), (3, None)],
+    ]
+
+
+def test_an_error_is_about_the_own_text(con: Connection) -> None:
+    """Not about that of the task of whose body the plan was made."""
+    _tasks(con, 4, "INSERT INTO o SELECT k, 10 DIV v FROM feed;")
+    for n in range(3):
+        con.execute(f"INSERT INTO feed{n} VALUES (1, {n + 1})")
+        assert con.execute(f"SELECT * FROM o{n}").fetchall() == [(1, 10 // (n + 1))]
+    con.execute("INSERT INTO feed3 VALUES (1, 0)")
+    with pytest.raises(CtsqlError) as caught:
+        con.execute("SELECT * FROM o3").fetchall()
+    cause = caught.value.__cause__
+    assert isinstance(cause, CtsqlError)
+    assert cause.span is not None
+    assert (cause.condition, cause.span.text) == ("DATA_ERROR", "10 DIV v")
+    assert cause.span.source.name == "definition of o3"
+    con.execute("INSERT INTO feed2 VALUES (2, 5)")
+    assert con.execute("SELECT * FROM o2 ORDER BY k").fetchall() == [(1, 3), (2, 2)]

@@ -12,8 +12,8 @@ from ctsql.runtime.spark.environment import (
     delta_jars,
     explain_start_failure,
     spark_builder_config,
-    start_spark,
 )
+from ctsql.runtime.spark.jvm_start import start_spark
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the stand-in for Java is a script")
 

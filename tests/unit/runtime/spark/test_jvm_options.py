@@ -22,7 +22,6 @@ def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path / "the home"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "the cache"))
-    monkeypatch.setattr(jvm_options, "_find_spark_home", lambda: str(tmp_path))
     jars = environment.ivy_jars_folder()
     jars.mkdir(parents=True)
     for name in environment.JARS:

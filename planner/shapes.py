@@ -1,0 +1,90 @@
+"""What a plan does, whatever its objects are called: equal for plans that differ in names only.
+
+A warehouse with many outputs has few shapes of them. What Spark makes of one plan, it makes of any
+other one of the same shape over relations with the same columns.
+
+The shape of a plan is the plan itself, as nested tuples, where
+
+- an object is its number, in the order in which objects are met;
+- a name is nothing: names of objects are in messages only;
+- a text is what Spark is given, with numbers in place of its relations. The name of a relation that
+  has no alias stands there, too, if the rest of the text may mention it.
+
+So no place in the user's text is left, and an error of one plan is not that of another: whoever
+shares what was made of a plan has to make its error anew.
+"""
+
+import dataclasses
+import re
+from collections.abc import Hashable, Sequence
+from enum import Enum
+
+from ctsql.catalog.names import Name, fold
+from ctsql.planner.nodes import External
+from ctsql.planner.syntax import splice
+from ctsql.planner.syntax.ast import Edit, SqlText
+
+_MARK = "\0"  # in no text that Spark takes
+
+
+class Shapes:
+    """Shapes of some plans that belong together: an object has one number in all of them.
+
+    Attributes:
+        objects: the ids of the objects that were met, in the order of their numbers.
+    """
+
+    def __init__(self, objects: Sequence[str] = ()) -> None:
+        """Begin with some objects, which have the first numbers."""
+        self.objects = list(objects)
+
+    def of(self, value: object) -> Hashable:
+        """The shape of a node, or of what a node is made of.
+
+        Raises:
+            TypeError: it reads what is no object, or is made of something unknown.
+        """
+        match value:
+            case SqlText():
+                return self._text(value)
+            case Name():
+                return None
+            case External():
+                raise TypeError("what is read outside of the catalog has no shape")
+            case None | str() | int() | Enum():
+                return value
+            case tuple() | list():
+                return tuple(map(self.of, value))
+        if not dataclasses.is_dataclass(value):
+            raise TypeError(f"{type(value).__name__} has no shape")
+        fields = ((f.name, getattr(value, f.name)) for f in dataclasses.fields(value))
+        return (
+            type(value).__name__,
+            *(self.number(v) if name == "object_id" else self.of(v) for name, v in fields),
+        )
+
+    def number(self, object_id: str) -> int:
+        """The number of an object."""
+        if object_id not in self.objects:
+            self.objects.append(object_id)
+        return self.objects.index(object_id)
+
+    @staticmethod
+    def _text(sql: SqlText) -> Hashable:
+        edits = list(sql.edits)
+        for ref in sql.relations:
+            edits.append(Edit(span=ref.span, text=_MARK))
+            edits.extend(Edit(span=prefix, text="") for prefix in ref.column_prefixes)
+        text = splice(sql.span, edits).text
+        return text, tuple(_alias(ref.parts[-1], ref.aliased, text) for ref in sql.relations)
+
+
+def _alias(name: str, is_aliased: bool, text: str) -> str | None:
+    """The alias that the text gets of ours, where the rest of the text may mention it.
+
+    In a hint, say; in backticks a name may be written in more than one way.
+    """
+    if is_aliased:
+        return None
+    is_mentioned = re.search(rf"(?<!\w){re.escape(fold(name))}(?!\w)", fold(text))
+    return name if is_mentioned or "`" in name else None

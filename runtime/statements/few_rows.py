@@ -1,0 +1,52 @@
+"""Queries of a person that read few rows, which Spark answers sooner without generated code.
+
+Writing Java for a query, and compiling it, takes longer than to compute a thousand rows. What
+multiplies rows is left to generated code; that is told from the text, as only time depends on it.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import prod
+
+from pyspark.sql import SparkSession
+
+from ctsql.planner.nodes import External, NormalReference, Query, descend
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.rows.prepared_rows import WITHOUT_CODE_MAX
+from ctsql.runtime.spark.session import quick_setting, without_code
+
+PAIRS_MAX = 1_000_000
+"""Combinations of the rows of all relations, each of which a join may compare."""
+_MAKES_ROWS = re.compile(
+    r"\b(range|sequence|explode\w*|posexplode\w*|inline\w*|stack|lateral|recursive|json_tuple)\b",
+    re.IGNORECASE,
+)
+
+
+def reads_few(engine: Engine, query: Query) -> bool:
+    """Whether a query reads few rows of objects, and nothing else, and makes no more of them."""
+    counts: list[int] = []
+    for node in descend(query):
+        match node:
+            case External():
+                return False
+            case Query(sql=sql) if _MAKES_ROWS.search(sql.span.text):
+                return False
+            case NormalReference(object_id=object_id):
+                item = engine.relations.item(object_id)
+                count = engine.versions.rows_count(item, engine.timeline.now)
+                if count is None:
+                    return False
+                counts.append(count)
+    return sum(counts) <= WITHOUT_CODE_MAX and prod(n or 1 for n in counts) <= PAIRS_MAX
+
+
+@contextmanager
+def for_few_rows(session: SparkSession) -> Iterator[None]:
+    """A session that makes no code for what is planned and computed inside."""
+    with (
+        without_code(session),
+        quick_setting(session, "spark.sql.codegen.wholeStage", "false"),
+    ):
+        yield

@@ -1,0 +1,70 @@
+"""Delta opens the logs of those tables that it has to read or write, and no others."""
+
+from pathlib import Path
+
+import pytest
+
+from ctsql.api import Connection, connect
+from ctsql.catalog.errors import CtsqlError
+from ctsql.runtime.delta.table import DeltaTable
+
+pytestmark = pytest.mark.spark
+
+
+def _opened(con: Connection) -> set[str]:
+    """The folders of the tables whose logs Delta has opened, without their numbers."""
+    assert con._engine is not None
+    tables = con._engine.gateway._tables.values()
+    names = (Path(t.location).name.partition("-")[0] for t in tables if t._handle.is_open)
+    return set(names)
+
+
+@pytest.fixture
+def again(con: Connection) -> Connection:
+    """Another connection to a warehouse of three tables, a task and a view."""
+    for name in ("a", "b", "c"):
+        con.execute(f"CREATE TABLE {name} (k INT, v INT)")
+        for row in ("(1, 2)", "(3, 4)"):
+            con.execute(f"INSERT INTO {name} VALUES {row}")
+    con.execute("CREATE CONTINUAL TASK o (k INT, v INT) ON INPUT b AS (INSERT INTO o TABLE b)")
+    con.execute("CREATE MATERIALIZED VIEW s AS SELECT sum(v) AS v FROM c")
+    con.run(once=True)
+    return connect(con.warehouse, spark=con.spark)
+
+
+def test_a_read_opens_what_it_reads(again: Connection) -> None:
+    """Neither other tables, nor the timeline and the catalog."""
+    assert again.execute("SELECT * FROM a ORDER BY k").fetchall() == [(1, 2), (3, 4)]
+    assert _opened(again) == {"a"}
+    assert again.execute("SELECT * FROM s").fetchall() == [(6,)]
+    assert _opened(again) == {"a", "s"}
+
+
+def test_commits_of_others_are_seen(again: Connection, con: Connection) -> None:
+    """By a log that Delta has not opened here."""
+    assert again.execute("SELECT * FROM a ORDER BY k").fetchall() == [(1, 2), (3, 4)]
+    for n in range(3):
+        con.execute(f"INSERT INTO b VALUES (5, {n})")
+        con.execute("SELECT * FROM o").fetchall()  # which binds it
+    assert again.execute("SELECT count(*) FROM o").fetchall() == [(5,)]
+    con.execute("INSERT INTO c VALUES (7, 8)")
+    assert again.execute("SELECT * FROM s").fetchall() == [(14,)]
+    assert con.execute("SELECT * FROM s").fetchall() == [(14,)]
+
+
+def test_a_log_that_lost_a_commit(again: Connection) -> None:
+    """Is found when something is read of it, and does not hinder reads of other tables."""
+    assert again._engine is None
+    again.start()
+    assert again._engine is not None
+    item = next(i for i in again._engine.refresh_catalog() if i.name.name == "b")
+    table = again._engine.relations.table(item)
+    assert isinstance(table, DeltaTable)
+    folder = Path(table.location.removeprefix("file:")) / "_delta_log"
+    for name in (f"{1:020d}.json", f".{1:020d}.json.crc"):
+        (folder / name).unlink()
+    assert again.execute("SELECT * FROM a ORDER BY k").fetchall() == [(1, 2), (3, 4)]
+    table.gateway.delta.DeltaLog.clearCache()
+    with pytest.raises(CtsqlError) as caught:
+        again.execute("SELECT * FROM b").fetchall()
+    assert caught.value.condition == "STORED_DATA_INVALID"
