@@ -72,7 +72,11 @@ from ctsql.runtime.statements.name_resolution import (
     new_quarantine,
 )
 from ctsql.runtime.statements.output_tables import create_table_text, make_table, undo_on_failure
-from ctsql.runtime.statements.refresh_view import check_not_finished, refresh_view
+from ctsql.runtime.statements.refresh_view import (
+    check_not_finished,
+    end_if_followed,
+    refresh_view,
+)
 from ctsql.runtime.statements.table_constraints import bind_constraints, store_constraints
 from ctsql.runtime.statements.view_texts import quarantine_text
 from ctsql.runtime.tasks.progress import check_not_suspended
@@ -280,6 +284,8 @@ class Creation(OnNames):
             item, span = replace(item, id=old.id), statement.target.span
             self.check_replacement(self.engine.catalog, old, item, span)
             self.check_no_input(old, span)
+            for reader in self.engine.catalog.all_readers(old.id):
+                end_if_followed(self.engine, reader)
 
             def replace_view(current: Catalog) -> Catalog:
                 self.check_replacement(current, self._still_there(current, old, bound), item, span)
@@ -418,6 +424,7 @@ class Creation(OnNames):
             pairs.append((before, away))
         for there, new in pairs:
             self.check_replacement(self.engine.catalog, there, new, statement.target.span)
+        end_if_followed(self.engine, old)
         catalog = self.engine.catalog
         history, *of_away = [
             give_columns(
