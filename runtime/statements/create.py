@@ -62,6 +62,7 @@ from ctsql.runtime.statements.alter_task import TaskAlteration
 from ctsql.runtime.statements.columns_read import columns_with_readers, readers_of_changed
 from ctsql.runtime.statements.dml import run_on_table
 from ctsql.runtime.statements.dropped import delete_folders
+from ctsql.runtime.statements.expected_followers import expect_follower
 from ctsql.runtime.statements.first_rows import backfill_of, fill, source_of
 from ctsql.runtime.statements.name_resolution import (
     Namespace,
@@ -638,6 +639,8 @@ class Creation(OnNames):
         engine.mint()
         for read in reads:
             check_not_suspended(engine.warehouse, read)
+        if item.is_task:
+            expect_follower(engine, reads)
         has_refreshes = getattr(bound.plan, "refresh", None) is not None
         # If another process brought a view that nobody follows past `now`, its contents at `now`
         # are not stored: take the next T.
