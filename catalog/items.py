@@ -178,6 +178,8 @@ class Item:
         continues: of a view whether its newest columns came while somebody read it: what its table
             held before is known on, by the columns that both have. Else it is known from
             ``created`` on.
+        followed_until: of a view the T until which it counts as followed, as a task that reads it
+            is being made; 0 for none.
         problem: of an unreadable object what is wrong with its entry; else empty.
         is_outlined: whether its name, location and ``reads`` are known; false for an entry that is
             too damaged to read them.
@@ -211,6 +213,7 @@ class Item:
     backfill: str | None = None
     built_beside: tuple[str, int] | None = None
     continues: bool = False
+    followed_until: int = 0
     problem: str = ""
     is_outlined: bool = True
 
@@ -345,6 +348,7 @@ class Item:
             "backfill": self.backfill,
             "built_beside": self.built_beside,
             "continues": self.continues,
+            "followed_until": self.followed_until,
         }
         kept |= {name: value for name, value in told.items() if value}
         return json.dumps(
@@ -397,6 +401,7 @@ class Item:
                 backfill=raw.get("backfill"),
                 built_beside=_built_beside(raw),
                 continues=raw.get("continues", False) is True,
+                followed_until=int(raw.get("followed_until", 0)),
             )
         except (ValueError, KeyError, TypeError) as problem:
             hint = "Restore the warehouse's _ctsql/catalog table to an earlier version."

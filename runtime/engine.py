@@ -17,7 +17,7 @@ from ctsql.catalog.errors import (
     not_supported,
     out_of_range,
 )
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, ObjectKind, still_there
 from ctsql.catalog.spans import Span
 from ctsql.planner.lowering import Context, lower_query
 from ctsql.planner.nodes import External, Node, NormalReference as Reference, Query, descend
@@ -26,6 +26,7 @@ from ctsql.runtime.delta.overlay import ReadOnlyGateway
 from ctsql.runtime.delta.table import Gateway
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.failures import note_view_failure
+from ctsql.runtime.log.write_handle import disturbance_error
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.system_query import SystemQueries
 from ctsql.runtime.spark.errors import translate_spark_errors
@@ -37,7 +38,7 @@ from ctsql.runtime.tasks.progress import (
     limit_by_suspended,
     suspended_below,
 )
-from ctsql.runtime.tasks.sink import TaskSink
+from ctsql.runtime.tasks.sink import OutdatedDefinition, TaskSink
 from ctsql.runtime.views.sink import ViewSink
 from ctsql.runtime.warehouse.advance_context import UNATTENDED, AdvanceContext
 from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
@@ -291,7 +292,7 @@ class Engine(LogReader):
         check_tables(self.relations, [self.relations.item(r.object_id) for r in item.reads])
         until = limit_by_suspended(self.warehouse, item, until)
         if item.kind is ObjectKind.CONTINUAL_TASK:
-            TaskSink(self.warehouse, item, context).advance(until)
+            run_task(self, item, until, context=context)
         elif item.kind is ObjectKind.MATERIALIZED_VIEW:
             try:
                 ViewSink(self.warehouse, item, context).advance(until)
@@ -393,6 +394,29 @@ class Engine(LogReader):
                 self.advance(self.relations.followed(task), now)
                 now = min(now, complete_through(self.warehouse, [task]))
         return now
+
+
+def run_task(
+    engine: Engine,
+    item: Item,
+    until: int,
+    *,
+    retry: bool = False,
+    context: AdvanceContext = UNATTENDED,
+) -> None:
+    """Run a task at every due T up to a time, by the definitions that are in force.
+
+    Where another process has put one in force that the task is written by already, that is looked
+    up first. Args and raises as :meth:`ctsql.runtime.tasks.sink.TaskSink.advance`.
+    """
+    for _ in range(KNOWN_TRIES_MAX):
+        try:
+            TaskSink(engine.warehouse, item, context).advance(until, retry=retry)
+            return
+        except OutdatedDefinition:
+            engine.timeline.refresh()
+            item = still_there(engine.refresh_catalog(), item, "while it was to be run")
+    raise disturbance_error(f"{KNOWN_TRIES_MAX} tries to find the definition of {item.name}")
 
 
 def _system_tables(query: Query, as_of_span: Span | None) -> dict[int, str]:

@@ -23,6 +23,8 @@ SHARED_BY = "shared_by"
 """Key in the metadata of a commit that several Ts share: the Ts with rows in it, in order."""
 CONTINUES = "continues"
 """There too, of an output whose columns became others: what it held before is known on."""
+REVISION = "revision"
+"""There too, if it is not the first: the number of the definition that the commit is of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +34,20 @@ class Entry:
     Attributes:
         times: if several Ts share it, those with rows in it, in order.
         anew: whether it replaced the table's columns, and earlier rows are not known under them.
+        revision: the number of the definition that it is of, as far as it says so.
     """
 
     upper: int
     version: int
     times: tuple[int, ...] = ()
     anew: bool = False
+    revision: int = 0
 
 
 def _entry(upper: int, commit: Commit) -> Entry:
     times = tuple(commit.metadata.get(SHARED_BY, ()))
     anew = commit.changes_schema and not commit.metadata.get(CONTINUES)
-    return Entry(upper, commit.version, times, anew)
+    return Entry(upper, commit.version, times, anew, commit.metadata.get(REVISION, 0))
 
 
 def commits_to(table: LogTable, app: str, upper: int, *, after: int) -> list[Commit]:

@@ -57,7 +57,7 @@ from ctsql.runtime.statements.failed_task import retry_failed
 from ctsql.runtime.statements.first_rows import begin_after
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.statements.output_tables import create_table_text, make_table, undo_on_failure
-from ctsql.runtime.statements.refresh_view import refresh_view
+from ctsql.runtime.statements.refresh_view import bring_to_an_end, refresh_view
 from ctsql.runtime.statements.table_constraints import store_constraints
 from ctsql.runtime.tasks.progress import failure_of
 from ctsql.runtime.warehouse.replaced_views import (
@@ -199,7 +199,7 @@ class _Application:
                 alteration = TaskAlteration(Namespace(self.engine, old.search_schema))
                 failed[item.id] = alteration.bring_up(old)
             elif item.kind is ObjectKind.MATERIALIZED_VIEW:
-                _end_view(self.engine, old)
+                bring_to_an_end(self.engine, old)
         return failed
 
     def _still_there(self, item: Item) -> Item:
@@ -316,15 +316,6 @@ def _task_changes(
     }
     changes.update({i.id: partial(begin_after, i) for i in made if i.earlier})
     return changes
-
-
-def _end_view(engine: Engine, view: Item) -> None:
-    """Bring a view up to now by its old definition: it changes at a later T."""
-    try:
-        engine.advance([view], engine.mint())
-    except DataError as problem:
-        if problem.condition not in ("VIEW_FAILED", "TASK_FAILED"):
-            raise  # else the new definition may be what mends it
 
 
 def _put_in_force(state: TaskState, now: int, *, number: int, failed_at: int | None) -> TaskState:

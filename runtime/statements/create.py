@@ -62,6 +62,7 @@ from ctsql.runtime.statements.alter_task import TaskAlteration
 from ctsql.runtime.statements.columns_read import columns_with_readers, readers_of_changed
 from ctsql.runtime.statements.dml import run_on_table
 from ctsql.runtime.statements.dropped import delete_folders
+from ctsql.runtime.statements.expected_followers import expect_follower
 from ctsql.runtime.statements.first_rows import backfill_of, fill, source_of
 from ctsql.runtime.statements.name_resolution import (
     Namespace,
@@ -72,7 +73,11 @@ from ctsql.runtime.statements.name_resolution import (
     new_quarantine,
 )
 from ctsql.runtime.statements.output_tables import create_table_text, make_table, undo_on_failure
-from ctsql.runtime.statements.refresh_view import check_not_finished, refresh_view
+from ctsql.runtime.statements.refresh_view import (
+    check_not_finished,
+    end_if_followed,
+    refresh_view,
+)
 from ctsql.runtime.statements.table_constraints import bind_constraints, store_constraints
 from ctsql.runtime.statements.view_texts import quarantine_text
 from ctsql.runtime.tasks.progress import check_not_suspended
@@ -280,6 +285,8 @@ class Creation(OnNames):
             item, span = replace(item, id=old.id), statement.target.span
             self.check_replacement(self.engine.catalog, old, item, span)
             self.check_no_input(old, span)
+            for reader in self.engine.catalog.all_readers(old.id):
+                end_if_followed(self.engine, reader)
 
             def replace_view(current: Catalog) -> Catalog:
                 self.check_replacement(current, self._still_there(current, old, bound), item, span)
@@ -416,6 +423,7 @@ class Creation(OnNames):
             pairs.append((before, away))
         for there, new in pairs:
             self.check_replacement(self.engine.catalog, there, new, statement.target.span)
+        end_if_followed(self.engine, old)
         catalog = self.engine.catalog
         history, *of_away = [
             give_columns(
@@ -629,6 +637,8 @@ class Creation(OnNames):
         engine.mint()
         for read in reads:
             check_not_suspended(engine.warehouse, read)
+        if item.is_task:
+            expect_follower(engine, reads)
         has_refreshes = getattr(bound.plan, "refresh", None) is not None
         # If another process brought a view that nobody follows past `now`, its contents at `now`
         # are not stored: take the next T.

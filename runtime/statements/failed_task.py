@@ -6,7 +6,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item, still_there
 from ctsql.catalog.names import backtick_all
 from ctsql.catalog.reserved_columns import DIFF
-from ctsql.runtime.engine import Engine
+from ctsql.runtime.engine import Engine, run_task
 from ctsql.runtime.subscriptions.changes import Changes
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.tasks.runs import SNAPSHOT, due_runs
@@ -27,7 +27,7 @@ def retry_failed(engine: Engine, item: Item) -> None:
     item = engine.relations.item(item.id)  # what it reads may be gone since it was looked at
     check_not_suspended(engine.warehouse, item)
     engine.advance([engine.relations.item(r.object_id) for r in item.reads], until)
-    TaskSink(engine.warehouse, item).advance(until, retry=True)
+    run_task(engine, item, until, retry=True)
 
 
 def skip_failed(engine: Engine, item: Item) -> int:

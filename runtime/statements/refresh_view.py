@@ -1,12 +1,20 @@
-"""Brings a view up to now on request: REFRESH, and CREATE OR REPLACE."""
+"""Brings a view up to now on request: REFRESH, and CREATE OR REPLACE.
 
-from ctsql.catalog.errors import error
-from ctsql.catalog.items import Item, still_there
+What a task or a subscription follows has the changes of before in it when its definition changes:
+each T is of the definition that was there then, whether or not somebody has looked.
+"""
+
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.items import Item, ObjectKind, still_there
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.sink import ViewSink
+from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
 from ctsql.runtime.warehouse.replaced_views import is_redefined
 from ctsql.runtime.warehouse.table_checks import check_tables
+
+MENDED = ("VIEW_FAILED", "TASK_FAILED", "HISTORY_LOST", *UNREADABLE)
+"""Conditions of an object that another definition may be the way out of."""
 
 
 def refresh_view(engine: Engine, item: Item, *, full: bool, replaced: bool = False) -> None:
@@ -42,6 +50,22 @@ def refresh_view(engine: Engine, item: Item, *, full: bool, replaced: bool = Fal
         if not replaced or not is_redefined(engine.warehouse, item):
             return
         until = engine.mint_fresh()
+
+
+def bring_to_an_end(engine: Engine, item: Item) -> None:
+    """Bring an object up to now by its definition of now, which changes at a later T."""
+    try:
+        engine.advance([item], engine.mint())
+    except CtsqlError as problem:
+        if problem.condition not in MENDED:
+            raise
+
+
+def end_if_followed(engine: Engine, item: Item) -> None:
+    """The same, of a task, and of a view each T of which somebody sees."""
+    is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
+    if item.is_task or (is_view and engine.relations.is_followed(item)):
+        bring_to_an_end(engine, item)
 
 
 def check_not_finished(engine: Engine, item: Item) -> None:

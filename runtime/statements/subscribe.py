@@ -11,6 +11,7 @@ from ctsql.planner.binding.checks import refuse_clock, refuse_nondeterministic
 from ctsql.planner.nodes import Node
 from ctsql.planner.syntax.ast import CreateView, RelationRef, Subscribe
 from ctsql.runtime.engine import Engine
+from ctsql.runtime.statements.expected_followers import expect_follower
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.subscriptions.changes import Changes
 from ctsql.runtime.subscriptions.cursors import Readers
@@ -48,6 +49,8 @@ def _open_feed(names: Namespace, statement: Subscribe, *, passive: bool) -> Feed
     known = None if statement.reader is None else readers.find(statement.reader)
     if known is not None:
         readers.check(known, item, statement.reader_span)
+    elif statement.reader is not None:
+        expect_follower(engine, [item])
     now = _now(engine, item, passive=passive)
     position = _start(engine, item, statement, now) if known is None else None
     if statement.reader is not None and position is not None:

@@ -18,6 +18,9 @@ that of the one that leads. Times are known below ``until + 1``: the timeline ha
     looks for the rows at fault first (:mod:`ctsql.runtime.tasks.faulty_rows`).
 [definition-at-T] a body is run as the timeline says that the task's definition is at that T,
     whatever the newest one is. (tests/spark/statements/test_alter_task.py)
+[mended-from-its-T] a definition that mends a failed T is in force from then on, be later Ts known to
+    other processes or not. Its commit at that T says its number, and who does not know that runs
+    no later T: it looks again (:class:`OutdatedDefinition`).
 
 Before the commit a crash leaves the upper and files nobody refers to, and T is run again; after it,
 T is in. Empty advances are kept in memory, and written once at the end of a catch-up that ran
@@ -84,6 +87,10 @@ CHANGES, COMPUTE = "changes", "compute"
 """The phases of a run: what its inputs' changes are, and the body with the writing of files."""
 
 
+class OutdatedDefinition(Exception):
+    """The task was written by a definition that the timeline, as last looked at, does not have."""
+
+
 class TaskSink:
     """Keeps one task's output, or its outputs."""
 
@@ -108,8 +115,10 @@ class TaskSink:
             TASK_FAILED: the body cannot be computed at some T; nothing is written there.
             STORED_DATA_INVALID: another writer has changed the columns of an output's table.
             STATEMENT_CANCELLED: whoever runs it wants to stop; between two commits.
+            OutdatedDefinition: the timeline and the catalog are to be looked at again (C7).
         """
         upper = self._effective_upper()
+        self._check_known()
         failure = find_recorded(self.output)
         if failure is not None:
             if failure.time > until:
@@ -141,6 +150,19 @@ class TaskSink:
             self._propose(state, by_time)
         if unwritten or failure is not None:  # under another definition that T may not be due
             self._advance_upper(state.output_upper)
+            self._check_known()
+
+    def _check_known(self) -> None:
+        """Raise OutdatedDefinition where the newest commit is of a definition not known here."""
+        if self._is_outdated():
+            raise OutdatedDefinition
+
+    def _is_outdated(self) -> bool:
+        newest = self.output.uppers.last
+        if newest is None:
+            return False
+        state = self.warehouse.timeline.task(self.item.id)
+        return newest.revision > state.revision_at(newest.upper - 1)
 
     def _propose(self, state: SinkState[Run], by_time: dict[int, Run]) -> None:
         """Make the proposal of the due time; its rows are computed when it is written."""
@@ -178,6 +200,7 @@ class TaskSink:
         phases = Phases(meter.ms)
         try:
             with discard_on_error([batch]):
+                self._check_known()
                 times = self._stage_together(batch.at(last), runs)
                 phases.done(COMPUTE)
                 said = self._metadata(last, meter, phases)
@@ -200,6 +223,7 @@ class TaskSink:
         missed = False
         for _ in range(DISTURBED_TRIES_MAX):
             if self.output.upper > time:
+                self._check_known()
                 return self.output.upper, True  # a rival wrote it
             batches = OutputBatches.open(self.warehouse, self.item, time, self.context)
             if batches is None:
@@ -211,6 +235,7 @@ class TaskSink:
             phases = Phases(meter.ms)
             try:
                 with discard_on_error([batches]):
+                    self._check_known()
                     if not self._stage(batches, run, phases, part):
                         batches.discard()
                         return time + 1, False
@@ -343,6 +368,7 @@ class TaskSink:
         for _ in range(DISTURBED_TRIES_MAX):
             self.output.fetch_recent_upper()
             if self.output.upper > time:
+                self._check_known()
                 return self.output.upper  # a rival went past it
             action = on_task_failure(
                 find_recorded(self.output), failure, skip=plan.skip_errors, again=self._retrying
@@ -506,5 +532,5 @@ class TaskSink:
     def _advance_upper(self, upper: int) -> None:
         """Write an upper without rows; losing the race for it is fine."""
         batch = self.output.open(self.output.upper)
-        if isinstance(batch, Batch) and batch.lower < upper:
+        if isinstance(batch, Batch) and batch.lower < upper and not self._is_outdated():
             self._commit(batch, upper, self.warehouse.versions.reads_at(self.item, upper - 1))

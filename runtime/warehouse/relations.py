@@ -210,10 +210,15 @@ class Relations:
     def is_followed(self, item: Item, watched: Collection[str] = ()) -> bool:
         """Does a task or a subscription read it, also through views, so that every T matters?
 
+        So it is while a task that will read it is being made.
+
         ``watched`` are the ids of what unnamed subscriptions follow, of which no catalog knows.
         """
         readers = self.catalog.all_readers(item.id)
         if any(r.kind is ObjectKind.CONTINUAL_TASK for r in readers):
+            return True
+        own = self.catalog.items.get(item.id, item)
+        if any(i.followed_until > self.timeline.now for i in (own, *readers)):
             return True
         subscriptions = self.catalog.subscriptions.values()
         if any(s.problem for s in subscriptions):

@@ -19,7 +19,7 @@ from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.failures import Failure, find_error_at
 from ctsql.runtime.log.table_changes import Movement, Stored
 from ctsql.runtime.log.table_metadata import Reshaped, compare_columns
-from ctsql.runtime.log.uppers import CONTINUES
+from ctsql.runtime.log.uppers import CONTINUES, REVISION as REVISION
 from ctsql.runtime.warehouse.relations import Relations, columns_of
 from ctsql.runtime.warehouse.timeline import Timeline
 
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 DEFINITION = "definition"
 """In the metadata of an output's commit: of which definition it is."""
-REVISION = "revision"
-"""There too, of a view that was replaced: how often that was."""
 
 
 def revision_of(item: Item) -> dict[str, object]:
@@ -84,7 +82,9 @@ class Versions:
         read = [self._relations.item(r.object_id) for r in item.reads]
         versions = {i.id: self.version_at(i, time) for i in read if i.location is not None}
         definition = self._relations.catalog.fingerprint(item)
-        return {"t": time, "bindings": versions, DEFINITION: definition, **revision_of(item)}
+        said = {"t": time, "bindings": versions, DEFINITION: definition, **revision_of(item)}
+        number = self._timeline.task(item.id).revision_at(time)
+        return {**said, REVISION: number} if number else said
 
     def columns_at(self, item: Item, at: int) -> tuple[Column, ...]:
         """An object's columns as of T; for a table as the version that it had then has them."""
