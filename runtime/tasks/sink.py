@@ -115,7 +115,7 @@ class TaskSink:
             TASK_FAILED: the body cannot be computed at some T; nothing is written there.
             STORED_DATA_INVALID: another writer has changed the columns of an output's table.
             STATEMENT_CANCELLED: whoever runs it wants to stop; between two commits.
-            OutdatedDefinition: the timeline and the catalog are to be looked at again (C7).
+            OutdatedDefinition: the timeline and the catalog are to be looked at again.
         """
         upper = self._effective_upper()
         self._check_known()
