@@ -18,8 +18,8 @@ that of the one that leads. Times are known below ``until + 1``: the timeline ha
     looks for the rows at fault first (:mod:`ctsql.runtime.tasks.faulty_rows`).
 [definition-at-T] a body is run as the timeline says that the task's definition is at that T,
     whatever the newest one is. (tests/spark/statements/test_alter_task.py)
-[mended-from-its-T] a definition that mends a failed T is in force from then on, be later Ts known to
-    other processes or not. Its commit at that T says its number, and who does not know that runs
+[mended-from-its-T] a definition that mends a failed T is in force from then on, be later Ts known
+    to other processes or not. Its commit at that T says its number, and who does not know that runs
     no later T: it looks again (:class:`OutdatedDefinition`).
 
 Before the commit a crash leaves the upper and files nobody refers to, and T is run again; after it,
