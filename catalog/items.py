@@ -7,10 +7,9 @@ the object is created, and kept by object id (``reads``): a later rename changes
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
-from functools import cached_property
 from typing import Any
 
 from ctsql.catalog.errors import (
@@ -638,6 +637,15 @@ class Dropped:
         return made
 
 
+def _readers_by_id(items: Iterable[Item]) -> dict[str, list[Item]]:
+    """The objects whose definitions read another one directly, in order of name, by its id."""
+    found = defaultdict[str, list[Item]](list)
+    for item in sorted(items, key=lambda i: i.name.key):
+        for object_id in {r.object_id for r in item.reads} - {item.id}:
+            found[object_id].append(item)
+    return found
+
+
 def _hint_of_file(name: Name) -> str:
     """What to type where Spark would read a file by a format and a path, as a schema and a name."""
     if fold(name.schema) == "delta":
@@ -647,7 +655,7 @@ def _hint_of_file(name: Name) -> str:
     return ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Catalog:
     """All objects at one version of the catalog. Changes give a new value."""
 
@@ -656,6 +664,9 @@ class Catalog:
     subscriptions: Mapping[str, Subscription] = field(default_factory=dict)  # by folded name
     dropped: Mapping[str, Dropped] = field(default_factory=dict)  # by id of the DROP, newest first
     proposal: Proposal | None = None  # as it is stored; never of a catalog that is in force
+    _readers: dict[str, list[Item]] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )  # by id of what they read, once it was asked for: each tick asks it of each object
 
     @staticmethod
     def of(
@@ -718,16 +729,9 @@ class Catalog:
 
     def readers(self, object_id: str) -> list[Item]:
         """The objects whose definitions read this one directly, in order of name."""
+        if not self._readers:
+            self._readers.update(_readers_by_id(self))
         return [*self._readers.get(object_id, ())]
-
-    @cached_property
-    def _readers(self) -> Mapping[str, Sequence[Item]]:
-        """The objects that read another one, by its id: each tick asks for those of each object."""
-        found = defaultdict[str, list[Item]](list)
-        for item in sorted(self, key=lambda i: i.name.key):
-            for object_id in {r.object_id for r in item.reads} - {item.id}:
-                found[object_id].append(item)
-        return found
 
     def flow_targets(self, task: Item) -> list[Item]:
         """The view of a flow's task; none for another one."""
