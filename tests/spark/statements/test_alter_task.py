@@ -1,6 +1,7 @@
 """ALTER CONTINUAL TASK: what is in force at which T, over processes and failures."""
 
 import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,7 +9,9 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
-from tests.helpers.opened import check_rows
+from ctsql.runtime.log import fault_points
+from ctsql.runtime.tasks.progress import failure_of
+from tests.helpers.opened import check_rows, engine_of, item_of
 from tests.helpers.processes import Process
 from tests.scenarios.runner import expect_error
 
@@ -228,3 +231,35 @@ def test_altered_between_looks_at_catalog_and_timeline(connect: Callable[[], Con
     engine.timeline.refresh()
     assert "'new'" in engine.relations.current(item).definition
     assert engine.relations.bound(item).task.object_id == item.id
+
+
+def test_a_body_that_mends_is_in_force_for_who_knew_later_times(
+    connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service that was about to run the Ts behind the failed one runs the new body, too."""
+    con, service = connect(), connect()
+    con.execute("""
+        CREATE TABLE f (k TEXT);
+        CREATE CONTINUAL TASK t (n INT) ON INPUT f AS (INSERT INTO t SELECT CAST(k AS INT) FROM f);
+        INSERT INTO f VALUES ('1'); SELECT * FROM t;
+        INSERT INTO f VALUES ('x'); INSERT INTO f VALUES ('2'); INSERT INTO f VALUES ('3')""")
+    expect_error(service, "SELECT * FROM t", "TASK_FAILED")
+    item, known = item_of(service, "t"), service.now()
+    runs: list[threading.Thread] = []
+
+    def go_on() -> None:
+        with service._running("tick"):
+            engine_of(service).advance([item], known)
+
+    def between(name: str) -> None:
+        """The service's turn comes when ALTER has written the T that had failed, and no more."""
+        is_written = failure_of(engine_of(service).warehouse, item) is None
+        if name == "output_committed" and is_written and not runs:
+            runs.append(threading.Thread(target=go_on))
+            runs[0].start()
+            runs[0].join()
+
+    monkeypatch.setattr(fault_points, "point", between)
+    con.execute("ALTER CONTINUAL TASK t AS (INSERT INTO t SELECT -try_cast(k AS INT) FROM f)")
+    assert runs, "else nothing came between"
+    check_rows(con, "SELECT * FROM t", (1,), (None,), (-2,), (-3,))
