@@ -177,11 +177,15 @@ def compute(
 def together(rows: Sequence[RowSet]) -> list[LocalRows] | Declined:
     """Several sets of few rows, computed now in one job.
 
-    Declined where the driver does not hold all that they are computed from, or Arrow not all
-    values. What one set reads is computed again for another one that reads it, too.
+    Declined where the driver does not hold all that they are computed from, Arrow not all values,
+    or no plan can be kept: of what is alike in both Spark makes a subquery, as of two totals of the
+    same rows. What one set reads is computed again for another one that reads it, too.
     """
     made = derive(rows, _side_by_side, "together")
-    found = made.collect() if isinstance(made, _PreparedRows) else made.local
+    if isinstance(made, _PreparedRows):
+        found = prepared_plans(made.session).why_not_kept(made.recipe) or made.collect()
+    else:
+        found = made.local
     if isinstance(found, Declined):
         return found
     if not fits_arrow(found.schema):
@@ -353,6 +357,11 @@ class PreparedPlans:
         """The plan that is kept of a recipe, if it was made under the settings of now."""
         found = self._plans.get(recipe.signature)
         return found if isinstance(found, Plan) and self._is_current(found) else None
+
+    def why_not_kept(self, recipe: Recipe) -> Declined | None:
+        """Why no plan of a recipe is kept, if that is known."""
+        found = self._plans.get(recipe.signature)
+        return found if isinstance(found, Declined) and found is not _SEEN else None
 
     def collect(self, recipe: Recipe) -> LocalRows | Declined:
         """The rows, computed now; declined when they are not few."""

@@ -272,6 +272,23 @@ def test_sets_of_many_rows_are_not_computed_together(con: Connection) -> None:
     assert isinstance(together([few, SparkRows(con.spark.range(3))]), Declined)
 
 
+def test_totals_of_the_same_rows_are_computed_apart(con: Connection) -> None:
+    """Of both Spark makes one subquery, of which no plan is kept: that is known the third time."""
+    few = local(con, ROWS.format(first=0, end=6))
+    texts = ("SELECT sum(k) AS s FROM {a}", "SELECT max(k) AS m FROM {a}")
+
+    def sets() -> list[RowSet]:
+        return [query(con, text, {"a": few}) for text in texts]
+
+    for _ in range(2):
+        found = together(sets())
+        assert not isinstance(found, Declined)
+        for mine, alone in zip(found, sets(), strict=True):
+            assert told(mine.plain_frame) == told(alone.plain_frame)
+    assert isinstance(together(sets()), Declined)
+    assert all(map(is_planned, sets()))
+
+
 def test_what_is_done_once(con: Connection) -> None:
     """The first use, and the making of the plan at the second one, are counted; later ones not."""
     rows = local(con, ROWS.format(first=0, end=3))
