@@ -9,11 +9,11 @@ import pytest
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Catalog, Revision
-from ctsql.runtime.log import fault_points
 from ctsql.runtime.statements.failed_task import retry_failed
 from ctsql.runtime.tasks.progress import failure_of
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.timeline import TaskState
+from tests.helpers.turns import turn_at
 from tests.simulation import definitions as world
 from tests.simulation.memory_log import Rows
 from tests.simulation.process import MemoryEngine, Process
@@ -66,17 +66,14 @@ def test_who_knew_later_times_runs_them_by_the_new_definition(
     task = other.relations.item(TASK)
     with pytest.raises(CtsqlError, match="fail"):
         other.advance([task], known)
-    turns = []
-
-    def between(name: str) -> None:
-        is_written = failure_of(other.warehouse, task) is None
-        if name == "output_committed" and is_written and not turns:
-            turns.append(name)
-            other.advance([task], known)
-
-    monkeypatch.setattr(fault_points, "point", between)
+    turn = turn_at(
+        monkeypatch,
+        "output_committed",
+        lambda: other.advance([task], known),
+        when=lambda: failure_of(other.warehouse, task) is None,
+    )
     _mend(engine)
-    assert turns
+    assert turn.has_come
     read: Any = StoredSources(engine.warehouse).contents(TASK, engine.timeline.now)
     assert isinstance(read, Rows)
     made = {row for row in read.bag() if row[0] in (1, 2, 3, 4)}

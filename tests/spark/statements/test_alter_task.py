@@ -1,7 +1,6 @@
 """ALTER CONTINUAL TASK: what is in force at which T, over processes and failures."""
 
 import signal
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,10 +8,10 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
-from ctsql.runtime.log import fault_points
 from ctsql.runtime.tasks.progress import failure_of
 from tests.helpers.opened import check_rows, engine_of, item_of
 from tests.helpers.processes import Process
+from tests.helpers.turns import beside, turn_at
 from tests.scenarios.runner import expect_error
 
 pytestmark = pytest.mark.spark
@@ -245,21 +244,18 @@ def test_a_body_that_mends_is_in_force_for_who_knew_later_times(
         INSERT INTO f VALUES ('x'); INSERT INTO f VALUES ('2'); INSERT INTO f VALUES ('3')""")
     expect_error(service, "SELECT * FROM t", "TASK_FAILED")
     item, known = item_of(service, "t"), service.now()
-    runs: list[threading.Thread] = []
 
     def go_on() -> None:
         with service._running("tick"):
             engine_of(service).advance([item], known)
 
-    def between(name: str) -> None:
-        """The service's turn comes when ALTER has written the T that had failed, and no more."""
-        is_written = failure_of(engine_of(service).warehouse, item) is None
-        if name == "output_committed" and is_written and not runs:
-            runs.append(threading.Thread(target=go_on))
-            runs[0].start()
-            runs[0].join()
-
-    monkeypatch.setattr(fault_points, "point", between)
+    # The service's turn comes when ALTER has written the T that had failed, and no more.
+    turn = turn_at(
+        monkeypatch,
+        "output_committed",
+        beside(go_on),
+        when=lambda: failure_of(engine_of(service).warehouse, item) is None,
+    )
     con.execute("ALTER CONTINUAL TASK t AS (INSERT INTO t SELECT -try_cast(k AS INT) FROM f)")
-    assert runs, "else nothing came between"
+    assert turn.has_come, "else nothing came between"
     check_rows(con, "SELECT * FROM t", (1,), (None,), (-2,), (-3,))

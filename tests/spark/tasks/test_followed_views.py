@@ -1,13 +1,12 @@
 """A task sees every T of what it reads, each by the query that was there then."""
 
-import threading
 from collections.abc import Callable
 
 import pytest
 
 from ctsql.api import Connection
-from ctsql.runtime.log import fault_points
 from tests.helpers.opened import check_rows, engine_of, item_of
+from tests.helpers.turns import beside, turn_at
 
 pytestmark = pytest.mark.spark
 
@@ -25,7 +24,6 @@ def test_no_t_is_passed_over_while_a_follower_is_made(
         INSERT INTO t VALUES (2);
         INSERT INTO t VALUES (3)""")
     view, known = item_of(service, "twice"), service.now()
-    turns: list[threading.Thread] = []
 
     def go_on() -> None:
         with service._running("tick"):  # of which the T was bound before
@@ -34,19 +32,13 @@ def test_no_t_is_passed_over_while_a_follower_is_made(
         service.execute("INSERT INTO t VALUES (5)")
         service.execute("SELECT * FROM twice").fetchall()
 
-    def between(name: str) -> None:
-        """The service's turn comes when the task has a table, and no entry in the catalog."""
-        if name == "catalog_table_made" and not turns:
-            turns.append(threading.Thread(target=go_on))
-            turns[0].start()
-            turns[0].join()
-
-    monkeypatch.setattr(fault_points, "point", between)
+    # The service's turn comes when the task has a table, and no entry in the catalog.
+    turn = turn_at(monkeypatch, "catalog_table_made", beside(go_on))
     con.execute(
         "CREATE CONTINUAL TASK seen (n BIGINT) ON INPUT twice"
         " AS (INSERT INTO seen SELECT n FROM twice)"
     )
-    assert turns, "else nothing came between"
+    assert turn.has_come, "else nothing came between"
     check_rows(con, "SELECT * FROM seen", (6,), (8,), (10,))
 
 
