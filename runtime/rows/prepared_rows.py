@@ -399,13 +399,11 @@ class PreparedPlans:
         """
         try:
             return self._run(plan, recipe)
-        except DataError:  # whose place is in the text that the plan was made of
+        except BaseException as problem:
             self._plans.pop(key, None)
-            if plan.origins == recipe.origins:
-                raise
-            return None
-        except BaseException:
-            self._plans.pop(key, None)
+            # The place of an error on a row is in the text that the plan was made of.
+            if isinstance(problem, DataError) and plan.origins != recipe.origins:
+                return None
             raise
 
     def _is_current(self, plan: Plan) -> bool:

@@ -25,6 +25,8 @@ from ctsql.runtime.rows.arrow_exchange import (
 )
 from ctsql.runtime.rows.collect import Held, hold
 from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.rows.sorted_rows import HELD
+from ctsql.runtime.spark.scala import class_name
 from ctsql.runtime.spark.session import without_code
 
 
@@ -206,7 +208,7 @@ class LocalRows(RowSet):
         """The rows as the JVM has them."""
         query = self.plain_frame._jdf.queryExecution()
         plan = query.analyzed()
-        if str(plan.getClass().getSimpleName()) == "LocalRelation":
+        if class_name(plan) == HELD:
             return Held(plan.data(), plan.output())  # as Spark would give them, without a plan
         with without_code(self.session):
             rows = row_classes(self.session).wrap(query.executedPlan().executeCollect())

@@ -125,7 +125,7 @@ def java_program(environ: Mapping[str, str]) -> Path:
 
 
 def _java_says(program: Path) -> str:
-    """What ``java -version`` prints; empty output for a stub that only points to a download."""
+    """What ``java -version`` prints; empty for a program that only points to a download."""
     try:
         done = subprocess.run(
             [str(program), "-version"],

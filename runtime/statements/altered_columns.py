@@ -20,7 +20,7 @@ from ctsql.planner.binding.checks import check_not_kept, check_not_void, check_u
 from ctsql.planner.lowering.store_assignment import spelled
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.tokens.rewrite import splice
-from ctsql.runtime.log.table_metadata import MODE, fits
+from ctsql.runtime.log.table_metadata import MODE, fits, is_on
 
 WIDENING = "delta.enableTypeWidening"
 FEATURE = "delta.feature."
@@ -121,7 +121,7 @@ def features(change: st.ColumnChange, has: Mapping[str, str]) -> list[Feature]:
         case st.DropColumns() | st.RenameColumn():
             needed = [] if has.get(MODE, "none") != "none" else [_MAPPING]
         case st.RetypeColumn(type=type_):
-            needed = [] if has.get(WIDENING) == "true" else [_WIDENING]
+            needed = [] if is_on(has, WIDENING) else [_WIDENING]
             needed += _for_types([type_])
         case st.AddColumns():
             needed = _for_types(c.type or "" for c in change.columns)
