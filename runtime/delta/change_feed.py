@@ -15,6 +15,7 @@ from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN
 from ctsql.runtime.delta.keyed_scan import FILES_MAX, change_of
 from ctsql.runtime.delta.local_scan import CHANGE_BYTES_MAX, CHANGES_KEPT_MAX, live_rows
 from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable, FewChanged
+from ctsql.runtime.delta.version_difference import changed_between
 from ctsql.runtime.log.table_changes import Movement, files_of, numbered_files
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, TOO_MANY
 from ctsql.runtime.rows.declined import Declined
@@ -146,7 +147,7 @@ def _shared(
 
 
 def change_rows(table: DeltaTable, movement: Movement) -> DataFrame:
-    """The rows that a movement changes, with ``_change_type`` as in Delta's change feed."""
+    """The rows that a movement changes, with ``_change_type`` as in a change feed; to be netted."""
     first, last = movement.before + 1, movement.version
     if movement.parts:
         names = [*table.schema_at(movement.version).names, CHANGE_TYPE]
@@ -154,11 +155,12 @@ def change_rows(table: DeltaTable, movement: Movement) -> DataFrame:
         parts = (change_rows(table, m).select(*columns) for m in movement.parts)
         return reduce(DataFrame.unionAll, parts)
     if not movement.is_shared:
-        return table.change_rows(first, last)
+        return changed_between(table, movement.before, last)
     rows = table.added_rows([last], movement.times).withColumn(CHANGE_TYPE, F.lit("insert"))
     if first == last:
         return rows
-    return rows.unionByName(table.change_rows(first, last - 1).select(*rows.columns))
+    earlier = changed_between(table, movement.before, last - 1)
+    return rows.unionByName(earlier.select(*rows.columns))
 
 
 def numbered_rows(

@@ -48,6 +48,24 @@ class Vectors:
         self.remember(file.vector_id, bitmap, len(data))
         return bitmap
 
+    def show_only(self, file: DataFile, rows: BitMap64) -> DataFile:
+        """A file, whose rows are counted, by a vector that deletes all of them but these."""
+        assert file.records_count is not None  # they are counted
+        others = BitMap64()
+        others.add_range(0, file.records_count)
+        others -= rows
+        others.run_optimize()
+        data = _MAGIC + others.serialize()
+        made = self.jvm.vector_classes.descriptors.inlineInLog(data, len(others))
+        return file.with_vector(
+            {
+                "storageType": "i",
+                "pathOrInlineDv": str(made.pathOrInlineDv()),
+                "sizeInBytes": len(data),
+                "cardinality": len(others),
+            }
+        )
+
     @cached_property
     def store(self) -> Any:
         """Delta's own store of vectors."""

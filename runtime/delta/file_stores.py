@@ -1,8 +1,8 @@
 """The stores whose files this process reads and writes itself: local disks, and S3 by Arrow.
 
-S3 is reached as Spark's own connector is told to (``fs.s3a.*``, those of the bucket first). It is
-left to Spark if a setting has no counterpart in Arrow, or if Arrow does not find a file there that
-Spark sees. Other stores are left to Spark.
+S3 is reached as Spark's own connector is told to (``fs.s3a.*``, those of the bucket first). If a
+setting has no counterpart in Arrow, or if Arrow does not find a file there that Spark sees, it is
+reached by that connector, as all other stores are (:mod:`ctsql.runtime.delta.connector_store`).
 
 Source: Hadoop's "Connecting to an Amazon S3 Bucket through the S3A Connector", and the reference of
 ``pyarrow.fs.S3FileSystem``.
@@ -10,11 +10,12 @@ Source: Hadoop's "Connecting to an Amazon S3 Bucket through the S3A Connector", 
 
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlparse
 
+from pyarrow import NativeFile
 from pyarrow.fs import FileSystem, LocalFileSystem, S3FileSystem
 
 from ctsql.runtime.delta.locks import local_path
@@ -38,21 +39,68 @@ Setting = Callable[[str], str | None]
 """The value of a Hadoop setting, None without one."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class FileStore:
-    """A store; ``may_write``: whether a file that Arrow writes is as one that Spark writes."""
+class FileStore(ABC):
+    """A store; all of its methods raise OSError.
 
-    files: FileSystem
-    is_local: bool = False
-    may_write: bool = True
+    Attributes:
+        may_write: whether a file that this process writes is as one that Spark writes.
+    """
+
+    is_local = False
+    may_write = True
 
     @property
     def threads(self) -> int:
         """The number of files to read at a time."""
         return (os.cpu_count() or 1) if self.is_local else REMOTE_THREADS
 
+    @abstractmethod
+    def size_of(self, path: str) -> int | None:
+        """The bytes of a file; None if there is none."""
 
-LOCAL = FileStore(LocalFileSystem(), is_local=True)
+    @abstractmethod
+    def open_input(self, path: str) -> NativeFile:
+        """A file, to read from any place of it."""
+
+    @abstractmethod
+    def open_output(self, path: str) -> NativeFile:
+        """A new file; it is there when it has been closed."""
+
+    @abstractmethod
+    def make_folder(self, path: str) -> None:
+        """Make a folder, unless it is there, where writing a file does not."""
+
+
+class ArrowStore(FileStore):
+    """A store by one of Arrow's file systems."""
+
+    def __init__(
+        self, files: FileSystem, *, is_local: bool = False, may_write: bool = True
+    ) -> None:
+        self.files = files
+        self.is_local = is_local
+        self.may_write = may_write
+
+    def size_of(self, path: str) -> int | None:
+        """The bytes of a file; None if there is none."""
+        size: int | None = self.files.get_file_info(path).size
+        return size
+
+    def open_input(self, path: str) -> NativeFile:
+        """A file, to read from any place of it."""
+        return self.files.open_input_file(path)
+
+    def open_output(self, path: str) -> NativeFile:
+        """A new file; it is there when it has been closed."""
+        return self.files.open_output_stream(path)
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder, unless it is there, where writing a file does not."""
+        if self.is_local:
+            self.files.create_dir(path, recursive=True)
+
+
+LOCAL = ArrowStore(LocalFileSystem(), is_local=True)
 
 
 def path_in_store(location: str) -> str:
@@ -73,7 +121,7 @@ def open_bucket(bucket: str, setting: Setting) -> FileStore | Declined:
     if isinstance(found, Declined):
         return found
     arguments, may_write = found
-    return FileStore(S3FileSystem(**arguments), may_write=may_write)
+    return ArrowStore(S3FileSystem(**arguments), may_write=may_write)
 
 
 def s3_arguments(bucket: str, setting: Setting) -> tuple[dict[str, Any], bool] | Declined:

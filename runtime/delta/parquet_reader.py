@@ -199,7 +199,8 @@ def _layout(store: FileStore, path: str) -> _Layout:
 
 
 def _read_layout(store: FileStore, path: str) -> _Layout:
-    footer = pq.read_metadata(path, filesystem=store.files)
+    with store.open_input(path) as file:
+        footer = pq.read_metadata(file)
     schema = footer.schema.to_arrow_schema().remove_metadata()
     paths = [footer.schema.column(i).path for i in range(footer.num_columns)]
     count, number = Counter(paths), {path: i for i, path in enumerate(paths)}
@@ -441,13 +442,16 @@ class _Search:
         """The wanted rows of a group, in the table's types."""
         stored_names = set(group.layout.schema.names)
         there = [name for name in self.schema.names if name in stored_names]
-        with pq.ParquetFile(
-            group.file.path,
-            metadata=group.layout.footer,
-            coerce_int96_timestamp_unit="us",
-            filesystem=group.file.store.files,
-            pre_buffer=not group.file.store.is_local,  # fewer, larger requests
-        ) as stored:
+        store = group.file.store
+        with (
+            store.open_input(group.file.path) as file,
+            pq.ParquetFile(
+                file,
+                metadata=group.layout.footer,
+                coerce_int96_timestamp_unit="us",
+                pre_buffer=not store.is_local,  # fewer, larger requests
+            ) as stored,
+        ):
             if self._keys:
                 numbers, found = self._with_key(stored, group)
             else:

@@ -122,8 +122,7 @@ def write_change_data(
     if not is_flat(schema):
         return None
     name = f"{_CHANGE_DATA}/cdc-00000-{uuid.uuid4()}.c000.snappy.parquet"
-    if store.is_local:
-        store.files.create_dir(f"{folder}/{_CHANGE_DATA}", recursive=True)
+    store.make_folder(f"{folder}/{_CHANGE_DATA}")
     size = _write_file(rows, schema, store, f"{folder}/{name}", spark)
     made = {"path": name, "partitionValues": {}, "size": size, "dataChange": False}
     return StagedFile(name, json.dumps({"cdc": made}))
@@ -134,7 +133,7 @@ def _write_file(
 ) -> int:
     """Write a file; returns its size in bytes."""
     arrow = to_arrow_schema(schema, timezone="UTC").with_metadata({_SPARK: spark})
-    with store.files.open_output_stream(path) as file:
+    with store.open_output(path) as file:
         pq.write_table(
             rows.cast(arrow), file, compression="snappy", store_schema=False, use_dictionary=False
         )

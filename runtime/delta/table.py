@@ -25,6 +25,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
+from urllib.parse import urlparse
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -32,6 +33,7 @@ from pyspark.sql.types import StructType
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.names import table_at
+from ctsql.runtime.delta.connector_store import ConnectorStore
 from ctsql.runtime.delta.deletion_vectors import Vectors
 from ctsql.runtime.delta.file_stores import LOCAL, FileStore, bucket_of, open_bucket, path_in_store
 from ctsql.runtime.delta.jvm import JvmObjects
@@ -75,7 +77,8 @@ class Gateway(JvmObjects):
     def __init__(self, session: SparkSession) -> None:
         super().__init__(session)
         self._tables: dict[str, DeltaTable] = {}
-        self._stores: dict[str, FileStore | Declined] = {}
+        self._buckets: dict[str, FileStore | Declined] = {}
+        self._connectors: dict[tuple[str, str], FileStore] = {}
         self.recent_changes: OrderedDict[tuple[object, ...], FewChanged] = OrderedDict()
         """Few rows that a table's commits change, by its log and where they stand there."""
         self.recent_rows: OrderedDict[tuple[object, ...], tuple[pa.Table, pa.Table]] = OrderedDict()
@@ -107,18 +110,28 @@ class Gateway(JvmObjects):
                 path = self.path(os.path.abspath(location))
             return str(store.makeQualified(path).toString())
 
-    def file_store(self, location: str) -> FileStore | Declined:
-        """The store of a location, for this process; declined if only Spark reaches it."""
+    def file_store(self, location: str) -> FileStore:
+        """The store of a location, for this process."""
         if local_path(location) is not None:
             return LOCAL
         bucket = bucket_of(location)
         if bucket is None:
-            return Declined("Spark reads this kind of store")
-        found = self._stores.get(bucket)
+            return self.connector_store(location)
+        found = self._buckets.get(bucket)
         if found is None:
             with translate_spark_errors():
                 hadoop = self.jsession.sessionState().newHadoopConf()
-            found = self._stores[bucket] = open_bucket(bucket, partial(_setting, hadoop))
+            found = self._buckets[bucket] = open_bucket(bucket, partial(_setting, hadoop))
+        return self.connector_store(location) if isinstance(found, Declined) else found
+
+    def connector_store(self, location: str) -> FileStore:
+        """The store of a location, reached by Spark's connector."""
+        parsed = urlparse(location)
+        found = self._connectors.get(parsed[:2])
+        if found is None:
+            with translate_spark_errors():
+                _, files = self._place(location)
+            found = self._connectors[parsed[:2]] = ConnectorStore(self.jvm, parsed.scheme, files)
         return found
 
     def _place(self, location: str) -> tuple[Any, Any]:
@@ -264,7 +277,7 @@ class DeltaTable(DeltaRows):
         self._handle = DeltaHandle(self._delta_log)
         self._files: dict[int, dict[str, DataFile]] = {}
         self.vectors = Vectors(self.gateway, self._handle)
-        self._store: FileStore | Declined | None = None
+        self._store: FileStore | None = None
         self.insert_target: tuple[TableMetadata, Any] | None = None  # as Spark resolved it last
         self.oldest_seen: int | None = None  # the oldest version at the last listing of the log
         return SparkLogFiles(self.gateway, self._handle, self.location)
@@ -302,30 +315,29 @@ class DeltaTable(DeltaRows):
     # ---- rows
 
     @property
-    def store(self) -> FileStore | Declined:
+    def store(self) -> FileStore:
         """The store of the table's files, as this process reaches it.
 
-        Declined if a file of the log is not there as Spark sees it: a bucket of the same name of
-        somebody else's, or no right to read it.
+        By Spark's connector if a file of the log is not there as Spark sees it: a bucket of the
+        same name of somebody else's, or no right to read it.
         """
         if self._store is None:
             self._store = self._find_store()
         return self._store
 
-    def _find_store(self) -> FileStore | Declined:
+    def _find_store(self) -> FileStore:
         found = self.gateway.file_store(self.location)
-        if isinstance(found, Declined) or found.is_local:
+        if found.is_local or isinstance(found, ConnectorStore):
             return found
         version = self.version()
         mark = self.log_files.mark(version)
         path = f"{path_in_store(self.location)}/_delta_log/{version:020d}.json"
         try:
-            size = found.files.get_file_info(path).size
-        except OSError as problem:
-            return Declined(f"Arrow cannot read {path}: {problem}")
-        if mark is None or size != mark[1]:
-            return Declined(f"Arrow does not see {path} as Spark does")
-        return found
+            size = found.size_of(path)
+        except OSError:
+            size = None
+        is_same = mark is not None and size == mark[1]
+        return found if is_same else self.gateway.connector_store(self.location)
 
     def files(self, version: int) -> dict[str, DataFile]:
         """The live files at a version, by path as the log writes it."""

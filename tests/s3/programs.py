@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ctsql.api import Connection, connect
-from ctsql.runtime.delta.file_stores import FileStore
+from ctsql.runtime.delta.file_stores import ArrowStore
 from tests.helpers.opened import engine_of
 
 SET_UP = """
@@ -92,7 +92,7 @@ def jobs(warehouse: str) -> None:
             insert(con, 9, n)
             con.execute("REFRESH MATERIALIZED VIEW per_writer")
         gateway = engine_of(con).gateway
-        say("store", isinstance(gateway.file_store(f"{warehouse}/x"), FileStore))
+        say("store", isinstance(gateway.file_store(f"{warehouse}/x"), ArrowStore))
         said = con.commits("per_writer")[-1].said
         say("jobs", said["work"]["jobs"])
 

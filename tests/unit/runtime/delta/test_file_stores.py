@@ -8,7 +8,7 @@ from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from ctsql.runtime.delta.file_stores import (
     REMOTE_THREADS,
-    FileStore,
+    ArrowStore,
     bucket_of,
     path_in_store,
     s3_arguments,
@@ -112,7 +112,9 @@ def test_a_bucket_is_reached_as_spark_is_told(
         ({**KEYS, "bucket.lake.accesspoint.arn": "arn:x"}, "fs.s3a.accesspoint.arn is set"),
     ],
 )
-def test_what_arrow_cannot_do_is_left_to_spark(settings: dict[str, str], reason: str) -> None:
+def test_what_arrow_cannot_do_is_left_to_sparks_connector(
+    settings: dict[str, str], reason: str
+) -> None:
     """With the reason."""
     assert asked(**settings) == Declined(reason)
 
@@ -127,4 +129,4 @@ def test_locations() -> None:
 
 def test_a_remote_store_is_read_with_more_threads(tmp_path: Path) -> None:
     """Its answers take long."""
-    assert FileStore(SubTreeFileSystem(str(tmp_path), LocalFileSystem())).threads == REMOTE_THREADS
+    assert ArrowStore(SubTreeFileSystem(str(tmp_path), LocalFileSystem())).threads == REMOTE_THREADS

@@ -1,0 +1,67 @@
+"""What differs between two versions of a table, read by Spark from the files that differ.
+
+Delta's change feed reads, for each commit, the files that it adds, removes, or deletes rows of.
+Where no feed is stored, these are whole files again and again: a table of one large file in which
+thirty commits deleted some rows is read thirty times. Between the first and the last version it
+differs by one deletion vector.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from pyspark.sql import DataFrame, functions as F
+
+from ctsql.runtime.delta.deletion_vectors import Vectors
+from ctsql.runtime.delta.keyed_scan import FILES_MAX
+from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable
+from ctsql.runtime.log.actions import Commit
+from ctsql.runtime.log.data_files import DataFile, select_changed
+
+Files = Mapping[str, DataFile]
+"""The files of a version, by path."""
+
+
+def changed_between(table: DeltaTable, before: int, after: int) -> DataFrame:
+    """The rows that the commits before + 1 .. after change, with ``_change_type``, to be netted.
+
+    ``before`` is -1 for an empty table. A row may be both inserted and deleted.
+    """
+    commits = [table.commit_at(version) for version in range(before + 1, after + 1)]
+    is_alike = table.is_stored(after) and table.versions.read_alike(max(before, 0), after)
+    has_feed = any(commit.change_paths for commit in commits)
+    if has_feed or not is_alike or (table.files_count(after) or 0) > FILES_MAX:
+        return table.change_rows(before + 1, after)
+    old, new = table.files(before) if before >= 0 else {}, table.files(after)
+    if not reads_less(commits, old, new):
+        return table.change_rows(before + 1, after)
+    come = _shown(table.vectors, new, old)
+    gone = _shown(table.vectors, old, new)
+    inserted = table.frame_of(come, after).withColumn(CHANGE_TYPE, F.lit("insert"))
+    deleted = table.frame_of(gone, after).withColumn(CHANGE_TYPE, F.lit("delete"))
+    return inserted.unionAll(deleted)
+
+
+def reads_less(commits: Iterable[Commit], old: Files, new: Files) -> bool:
+    """Whether the files that differ are less to read than those of each commit. Pure.
+
+    They are not where files were compacted in between: the rows in them did not change.
+    """
+    per_commit = 0
+    for commit in commits:
+        added = {a.path: a.size for a in commit.adds if a.data_change}
+        gone = [r.path for r in commit.removes if r.data_change and r.path not in added]
+        known = (old.get(path) or new.get(path) for path in gone)
+        per_commit += sum(added.values()) + sum(file.size for file in known if file is not None)
+    differ = {**select_changed(old, new), **select_changed(new, old)}
+    return sum(file.size for file in differ.values()) <= per_commit
+
+
+def _shown(vectors: Vectors, files: Files, others: Files) -> list[DataFile]:
+    """The files with rows that others lack; of a file in both only these rows, where they count."""
+    found = []
+    for path, file in select_changed(files, others).items():
+        other = others.get(path)
+        if other is None or file.records_count is None:
+            found.append(file)
+        elif rows := vectors.deleted_rows(other) - vectors.deleted_rows(file):
+            found.append(vectors.show_only(file, rows))
+    return found

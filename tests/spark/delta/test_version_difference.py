@@ -1,0 +1,72 @@
+"""What differs between two versions is what the commits between them change."""
+
+import pytest
+from pyspark.sql import functions as F
+
+from ctsql.api import Connection
+from ctsql.catalog.reserved_columns import DIFF
+from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable
+from ctsql.runtime.delta.version_difference import changed_between
+from ctsql.runtime.rows.multiset import net_change
+from tests.helpers.opened import table_of
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = ["k", "s"]
+HISTORY = (
+    "INSERT INTO x SELECT id, chr(65 + id % 3) FROM range(100)",
+    "DELETE FROM x WHERE k % 10 = 3",
+    "UPDATE x SET s = 'new' WHERE k < 7",
+    "INSERT INTO x SELECT * FROM x WHERE k > 90",
+    "DELETE FROM x WHERE k > 80",
+)
+
+
+def without_feed(con: Connection, *, has_vectors: bool) -> DeltaTable:
+    """A table whose commits store no changed rows."""
+    con.execute("CREATE TABLE x (k BIGINT, s STRING)")
+    table = table_of(con, "x")
+    properties = f"""
+        'delta.enableChangeDataFeed' = 'false', 'delta.enableDeletionVectors' = '{has_vectors}'
+    """
+    con.spark.sql(f"ALTER TABLE delta.`{table.location}` SET TBLPROPERTIES ({properties})")
+    return table
+
+
+def changed(table: DeltaTable, before: int, after: int, *, by_feed: bool) -> dict[str, int]:
+    """The net change, by Delta's feed or by what differs."""
+    rows = (
+        table.change_rows(before + 1, after) if by_feed else changed_between(table, before, after)
+    )
+    assert set(rows.columns) >= {*COLUMNS, CHANGE_TYPE}
+    found = net_change(rows, COLUMNS).select(*COLUMNS, DIFF).collect()
+    return {repr(tuple(row)): diff for *row, diff in found}
+
+
+@pytest.mark.parametrize("has_vectors", [True, False])
+def test_between_two_versions(con: Connection, *, has_vectors: bool) -> None:
+    """Deletion vectors that grow, files that go; and rows that an older version brings back."""
+    table = without_feed(con, has_vectors=has_vectors)
+    con.execute(";".join(HISTORY))
+    con.spark.sql(f"OPTIMIZE delta.`{table.location}`")
+    con.spark.sql(f"RESTORE TABLE delta.`{table.location}` TO VERSION AS OF 3")
+    last = table.version()
+    assert last == len(HISTORY) + 3
+    for before, after in ((2, last - 2), (2, last), (last - 2, last)):
+        theirs = changed(table, before, after, by_feed=True)
+        assert changed(table, before, after, by_feed=False) == theirs, (before, after)
+    whole = changed(table, -1, last, by_feed=False)
+    rows = table.frame(last).groupBy(*COLUMNS).agg(F.count("*"))
+    assert whole == {repr(tuple(row)): count for *row, count in rows.collect()}
+
+
+def test_a_file_is_read_once(con: Connection) -> None:
+    """Of a table that many commits change, however many rows of a file they delete."""
+    table = without_feed(con, has_vectors=True)
+    con.execute("INSERT INTO x SELECT id, 'a' FROM range(9)")
+    for n in range(3):
+        con.execute(f"DELETE FROM x WHERE k = {n}")
+    rows = changed_between(table, 2, table.version())
+    assert sorted(row["k"] for row in rows.collect()) == [0, 1, 2]
+    assert rows.rdd.getNumPartitions() == 1
+    assert table.change_rows(3, table.version()).rdd.getNumPartitions() > 1
