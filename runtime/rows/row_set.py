@@ -78,12 +78,19 @@ class RowSet(ABC):
         """Does the driver hold them, or all that they are computed from?"""
         return self.is_local
 
-    def keep(self, stack: ExitStack) -> "RowSet":
-        """Rows computed now if they are few, else when they are first read, for the stack."""
-        found = self.collect()
-        if isinstance(found, Declined):
-            return SparkRows(stack.enter_context(persisted(self.frame)))
-        return found
+    def keep(self, stack: ExitStack, *, many: bool = False) -> "RowSet":
+        """Rows computed now if they are few, else when they are first read, for the stack.
+
+        Where ``many`` are expected they are computed once in either case; few take longer then.
+        """
+        if not many or self.is_of_few:
+            found = self.collect()
+            if not isinstance(found, Declined):
+                return found
+        kept = SparkRows(stack.enter_context(persisted(self.frame)))
+        if many and not isinstance(found := kept.collect(), Declined):
+            return found
+        return kept
 
     def cast(self, schema: T.StructType) -> "RowSet":
         """The rows with their columns, in order, of a schema's types; not computed yet."""

@@ -63,7 +63,7 @@ class PlanRunner:
 
     def keep(self, rows: RowSet) -> RowSet:
         """Rows computed now if they are few, else once when they are first read."""
-        return rows.keep(self._stack)
+        return rows.keep(self._stack, many=self.relations.has_many)
 
     def run(
         self,

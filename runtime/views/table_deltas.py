@@ -165,6 +165,11 @@ class Relations:
     moved: dict[str, RowSet] = field(default_factory=dict)
     _known: dict[Hashable, RowSet] = field(default_factory=dict)
 
+    @property
+    def has_many(self) -> bool:
+        """Whether so much changed in a table that the driver does not hold it."""
+        return not all(rows.is_local for rows in self.changes.values())
+
     def rows(self, use: TableUse) -> RowSet:
         """The rows of a table at one place in a text; with keys, at least those that have one."""
         wanted = self._wanted(use)
@@ -291,7 +296,8 @@ def _moved_rows(warehouse: Warehouse, one: Moved, columns: list[str], stack: Exi
     """The net change of a table over some columns, with the diff, computed once."""
     local = change_of(warehouse.relations.table(one.item), one.movement, columns)
     if isinstance(local, Declined):
-        return SparkRows(_change(warehouse, one, columns)).keep(stack)
+        many = one.rows is None or one.rows > DRIVER_ROWS_MAX
+        return SparkRows(_change(warehouse, one, columns)).keep(stack, many=many)
     return local
 
 

@@ -33,9 +33,10 @@ def refresh(context: RefreshContext) -> Outcome:
         return Staged(Strategy.LEAVING, leaving.due())
     runner.run(texts.steps, [texts.rows])
     rows = runner.rows(texts.rows)
+    if leaving is not None or runner.relations.has_many:
+        rows = runner.keep(rows)
     if leaving is None:
         return stage_delta(context, rows, NAME)
-    rows = runner.keep(rows)
     done = stage_delta(context, rows, NAME)
     if isinstance(done, Fallback):
         return done

@@ -119,6 +119,8 @@ class _Following:
         )
         if self._is_refused(texts):
             return NotApplicable()
+        if self.runner.relations.has_many:
+            signed = self.runner.keep(signed)
         done = stage_signed_rows(self.context, signed, NAME)
         if isinstance(done, Staged):
             self._stage(texts)
