@@ -35,6 +35,7 @@ from ctsql.runtime.monitoring.traces import Origin, parse_parent
 from ctsql.runtime.service.background_maintenance import Upkeep
 from ctsql.runtime.service.backoff import Pace, Trouble
 from ctsql.runtime.service.events import Event, EventKind
+from ctsql.runtime.service.settled import Settled
 from ctsql.runtime.service.workers import WorkerPool
 from ctsql.runtime.spark.errors import is_lost
 from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
@@ -74,6 +75,7 @@ class Service:
     _now: int = NOTHING
     _said: int = 0
     _upkeep: Upkeep = field(default_factory=Upkeep)
+    _settled: Settled = field(default_factory=Settled)
     _telling: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -199,7 +201,9 @@ class Service:
         engine.refresh_catalog()
         self._note_versions(engine)
         self._take_in(engine)
-        now = engine.mint_for(engine.catalog, takes_in=False)
+        now = engine.mint_for(self._settled.look(engine), takes_in=False)
+        if self._settled.is_outdated(engine):  # what came with that T concerns all
+            now = engine.mint_for(self._settled.look(engine), takes_in=False)
         self._watch.note(engine.timeline.table, engine.timeline.read_to)
         known = engine.catalog.items
         self._troubles = {k: t for k, t in self._troubles.items() if k in known or k == SERVICE}
@@ -216,13 +220,16 @@ class Service:
     def _bring_all_up(self, engine: Engine, now: int) -> None:
         """Bring each output up after everything it reads; skip the readers of a failed one.
 
+        Those that are settled (:mod:`ctsql.runtime.service.settled`) are left alone.
+
         Raises:
             CtsqlError: the tick cannot continue; all workers have ended.
         """
         known = engine.catalog.items
-        waiting = list(engine.catalog.closure(known))
+        items = engine.catalog.closure(known)
+        done = self._settled.leave_alone(engine, items, now)
+        waiting = [i for i in items if i.id not in done]
         reads = {i.id: ({r.object_id for r in i.reads} & known.keys()) - {i.id} for i in waiting}
-        done: set[str] = set()
         blocked: set[str] = set()
         running: dict[Future[CtsqlError | None], Item] = {}
         try:
@@ -247,7 +254,9 @@ class Service:
                 for ended in wait(running, return_when=FIRST_COMPLETED).done if running else ():
                     item = running.pop(ended)
                     done.add(item.id)
-                    if not self._finish(engine, item, ended.result(), now):
+                    if self._finish(engine, item, ended.result(), now):
+                        self._settled.note(item, now)
+                    else:
                         blocked.add(item.id)
         finally:
             wait(running)

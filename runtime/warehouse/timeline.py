@@ -260,7 +260,7 @@ class Timeline:
     def bindings_between(self, source: str, after: int, until: int) -> list[Binding]:
         """The bindings of a source with after < T <= until, oldest first."""
         self._scan_back(source, after)
-        return [b for b in self._bindings.get(source, []) if after < b.time <= until]
+        return _between(self._bindings.get(source, []), after, until)
 
     def requests(self, view: str, *, after: int, until: int) -> list[int]:
         """The times with after < T <= until at which a view's refresh was asked for by hand."""
@@ -269,11 +269,16 @@ class Timeline:
             return []
         while self._known_from > after + 1 and self._load_older():
             pass
-        return [b.time for b in self._bindings.get(view, []) if after < b.time <= until]
+        return [b.time for b in _between(self._bindings.get(view, []), after, until)]
 
     def task(self, task: str) -> TaskState:
         """What is bound of a task, as of what was last taken in."""
         return self._tasks.get(task, TaskState())
+
+    @property
+    def tasks(self) -> Mapping[str, TaskState]:
+        """What is bound of all tasks; another mapping once more of it was taken in."""
+        return self._tasks
 
     def suspended(self) -> list[str]:
         """The tasks that are suspended, as of what was last taken in, dropped ones included."""
@@ -496,6 +501,11 @@ def assume_bound(timeline: Timeline, source: str, version: int, *, at: int) -> N
     timeline._bindings[source] = [Binding(at, source, version)]
     timeline._frontier = {**timeline._frontier, source: version}
     timeline._has_assumed = True
+
+
+def _between(held: Sequence[Binding], after: int, until: int) -> list[Binding]:
+    first, stop = (bisect_right(held, t, key=lambda b: b.time) for t in (after, until))
+    return list(held[first:stop])
 
 
 def _with_decision(known: Mapping[str, int | None], proposal: str, at: int | None) -> str:
