@@ -239,6 +239,8 @@ class Item:
 
     def at_revision(self, number: int) -> "Item":
         """The item with the definition of that number, or with the oldest one that is known."""
+        if not self.earlier and self.own_reads is None and not self.retry:
+            return self  # it has no other
         known = sorted(self.revisions, key=lambda r: r.number)
         found = next((r for r in reversed(known) if r.number <= number), known[0])
         is_output = bool(found.columns) and not self.outputs

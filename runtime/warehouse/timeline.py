@@ -113,7 +113,7 @@ class Timeline:
     Attributes:
         table: its own. read_to: the newest version of that whose bindings are taken in, or -1.
         intents: transactions that are being committed, by id. reload: gives the sources by the
-            newest catalog.
+            newest catalog. tasks: what is bound of each task; another mapping once it has changed.
     """
 
     def __init__(self, gateway: "Gateway", location: str) -> None:
@@ -131,7 +131,7 @@ class Timeline:
         self._bindings: dict[str, list[Binding]] = {}
         self._frontier: dict[str, int] = {}
         self._requests: dict[str, int] = {}  # view -> its newest request
-        self._tasks: dict[str, TaskState] = {}
+        self.tasks: dict[str, TaskState] = {}
         self._proposals: dict[str, int | None] = {}  # the newest: T, or None for a closed one
         self.intents: dict[str, Any] = {}
         # By source the newest version looked at, where no commit after the bound one changes data.
@@ -187,7 +187,7 @@ class Timeline:
         self.intents = known.get(INTENTS, self.intents)
         self._proposals = known.get(PROPOSALS, self._proposals)
         if TASKS in known:
-            self._tasks = {
+            self.tasks = {
                 task: TaskState(tuple((t, n) for t, n in raw["revisions"]), raw["suspended"])
                 for task, raw in known[TASKS].items()
             }
@@ -273,16 +273,11 @@ class Timeline:
 
     def task(self, task: str) -> TaskState:
         """What is bound of a task, as of what was last taken in."""
-        return self._tasks.get(task, TaskState())
-
-    @property
-    def tasks(self) -> Mapping[str, TaskState]:
-        """What is bound of all tasks; another mapping once more of it was taken in."""
-        return self._tasks
+        return self.tasks.get(task, TaskState())
 
     def suspended(self) -> list[str]:
         """The tasks that are suspended, as of what was last taken in, dropped ones included."""
-        return [task for task, state in self._tasks.items() if state.suspended is not None]
+        return [task for task, state in self.tasks.items() if state.suspended is not None]
 
     # ---- minting
 
@@ -342,7 +337,7 @@ class Timeline:
                 batch.domains[REQUESTS] = json.dumps({**self._requests, request: newest})
             if tasks:
                 made = {t: change(self.task(t), newest) for t, change in tasks.items()}
-                changed = {**self._tasks, **made}
+                changed = {**self.tasks, **made}
                 batch.domains[TASKS] = json.dumps({t: asdict(s) for t, s in changed.items()})
             if proposal is not None:
                 batch.domains[PROPOSALS] = _with_decision(self._proposals, proposal, newest)

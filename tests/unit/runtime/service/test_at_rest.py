@@ -120,16 +120,20 @@ def test_definitions_that_come_with_the_time_concern_all() -> None:
     assert asked == [[], ["fed", "above", "paged"]]
 
 
-def test_while_a_task_is_suspended_nothing_is_settled() -> None:
+def test_while_a_task_is_suspended_nothing_is_at_rest() -> None:
     """What reads it is brought as far as it is."""
     ticks = Ticks(*ITEMS)
-    ticks.engine.timeline.suspended = lambda: ["t"]
+    suspended = [FED.id]
+    ticks.engine.timeline.suspended = lambda: suspended
     for _ in range(2):
         assert ticks.tick() == ["fed", "above", "paged"]
+    suspended[:] = ["one that was dropped"]
+    ticks.tick()
+    assert ticks.tick() == []
 
 
 def test_whoever_writes_is_looked_at_once_more() -> None:
-    """[settled-as-looked-at]: a foreign commit may have come beside its own."""
+    """[rests-as-looked-at]: a foreign commit may have come beside its own."""
     ticks = Ticks(*ITEMS)
     advance = ticks.engine.advance_one
 
@@ -145,7 +149,7 @@ def test_whoever_writes_is_looked_at_once_more() -> None:
     assert ticks.tick() == []
 
 
-def test_a_failed_output_is_not_settled_nor_what_reads_it() -> None:
+def test_a_failed_output_is_not_at_rest_nor_what_reads_it() -> None:
     """When it is mended, what was waiting for it is brought up, although no source moved since."""
     ticks = Ticks(*ITEMS)
     ticks.tick()
@@ -174,7 +178,7 @@ def test_a_source_that_is_not_there_is_told_at_each_tick() -> None:
         assert ticks.tick() == ["fed", "above"]
 
 
-def test_a_tick_that_ended_early_settles_nothing_it_was_to_do() -> None:
+def test_a_tick_that_ended_early_leaves_nothing_at_rest_that_it_was_to_do() -> None:
     """The next one does it, although no source has moved meanwhile."""
     ticks = Ticks(*ITEMS)
     ticks.tick()
@@ -191,7 +195,7 @@ def test_a_tick_that_ended_early_settles_nothing_it_was_to_do() -> None:
     assert ticks.tick() == ["fed", "above"]
 
 
-def test_a_view_from_a_later_time_is_not_settled() -> None:
+def test_a_view_from_a_later_time_is_not_at_rest() -> None:
     """It is known from a T on that is not bound yet, and has something to do then."""
     later = replace(FED, created=9)
     ticks = Ticks(FEED, later)

@@ -1,17 +1,17 @@
 """Which outputs a tick may leave alone, as nothing has come for them since they were brought up.
 
 A tick of a warehouse with many objects concerns few of them. An object that a tick has brought up
-is *settled*, and left alone until
+is *at rest*, and left alone until
 
     a source below it is bound to another version, or its table is not there any more
     its own log, or that of an output below it, has another version: a foreign commit, a failure
     definitions change, or what is bound of tasks: altered, suspended, resumed
 
-Where a task is suspended, and where time alone may bring something to do, nothing is settled.
+Where a task is suspended, and where time alone may bring something to do, nothing is at rest.
 
-[settled-as-looked-at] an object is settled at the version that its log had before it was brought
-    up; who writes it, or finds it written meanwhile, looks at it once more.
-[moved-below] what reads an object that is not settled is not settled either, however far a rival
+[rests-as-looked-at] an object is at rest at the version that its log had before it was brought up;
+    where somebody has written it meanwhile, or this tick has, it is looked at once more.
+[moved-below] what reads an object that is not at rest is not at rest either, however far a rival
     has brought that object.
 """
 
@@ -26,12 +26,12 @@ _NO_LOG = 0
 """The version of what has no log that is followed: a plain view, an output beside the first."""
 
 
-class Settled:
-    """The settled objects of one service."""
+class AtRest:
+    """The objects of one service that are at rest."""
 
     def __init__(self) -> None:
         self._basis: tuple[object, ...] = (None, None, None)
-        self._settled: dict[str, int] = {}  # by id the version; of a source the one that is bound
+        self._marks: dict[str, int] = {}  # by id the version; of a source the one that is bound
         self._seen: dict[str, int | None] = {}  # the versions of outputs, as last looked at
 
     def is_outdated(self, engine: Engine) -> bool:
@@ -39,52 +39,52 @@ class Settled:
         return any(a is not b for a, b in zip(self._basis, _basis_of(engine), strict=True))
 
     def look(self, engine: Engine) -> list[Item]:
-        """Look at the logs of all outputs; gives the tasks and views that are not settled by those.
+        """Look at the logs of all outputs; gives those that these say are not at rest.
 
         That is done before any object is brought up.
         """
         if self.is_outdated(engine):
-            self._basis, self._settled = _basis_of(engine), {}
+            self._basis, self._marks = _basis_of(engine), {}
         run = [i for i in engine.catalog if i.is_run]
         self._seen = {i.id: _newest(engine, i) for i in run}
         return [i for i in run if not self._is_as_seen(i)]
 
     def _is_as_seen(self, item: Item) -> bool:
         seen = self._seen.get(item.id)
-        return seen is not None and self._settled.get(item.id) == seen
+        return seen is not None and self._marks.get(item.id) == seen
 
     def leave_alone(self, engine: Engine, items: Sequence[Item], now: int) -> set[str]:
         """The ids of what needs not be brought up to a T that the engine has just bound.
 
-        Whatever is not among them is not settled from here on, also where the tick ends early.
+        Whatever is not among them is not at rest from here on, also where the tick ends early.
 
         Args:
             items: all objects, each after what it reads.
         """
-        timeline = engine.timeline
-        if self.is_outdated(engine) or timeline.now != now or timeline.suspended():
-            self._settled = {}
+        suspended = any(task in engine.catalog.items for task in engine.timeline.suspended())
+        if self.is_outdated(engine) or engine.timeline.now != now or suspended:
+            self._marks = {}
             return set()
         left: set[str] = set()
-        settled: dict[str, int] = {}
+        marks: dict[str, int] = {}
         for item in items:
             version = self._seen.get(item.id) if item.is_run else _bound(engine, item)
             if version is None:
                 continue
             below = {r.object_id for r in item.reads} - {item.id}
-            is_known = self._settled.get(item.id) == version and below <= left
+            is_known = self._marks.get(item.id) == version and below <= left
             if is_known and not engine.schedules.is_timed(item):
                 left.add(item.id)
             if item.id in left or not item.is_run:
-                settled[item.id] = version
-        self._settled = settled
+                marks[item.id] = version
+        self._marks = marks
         return left
 
     def note(self, item: Item, now: int) -> None:
-        """Settle an object that was brought up to a T."""
+        """Note that an object was brought up to a T."""
         seen = self._seen.get(item.id)
         if seen is not None and item.created <= now:
-            self._settled[item.id] = seen
+            self._marks[item.id] = seen
 
 
 def _basis_of(engine: Engine) -> tuple[object, ...]:
