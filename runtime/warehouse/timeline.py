@@ -27,7 +27,7 @@ Source: our choice, after differential dataflow's definite collections and in-co
 
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -462,17 +462,14 @@ class Timeline:
         """
         for _ in range(ARCHIVE_TRIES_MAX):
             self.refresh()
+            if next(_unarchived(self.table, self.archived_to, self.read_to), None) is None:
+                return
             # First: an archive that is made after this makes ours fail, so no row comes twice.
             batch = self._output.open(self._output.upper)
             if not isinstance(batch, Batch):
                 continue
-            version, done = batch.version_read, self.archived_to
-            rows = [
-                (b.time, b.source, b.version)
-                for v in range(done + 1, version + 1)
-                if self.table.has(v)
-                for b in _bindings_of(self.table.commit_at(v))
-            ]
+            version = batch.version_read
+            rows = list(_unarchived(self.table, self.archived_to, version))
             if not rows:
                 batch.discard()
                 return
@@ -496,6 +493,15 @@ def assume_bound(timeline: Timeline, source: str, version: int, *, at: int) -> N
     timeline._bindings[source] = [Binding(at, source, version)]
     timeline._frontier = {**timeline._frontier, source: version}
     timeline._has_assumed = True
+
+
+def _unarchived(
+    table: "DeltaTable", archived_to: int, version: int
+) -> Iterator[tuple[int, str, int]]:
+    """The bindings of the commits behind one up to another, as rows; of those that are there."""
+    for v in range(archived_to + 1, version + 1):
+        for b in _bindings_of(table.commit_at(v)) if table.has(v) else ():
+            yield b.time, b.source, b.version
 
 
 def _between(held: Sequence[Binding], after: int, until: int) -> list[Binding]:
