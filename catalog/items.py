@@ -239,6 +239,8 @@ class Item:
 
     def at_revision(self, number: int) -> "Item":
         """The item with the definition of that number, or with the oldest one that is known."""
+        if not self.earlier and self.own_reads is None and not self.retry:
+            return self  # it has no other
         known = sorted(self.revisions, key=lambda r: r.number)
         found = next((r for r in reversed(known) if r.number <= number), known[0])
         is_output = bool(found.columns) and not self.outputs
@@ -797,15 +799,7 @@ class Catalog:
 
     def fingerprint(self, item: Item) -> str:
         """A short text that changes with an object's definition, or that of a plain view in it."""
-        seen = {item.id: item}
-        waiting = [item]
-        while waiting:
-            for reading in waiting.pop().reads:
-                read = self.items[reading.object_id]
-                if read.kind is ObjectKind.VIEW and read.id not in seen:
-                    seen[read.id] = read
-                    waiting.append(read)
-        told = [(i.id, i.search_schema, i.definition) for i in seen.values()]
+        told = [(i.id, i.search_schema, i.definition) for i in with_plain_views(self, item)]
         return hashlib.sha256(repr(sorted(told)).encode()).hexdigest()[:16]
 
     def sources(self) -> list[Item]:
@@ -887,6 +881,19 @@ def check_not_referred_to(catalog: Catalog, gone: Iterable[Item]) -> None:
                 why = f'Constraint "{constraint}" of table "{table.name}" refers to it.'
                 hint = f"Type first: ALTER TABLE {table.name} DROP CONSTRAINT {constraint}"
                 raise not_supported(None, what, why=why, hint=hint)
+
+
+def with_plain_views(catalog: Catalog, item: Item) -> list[Item]:
+    """An object, and the plain views of whose queries its own is made."""
+    seen = {item.id: item}
+    waiting = [item]
+    while waiting:
+        for reading in waiting.pop().reads:
+            read = catalog.items[reading.object_id]
+            if read.kind is ObjectKind.VIEW and read.id not in seen:
+                seen[read.id] = read
+                waiting.append(read)
+    return list(seen.values())
 
 
 def tasks_and_views(catalog: Iterable[Item]) -> list[Item]:

@@ -15,13 +15,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 from ctsql.catalog.names import table_at
 from ctsql.runtime.delta.clones import is_of_copy
 from ctsql.runtime.delta.local_scan import live_rows
-from ctsql.runtime.delta.locks import commit_lock
+from ctsql.runtime.delta.locks import commit_lock, local_path
 from ctsql.runtime.delta.table import DeltaTable, Gateway
 from ctsql.runtime.log.actions import sum_known
 from ctsql.runtime.log.batches import StagedFile
@@ -55,8 +56,10 @@ def compact(
 ) -> Compacted | None:
     """Rewrite the chosen files; None, with nothing changed, if a conflicting commit came first.
 
-    No row changes, so no T is minted.
+    No row changes, so no T is minted. Delta opens the log only where something is to be done.
     """
+    if not choose(table.files(table.version()).values()):
+        return Compacted()
     txn = table.begin()
     bins = choose(table.files(txn.version_read).values())
     if not bins:
@@ -241,6 +244,9 @@ def first_logged(table: DeltaTable) -> int:
     """
     if table.oldest_seen is not None and table.has(table.oldest_seen):
         return table.oldest_seen
+    if table.log_files.table_folder is not None:
+        table.oldest_seen = table.log_files.first_version(after=-1)
+        return table.version() if table.oldest_seen is None else table.oldest_seen
     with translate_spark_errors():
         statuses = table.log.store().listFrom(
             table.gateway.delta.util.FileNames.listingPrefix(table.log.logPath(), 0),
@@ -261,8 +267,10 @@ def log_names(table: DeltaTable) -> list[str]:
     return list(table.log_files.names())
 
 
-def delete_log_files(table: DeltaTable, names: Iterable[str]) -> int:
+def delete_log_files(table: DeltaTable, names: Sequence[str]) -> int:
     """Delete log files, oldest first: a crash leaves no gap; returns their number."""
+    if not names:
+        return 0
     path, folder = table.gateway.path, table.log.logPath()
     with translate_spark_errors():
         return sum(bool(table._fs.delete(path(folder, name), False)) for name in names)
@@ -280,6 +288,12 @@ class Folder:
 
 def table_folders(gateway: Gateway, warehouse: str, *, leave_out: str) -> list[str]:
     """The locations of the folders of a warehouse's tables: ``<warehouse>/<schema>/<folder>``."""
+    here = local_path(warehouse)
+    if here is not None:
+        with translate_os_errors(warehouse):
+            schemas = [name for name in _folders_in(here) if name != leave_out]
+            named = [f"{schema}/{n}" for schema in schemas for n in _folders_in(here / schema)]
+        return [f"{warehouse}/{name}" for name in named]
     root = gateway.path(warehouse)
     found: list[str] = []
     with translate_spark_errors():
@@ -291,6 +305,11 @@ def table_folders(gateway: Gateway, warehouse: str, *, leave_out: str) -> list[s
                 if status.isDirectory():
                     found.append(str(status.getPath().toString()))
     return found
+
+
+def _folders_in(folder: Path) -> list[str]:
+    with os.scandir(folder) as found:
+        return [entry.name for entry in found if entry.is_dir()]
 
 
 def measure_folder(gateway: Gateway, location: str) -> Folder:

@@ -127,7 +127,7 @@ class Identity:
     def __init__(self, location: str, forget_snapshot: Callable[[], None]) -> None:
         self._forget_snapshot = forget_snapshot
         folder = local_path(location)
-        self._folder = None if folder is None else folder / "_delta_log"
+        self._folder = None if folder is None else f"{folder}/_delta_log"
         self._seen: tuple[int, object] | None = None  # a version, and the mark of its commit
         self.newest = -1
         self.expected: str | None = None
@@ -150,7 +150,7 @@ class Identity:
         if self._folder is None:
             return log.mark(version)
         try:
-            status = os.stat(self._folder / f"{version:020d}.json")
+            status = os.stat(f"{self._folder}/{version:020d}.json")
         except OSError:
             return None  # reading the log will raise the error
         return status.st_ino, status.st_mtime_ns, status.st_size

@@ -32,6 +32,7 @@ from ctsql.runtime.log.write_handle import Entry
 from ctsql.runtime.monitoring.pulse import Pulse
 from ctsql.runtime.monitoring.refreshes import OutputOf, refresh_of
 from ctsql.runtime.monitoring.traces import Origin, parse_parent
+from ctsql.runtime.service.at_rest import AtRest
 from ctsql.runtime.service.background_maintenance import Upkeep
 from ctsql.runtime.service.backoff import Pace, Trouble
 from ctsql.runtime.service.events import Event, EventKind
@@ -74,6 +75,7 @@ class Service:
     _now: int = NOTHING
     _said: int = 0
     _upkeep: Upkeep = field(default_factory=Upkeep)
+    _at_rest: AtRest = field(default_factory=AtRest)
     _telling: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -199,7 +201,9 @@ class Service:
         engine.refresh_catalog()
         self._note_versions(engine)
         self._take_in(engine)
-        now = engine.mint_for(engine.catalog, takes_in=False)
+        now = engine.mint_for(self._at_rest.look(engine), takes_in=False)
+        if self._at_rest.is_outdated(engine):  # what came with that T concerns all
+            now = engine.mint_for(self._at_rest.look(engine), takes_in=False)
         self._watch.note(engine.timeline.table, engine.timeline.read_to)
         known = engine.catalog.items
         self._troubles = {k: t for k, t in self._troubles.items() if k in known or k == SERVICE}
@@ -216,18 +220,22 @@ class Service:
     def _bring_all_up(self, engine: Engine, now: int) -> None:
         """Bring each output up after everything it reads; skip the readers of a failed one.
 
+        Those that are at rest (:mod:`ctsql.runtime.service.at_rest`) are left alone.
+
         Raises:
             CtsqlError: the tick cannot continue; all workers have ended.
         """
         known = engine.catalog.items
-        waiting = list(engine.catalog.closure(known))
+        items = engine.catalog.closure(known)
+        done = self._at_rest.leave_alone(engine, items, now)
+        waiting = [i for i in items if i.id not in done]
         reads = {i.id: ({r.object_id for r in i.reads} & known.keys()) - {i.id} for i in waiting}
-        done: set[str] = set()
+        left = sum(i.is_run for i in waiting)
         blocked: set[str] = set()
         running: dict[Future[CtsqlError | None], Item] = {}
         try:
             while waiting or running:
-                self.pulse.queue = sum(i.is_run for i in waiting) + len(running)
+                self.pulse.queue = left + len(running)
                 for item in self._worker_pool.in_turn(tuple(waiting)):
                     read = reads[item.id]
                     if not read <= done:
@@ -236,18 +244,22 @@ class Service:
                         if len(running) == self.workers:
                             continue
                         waiting.remove(item)
+                        left -= 1
                         running[self._worker_pool.bring_up(engine, item, now)] = item
                         if self.workers == 1:
                             break
                         continue
                     waiting.remove(item)
+                    left -= item.is_run
                     done.add(item.id)
                     if read & blocked or item.is_run:
                         blocked.add(item.id)
                 for ended in wait(running, return_when=FIRST_COMPLETED).done if running else ():
                     item = running.pop(ended)
                     done.add(item.id)
-                    if not self._finish(engine, item, ended.result(), now):
+                    if self._finish(engine, item, ended.result(), now):
+                        self._at_rest.note(item, now)
+                    else:
                         blocked.add(item.id)
         finally:
             wait(running)

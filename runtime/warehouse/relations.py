@@ -40,6 +40,7 @@ class Relations:
         self.timeline = timeline
         self.catalog: Catalog = Catalog.of(())
         self._newest = self.catalog
+        self._grown: dict[str, int] = {}
         self._outputs: dict[str, Output] = {}
         self._bound: dict[tuple[str, int], Bound] = {}
         self._columns: dict[str, tuple[str, tuple[Column, ...]]] = {}
@@ -48,7 +49,9 @@ class Relations:
         self.reload: Callable[[], object] = lambda: None
 
     def use(self, catalog: Catalog) -> None:
-        """Go on with another catalog."""
+        """Go on with another catalog; :attr:`catalog` stays the same while nothing changes."""
+        if catalog is self._newest and self._grown == self._numbers(self._grown):
+            return
         self._newest = catalog
         catalog = self._as_in_force(catalog)
         for object_id in set(self._outputs) - set(catalog.items):
@@ -70,11 +73,15 @@ class Relations:
         grown = [i for i in catalog if any(r.columns for r in i.earlier)]
         if grown and self.timeline.read_to < 0:
             self.timeline.refresh()
+        self._grown = self._numbers(i.id for i in grown)
         for task in grown:
-            number = self.timeline.task(task.id).revision_at(TIME_MAX)
-            then, *outputs = items_as_of(catalog, task, number)
+            then, *outputs = items_as_of(catalog, task, self._grown[task.id])
             catalog = catalog.with_items([replace(task, columns=then.columns), *outputs])
         return catalog
+
+    def _numbers(self, tasks: Iterable[str]) -> dict[str, int]:
+        """Of tasks the numbers of the definitions in force now, as last taken in."""
+        return {task: self.timeline.task(task).revision_at(TIME_MAX) for task in tasks}
 
     def item(self, object_id: str) -> Item:
         """The object of an id.
@@ -127,13 +134,13 @@ class Relations:
             found = self._bound[item.id, item.revision] = bind_stored(item, catalog)
         return found
 
-    def readable(self, ids: Iterable[str] | None = None) -> set[str]:
+    def readable(self, ids: Iterable[str]) -> set[str]:
         """Of objects and all below: those of which this program can read the definition.
 
-        In one pass: what reads something unreadable is not among them. None is for all objects.
+        In one pass: what reads something unreadable is not among them.
         """
         found: set[str] = set()
-        for item in self.catalog.closure(self.catalog.items if ids is None else ids):
+        for item in self.catalog.closure(ids):
             read = {r.object_id for r in item.reads} - {item.id}
             if read <= found and self._is_readable(item):
                 found.add(item.id)

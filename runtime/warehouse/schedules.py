@@ -17,8 +17,9 @@ A view that compares with the clock also changes when a row is due, whether or n
 from collections.abc import Callable, Iterator
 from itertools import groupby
 
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.times import CLOSED
+from ctsql.planner.binding import may_wait
 from ctsql.planner.nodes import TaskWrite, ViewWrite
 from ctsql.runtime.log import table_changes
 from ctsql.runtime.log.actions import Change
@@ -40,6 +41,7 @@ class Schedules:
         self._relations = relations
         self._versions = versions
         self._timeline = timeline
+        self._may_wait: tuple[Catalog, dict[str, Item]] = Catalog.of(()), {}
 
     def schedule(self, item: Item) -> Schedule | None:
         """When a view is refreshed, or a task with COALESCE runs; None for at every commit."""
@@ -75,6 +77,23 @@ class Schedules:
     def waits(self, item: Item) -> bool:
         """May there be something to do for an object although no source moves?"""
         return self.schedule(item) is not None or self.reads_clock(item)
+
+    def _timed(self) -> dict[str, Item]:
+        """The tasks and views for which time may bring something to do; none is bound for that."""
+        catalog = self._relations.catalog
+        if self._may_wait[0] is not catalog:
+            found = {i.id: i for i in catalog if i.is_run and may_wait(catalog, i)}
+            self._may_wait = catalog, found
+        return self._may_wait[1]
+
+    def is_timed(self, item: Item) -> bool:
+        """Whether time alone may bring something to do for an object that can be read."""
+        if item.id not in self._timed():
+            return False
+        if item.earlier or item.once or self.waits(item):
+            return True
+        plan = self._relations.bound(item).plan
+        return isinstance(plan, TaskWrite) and plan.trim is not None
 
     def _next_turn(self, item: Item, at: int) -> int | None:
         """The T at which time changes what a view holds that was written last at T or before."""
@@ -114,7 +133,8 @@ class Schedules:
         Without one the newest T need not move: reads of views that wait show the same. What
         cannot be read has nothing to do; whoever reads it is told why.
         """
-        now, readable = self._timeline.now, self._relations.readable()
+        now, timed = self._timeline.now, self._timed()
+        readable = self._relations.readable(timed)
         return any(
             self.trims(item, after=now, until=passed)
             or self._is_turn_due(item, now, passed)
@@ -125,8 +145,8 @@ class Schedules:
                     or self.is_to_close(item, passed)
                 )
             )
-            for item in self._relations.catalog
-            if item.is_run and item.id in readable
+            for item in timed.values()
+            if item.id in readable
         )
 
     def _is_turn_due(self, item: Item, now: int, passed: int) -> bool:

@@ -27,7 +27,7 @@ Source: our choice, after differential dataflow's definite collections and in-co
 
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -113,7 +113,7 @@ class Timeline:
     Attributes:
         table: its own. read_to: the newest version of that whose bindings are taken in, or -1.
         intents: transactions that are being committed, by id. reload: gives the sources by the
-            newest catalog.
+            newest catalog. tasks: what is bound of each task; another mapping once it has changed.
     """
 
     def __init__(self, gateway: "Gateway", location: str) -> None:
@@ -131,7 +131,7 @@ class Timeline:
         self._bindings: dict[str, list[Binding]] = {}
         self._frontier: dict[str, int] = {}
         self._requests: dict[str, int] = {}  # view -> its newest request
-        self._tasks: dict[str, TaskState] = {}
+        self.tasks: dict[str, TaskState] = {}
         self._proposals: dict[str, int | None] = {}  # the newest: T, or None for a closed one
         self.intents: dict[str, Any] = {}
         # By source the newest version looked at, where no commit after the bound one changes data.
@@ -187,7 +187,7 @@ class Timeline:
         self.intents = known.get(INTENTS, self.intents)
         self._proposals = known.get(PROPOSALS, self._proposals)
         if TASKS in known:
-            self._tasks = {
+            self.tasks = {
                 task: TaskState(tuple((t, n) for t, n in raw["revisions"]), raw["suspended"])
                 for task, raw in known[TASKS].items()
             }
@@ -260,7 +260,7 @@ class Timeline:
     def bindings_between(self, source: str, after: int, until: int) -> list[Binding]:
         """The bindings of a source with after < T <= until, oldest first."""
         self._scan_back(source, after)
-        return [b for b in self._bindings.get(source, []) if after < b.time <= until]
+        return _between(self._bindings.get(source, []), after, until)
 
     def requests(self, view: str, *, after: int, until: int) -> list[int]:
         """The times with after < T <= until at which a view's refresh was asked for by hand."""
@@ -269,15 +269,15 @@ class Timeline:
             return []
         while self._known_from > after + 1 and self._load_older():
             pass
-        return [b.time for b in self._bindings.get(view, []) if after < b.time <= until]
+        return [b.time for b in _between(self._bindings.get(view, []), after, until)]
 
     def task(self, task: str) -> TaskState:
         """What is bound of a task, as of what was last taken in."""
-        return self._tasks.get(task, TaskState())
+        return self.tasks.get(task, TaskState())
 
     def suspended(self) -> list[str]:
         """The tasks that are suspended, as of what was last taken in, dropped ones included."""
-        return [task for task, state in self._tasks.items() if state.suspended is not None]
+        return [task for task, state in self.tasks.items() if state.suspended is not None]
 
     # ---- minting
 
@@ -337,7 +337,7 @@ class Timeline:
                 batch.domains[REQUESTS] = json.dumps({**self._requests, request: newest})
             if tasks:
                 made = {t: change(self.task(t), newest) for t, change in tasks.items()}
-                changed = {**self._tasks, **made}
+                changed = {**self.tasks, **made}
                 batch.domains[TASKS] = json.dumps({t: asdict(s) for t, s in changed.items()})
             if proposal is not None:
                 batch.domains[PROPOSALS] = _with_decision(self._proposals, proposal, newest)
@@ -462,17 +462,14 @@ class Timeline:
         """
         for _ in range(ARCHIVE_TRIES_MAX):
             self.refresh()
+            if next(_unarchived(self.table, self.archived_to, self.read_to), None) is None:
+                return
             # First: an archive that is made after this makes ours fail, so no row comes twice.
             batch = self._output.open(self._output.upper)
             if not isinstance(batch, Batch):
                 continue
-            version, done = batch.version_read, self.archived_to
-            rows = [
-                (b.time, b.source, b.version)
-                for v in range(done + 1, version + 1)
-                if self.table.has(v)
-                for b in _bindings_of(self.table.commit_at(v))
-            ]
+            version = batch.version_read
+            rows = list(_unarchived(self.table, self.archived_to, version))
             if not rows:
                 batch.discard()
                 return
@@ -496,6 +493,20 @@ def assume_bound(timeline: Timeline, source: str, version: int, *, at: int) -> N
     timeline._bindings[source] = [Binding(at, source, version)]
     timeline._frontier = {**timeline._frontier, source: version}
     timeline._has_assumed = True
+
+
+def _unarchived(
+    table: "DeltaTable", archived_to: int, version: int
+) -> Iterator[tuple[int, str, int]]:
+    """The bindings of the commits behind one up to another, as rows; of those that are there."""
+    for v in range(archived_to + 1, version + 1):
+        for b in _bindings_of(table.commit_at(v)) if table.has(v) else ():
+            yield b.time, b.source, b.version
+
+
+def _between(held: Sequence[Binding], after: int, until: int) -> list[Binding]:
+    first, stop = (bisect_right(held, t, key=lambda b: b.time) for t in (after, until))
+    return list(held[first:stop])
 
 
 def _with_decision(known: Mapping[str, int | None], proposal: str, at: int | None) -> str:

@@ -339,3 +339,25 @@ def test_compaction_is_no_change(con: Connection) -> None:
     assert named_files(folder(con, "latest")) >= data_files(folder(con, "latest")) - {
         f for f in data_files(folder(con, "latest")) if f.endswith(".bin")
     }
+
+
+def test_with_nothing_to_do_delta_opens_no_log(con: Connection, warehouse: Path) -> None:
+    """A MAINTAIN of another process finds that out from the logs alone, and changes nothing."""
+    con.execute("CREATE TABLE t (k INT, v INT); INSERT INTO t VALUES (1, 1)")
+    con.execute(UPSERT)
+    con.execute("CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM latest")
+    con.execute("INSERT INTO t VALUES (1, 2), (2, 3); SELECT * FROM n")
+    first = _report(con, "MAINTAIN ALL")
+    assert first["latest"]["files_compacted"]
+    before = tree(warehouse)
+    with connect_to(str(warehouse), master=TEST_MASTER) as other:
+        again = _report(other, "MAINTAIN ALL")
+        tables = engine_of(other).gateway._tables
+        assert len(tables) >= 5
+        assert [place for place, table in tables.items() if table._handle.is_open] == []
+    assert again.keys() == first.keys()
+    assert not any(row["files_compacted"] or row["files_removed"] for row in again.values())
+    assert [row["oldest_version_kept"] for row in again.values()] == [
+        row["oldest_version_kept"] for row in first.values()
+    ]
+    assert tree(warehouse) == before

@@ -241,6 +241,52 @@ def test_workers_bring_up_what_is_ready_side_by_side(
     con.run(stop=_already_set(), workers=3, on_event=told)
 
 
+def test_outputs_for_which_nothing_comes_are_left_alone(
+    con: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until something does: their source moves, somebody writes into them, or they are altered."""
+    con.execute("CREATE TABLE t (k INT); CREATE TABLE other (k INT)")
+    con.execute("CREATE MATERIALIZED VIEW a AS SELECT k FROM t")
+    con.execute("CREATE MATERIALIZED VIEW b AS SELECT k FROM other")
+    con.execute("CREATE MATERIALIZED VIEW above AS SELECT count(*) AS n FROM b")
+    brought: list[str] = []
+    advance = Engine.advance_one
+
+    def noting(engine: Engine, item: Item, until: int, *, context: AdvanceContext) -> None:
+        brought.append(item.name.name)
+        advance(engine, item, until, context=context)
+
+    monkeypatch.setattr(Engine, "advance_one", noting)
+    with serving(con) as told:
+
+        def wrote(name: str, statement: str) -> set[str]:
+            """What is brought up by the tick in which an output is written after a statement."""
+            con.execute(statement)
+            told.wait(_wrote(name))
+            told.events.clear()
+            with con._lock:  # the tick has ended
+                found = set(brought) - {"t", "other"}
+                brought.clear()
+            return found
+
+        assert wrote("above", "INSERT INTO other VALUES (1)") == {"a", "b", "above"}
+        wrote("a", "INSERT INTO t VALUES (1)")  # what it writes is looked at once more
+        for value in (2, 3):
+            assert wrote("a", f"INSERT INTO t VALUES ({value})") == {"a"}
+        rows = con.spark.createDataFrame([(9,)], "k INT")
+        rows.write.format("delta").mode("append").save(str(folder(con, "b")))
+        assert wrote("b", "INSERT INTO t VALUES (4)") == {"a", "b", "above"}
+        wrote("a", "INSERT INTO t VALUES (5)")
+        assert wrote("above", "INSERT INTO other VALUES (2)") == {"b", "above"}
+        wrote("a", "INSERT INTO t VALUES (6)")
+        con.execute("CREATE OR REPLACE MATERIALIZED VIEW b AS SELECT k + 10 AS k FROM other")
+        wrote("a", "INSERT INTO t VALUES (7)")
+    assert sorted(con.execute("SELECT k FROM a").fetchall()) == [(k,) for k in range(1, 8)]
+    con.execute("SET isolation = 'serializable'")
+    assert sorted(con.execute("SELECT k FROM b").fetchall()) == [(11,), (12,)]
+    assert con.execute("SELECT n FROM above").fetchall() == [(2,)]
+
+
 def _already_set() -> threading.Event:
     stop = threading.Event()
     stop.set()

@@ -3,18 +3,16 @@
 import threading
 from contextlib import nullcontext
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.items import ObjectKind
 from ctsql.runtime.delta.log_watch import LogWatch
 from ctsql.runtime.service.events import Event, EventKind
 from ctsql.runtime.service.service import Service
-from ctsql.runtime.warehouse.advance_context import AdvanceContext
 from tests.unit.planner.binding.catalog_by_hand import FEED, item
+from tests.unit.runtime.service.engine_by_hand import Engine
 
 
 def _problem(condition: str) -> CtsqlError:
@@ -25,59 +23,6 @@ def _problem(condition: str) -> CtsqlError:
     if condition == "STORAGE_ERROR":
         return error(condition, message="the store does not answer", detail="", hint="")
     return error(condition, location="file:/w", detail="", hint="")
-
-
-class Table:
-    """A log of one version, or a place where the table is not."""
-
-    def __init__(self, location: str | None) -> None:
-        self.location = str(location)
-        self.problem: CtsqlError | None = None
-
-    def version(self) -> int:
-        """As of a real one: another table is refused, whatever is asked."""
-        if self.problem is not None:
-            raise self.problem
-        return 0
-
-    def has(self, version: int) -> bool:
-        """There is the first version only."""
-        return self.problem is None and version == 0
-
-
-class Engine:
-    """An engine whose outputs are brought up by noting it."""
-
-    location = "memory:/warehouse"
-
-    def __init__(self, *items: Item) -> None:
-        self.catalog = Catalog.of(items)
-        self.tables = {i.id: Table(i.location) for i in items}
-        self.catalog_store = SimpleNamespace(table=Table("catalog"))
-        self.timeline = SimpleNamespace(table=Table("timeline"), read_to=0, bound=lambda _: 0)
-        self.relations: Any = SimpleNamespace(
-            table=lambda i: self.tables[i.id],
-            sources=lambda: {i.id: ("", self.tables[i.id]) for i in self.catalog.sources()},
-        )
-        self.schedules: Any = SimpleNamespace(
-            read_times=lambda *_, **__: set(),
-            is_refresh_due=lambda _: False,
-        )
-        self.brought: list[str] = []
-
-    def refresh_catalog(self) -> Catalog:
-        """It does not change."""
-        return self.catalog
-
-    def mint_for(self, _: object, *, takes_in: bool = True) -> int:
-        """The one T that there is."""
-        return 7
-
-    def advance_one(self, output: Item, _until: int, *, context: AdvanceContext) -> None:
-        """Note it, or fail as its table does."""
-        context.check_stop()
-        self.tables[output.id].version()
-        self.brought.append(output.name.name)
 
 
 @pytest.mark.parametrize(
@@ -100,6 +45,7 @@ def test_an_output_that_is_not_there_holds_nobody_up(condition: str) -> None:
             service.run(once=True, interval=0)
         assert caught.value.condition == condition
         assert engine.brought == ["b", "c"] * rounds
+        engine.bound[FEED.id] += 1
         service._watch = LogWatch()  # something moved
         service._troubles = {
             k: replace(t, tried_at=0.0) for k, t in service._troubles.items()

@@ -1,0 +1,87 @@
+"""An engine by hand for tests of the service: outputs are brought up by noting it."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.items import Catalog, Item
+from ctsql.runtime.warehouse.advance_context import AdvanceContext
+
+NOW, NEWEST = 7, 1_000
+"""The T, and the version up to which each log was seen."""
+
+
+class Table:
+    """A log of some versions, or a place where the table is not."""
+
+    def __init__(self, location: str | None) -> None:
+        self.location = str(location)
+        self.problem: CtsqlError | None = None
+        self.newest = 0
+        self.identity = SimpleNamespace(newest=NEWEST)
+
+    def version(self) -> int:
+        """As of a real one: another table is refused, whatever is asked."""
+        self.check_same()
+        return self.newest
+
+    def check_same(self, *, near: bool = False) -> None:
+        """The same."""
+        if self.problem is not None:
+            raise self.problem
+
+    def has(self, version: int) -> bool:
+        """Up to the newest one."""
+        return self.problem is None and version <= self.newest
+
+
+class Engine:
+    """An engine whose outputs are brought up by noting it.
+
+    Attributes:
+        bound: by the id of a source its version that is bound. timed: the ids of objects for which
+            time alone may bring something to do. brought: the names of the outputs, in order.
+    """
+
+    location = "memory:/warehouse"
+
+    def __init__(self, *items: Item) -> None:
+        self.warehouse = object()
+        self.catalog = Catalog.of(items)
+        self.tables = {i.id: Table(i.location) for i in items}
+        self.catalog_store = SimpleNamespace(table=Table("catalog"))
+        self.bound = {i.id: 0 for i in self.catalog.sources()}
+        self.timed: set[str] = set()
+        self.timeline: Any = SimpleNamespace(
+            table=Table("timeline"),
+            read_to=0,
+            bound=lambda source: self.bound[source],
+            tasks={},
+            now=NOW,
+            suspended=list,
+        )
+        self.relations: Any = SimpleNamespace(
+            table=lambda i: self.tables[i.id],
+            sources=lambda: {i.id: ("", self.tables[i.id]) for i in self.catalog.sources()},
+            timeline=self.timeline,
+        )
+        self.schedules: Any = SimpleNamespace(
+            read_times=lambda *_, **__: set(),
+            is_refresh_due=lambda _: False,
+            is_timed=lambda i: i.id in self.timed,
+        )
+        self.brought: list[str] = []
+
+    def refresh_catalog(self) -> Catalog:
+        """As it is."""
+        return self.catalog
+
+    def mint_for(self, _: object, *, takes_in: bool = True) -> int:
+        """The newest T that is told."""
+        return int(self.timeline.now)
+
+    def advance_one(self, output: Item, _until: int, *, context: AdvanceContext) -> None:
+        """Note it, or fail as its table does."""
+        context.check_stop()
+        self.tables[output.id].version()
+        self.brought.append(output.name.name)
