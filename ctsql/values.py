@@ -4,6 +4,8 @@ The choices, which the user guide repeats:
 
 - NULL is a matter of the format. Booleans are ``true`` and ``false``.
 - Decimals keep every digit and their scale; in JSON they are number literals.
+- Fractions have as many digits as tell them from their neighbours: a ``float`` fewer than a
+  ``double``, so one tenth is 0.1 in both.
 - NaN and the infinities are ``NaN``, ``Infinity``, ``-Infinity``; in JSON these are strings,
   since JSON has no such numbers.
 - Dates and times are ISO 8601. A ``timestamp`` is an instant: it is shown in UTC, as everywhere
@@ -18,6 +20,7 @@ import datetime
 import json
 import math
 import re
+import struct
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -119,7 +122,7 @@ def _scalar(value: object, kind: str, *, separator: str) -> str | None:
         case int():
             return str(value)
         case float():
-            return _float(value)
+            return _float(value, kind)
         case Decimal():
             return format(value, "f") if value.is_finite() else _float(float(value))
         case bytes() | bytearray():
@@ -135,12 +138,23 @@ def _scalar(value: object, kind: str, *, separator: str) -> str | None:
             return None
 
 
-def _float(value: float) -> str:
+def _float(value: float, kind: str = "") -> str:
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
-    return repr(value)
+    return repr(_short(value) if kind == "float" else value)
+
+
+def _short(value: float) -> float:
+    """The number of the fewest digits that is the same number in 32 bits.
+
+    >>> _short(0.10000000149011612), _short(16777217.0), _short(0.1)
+    (0.1, 16777216.0, 0.1)
+    """
+    whole = struct.pack("f", value)
+    near = (float(f"{value:.{digits}g}") for digits in range(6, 9))
+    return next((one for one in near if struct.pack("f", one) == whole), float(f"{value:.9g}"))
 
 
 def _duration(value: datetime.timedelta) -> str:
