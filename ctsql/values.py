@@ -26,6 +26,7 @@ from decimal import Decimal
 from typing import Any
 
 _INSTANT = re.compile(r"\btimestamp\b")
+_PIECES = re.compile(r"`(?:[^`]|``)*`|[^`,:<>()]+|.", re.DOTALL)
 NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
 
@@ -172,19 +173,23 @@ def _duration(value: datetime.timedelta) -> str:
 
 
 def inner_types(kind: str) -> list[str]:
-    """The types inside a nested type name: ``map<int,array<date>>`` has int and array<date>."""
+    """The types inside a nested type name; a field's name may be in backticks.
+
+    >>> inner_types("map<int,array<date>>"), inner_types("struct<a:int,`b,:`:decimal(3,1)>")
+    (['int', 'array<date>'], ['int', 'decimal(3,1)'])
+    """
     outer, bracket, rest = kind.partition("<")
     if not bracket or not rest.endswith(">"):
         return []
     parts, depth = [""], 0
-    for letter in rest[:-1]:
-        depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(letter, 0)
-        if letter == "," and depth == 0:
+    for piece in _PIECES.findall(rest[:-1]):
+        depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(piece, 0)
+        if piece == "," and depth == 0:
             parts.append("")
+        elif piece == ":" and depth == 0 and outer == "struct":
+            parts[-1] = ""  # it was the name
         else:
-            parts[-1] += letter
-    if outer == "struct":
-        return [part.partition(":")[2] for part in parts]
+            parts[-1] += piece
     return parts
 
 

@@ -255,6 +255,11 @@ def test_inner_types_are_split_at_their_own_depth() -> None:
         "struct<c:int,d:date>",
     ]
     assert inner_types("int") == []
+    assert inner_types("struct<`a,b`:int,`t:``<`:map<string,date>,c:date>") == [
+        "int",
+        "map<string,date>",
+        "date",
+    ]
 
 
 def test_columns_of_one_name_are_told_apart() -> None:
