@@ -140,7 +140,7 @@ class Lookup:
                 failures(reader, Wanted(states=frozenset({OPEN}))),
                 self._paces(reader),
                 now_t,
-                (self._catalogs, Readers(reader).moves()),
+                (self._catalogs, _moves(reader)),
             )
 
     def details(self, reader: LogReader, object_id: str) -> Details | None:
@@ -260,6 +260,16 @@ def _reads_of(seen: Overview, object_id: str) -> Iterator[Reader]:
         read = seen.of(arrow.read)
         if arrow.reader == object_id and read is not None:
             yield Reader(read.name, read.kind, arrow.role, None, read.id)
+
+
+def _moves(reader: LogReader) -> int:
+    """Another number after a named reader has moved; the same as long as nobody can tell."""
+    try:
+        return Readers(reader).moves()
+    except CtsqlError as problem:
+        if problem.condition not in UNREADABLE:
+            raise
+        return -1
 
 
 def _readers_of(reader: LogReader, seen: Overview, object_id: str) -> Iterator[Reader]:

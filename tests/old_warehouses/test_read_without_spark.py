@@ -153,3 +153,6 @@ def test_the_status_page_renews_what_the_first_page_does_not_show(old: str) -> N
         page = ask(partial(lookup.details, object_id=item.id))
         assert page is not None
         assert position.next + 4 in [r.needs_from for r in page.readers]
+    shutil.rmtree(Path(old, "_ctsql", "subscriptions"))
+    with connect(old, read_only=True) as con:
+        assert SideReader(con)(Lookup().overview).objects
