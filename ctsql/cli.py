@@ -557,8 +557,13 @@ def _test(runner: Runner, given: dict[str, Any]) -> int:
     from ctsql.testing.command import choose, command
 
     settings, passed = runner.settings, False
+    file = None if given["junit_file"] is None else Path(given["junit_file"])
     try:
         chosen = choose(Path(given["files"][1]), given["part"], settings.variables)
+        if file is not None:
+            file.open("a").close()  # it is written when all have run, which takes a while
+    except OSError as problem:
+        raise click.UsageError(f"Cannot use {problem.filename}: {problem.strerror}.") from problem
     except CtsqlError as problem:
         if problem.condition == "INVALID_USAGE":
             raise click.UsageError(
@@ -570,7 +575,6 @@ def _test(runner: Runner, given: dict[str, Any]) -> int:
 
     def work() -> None:
         nonlocal passed
-        file = None if given["junit_file"] is None else Path(given["junit_file"])
         pause = settings.progress.pause
         passed = command(
             runner.connection,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Source
+from ctsql.catalog.switches import read_switch
 from ctsql.literals import literal
 from ctsql.planner.syntax.tokens.tokenizer import find_unclosed
 
@@ -170,14 +171,10 @@ def parse_switch(current: bool, argument: str) -> bool:
     Raises:
         INVALID_OPTION: it is neither on nor off.
     """
-    match argument.lower():
-        case "":
-            return not current
-        case "on" | "true" | "1":
-            return True
-        case "off" | "false" | "0":
-            return False
-    raise error("INVALID_OPTION", option="switch", value=argument, hint="Type on or off.")
+    wanted = read_switch(argument) if argument else not current
+    if wanted is None:
+        raise error("INVALID_OPTION", option="switch", value=argument, hint="Type on or off.")
+    return wanted
 
 
 def parse_limit(value: str) -> int | None:

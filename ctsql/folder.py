@@ -28,13 +28,15 @@ def sql_files(folder: Path, variables: Mapping[str, str] | None = None) -> list[
     if not found:
         detail = "With no definition at all, nothing would be left of a warehouse."
         raise misuse(f"there is no .sql file in {folder}", detail)
-    return [Source(substitute(s.text, variables or {}), s.name) for s in map(_read, found)]
+    return [sql_file(path, variables) for path in found]
 
 
-def _read(path: Path) -> Source:
+def sql_file(path: Path, variables: Mapping[str, str] | None = None) -> Source:
+    """One file; raises as :func:`sql_files` does."""
     try:
-        return Source(path.read_bytes().decode("utf-8-sig"), str(path))
+        text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as problem:
         message = f"{path} is not UTF-8 text"
         detail = f"Byte {problem.start} is none."
         raise misuse(message, detail) from problem
+    return Source(substitute(text, variables or {}), str(path))

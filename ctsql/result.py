@@ -110,10 +110,12 @@ class Result:
             status_verb: the beginning of ``status``, before the number of rows.
             convert: makes a context manager for each call of Spark.
         """
+        from ctsql.planner.lowering.type_names import type_name
+
         with convert():
             fields = df.schema.fields
         names = [field.name for field in fields]
-        types = [field.dataType.simpleString() for field in fields]
+        types = [type_name(field.dataType) for field in fields]
         return cls(names, types, frame=df, convert=convert, status_verb=status_verb)
 
     @classmethod

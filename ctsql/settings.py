@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 from ctsql.catalog.errors import CtsqlError, bad_option, error, not_supported
 from ctsql.catalog.names import did_you_mean, fold
 from ctsql.catalog.refreshes import parse_interval
+from ctsql.catalog.switches import read_switch
 from ctsql.planner.syntax.ast import ResetSetting, SetSetting, ShowSetting
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.result_settings import changes_results
@@ -31,7 +32,6 @@ DESCRIPTIONS = {
     READ_ONLY: "true: nothing is written, what is not stored yet is computed in memory; "
     "false makes the connection write, and there is no way back",
 }
-_BOOLEANS = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
 _ZONE = "time zone"
 FIXED = {
     _ZONE: "Times are UTC everywhere, so that what a task computes does not depend on where it "
@@ -73,12 +73,12 @@ class Settings:
     @property
     def maintains(self) -> bool:
         """Whether the connection maintains the outputs that it writes."""
-        return _BOOLEANS[self.values[MAINTENANCE]]
+        return self.values[MAINTENANCE] == _text(wanted=True)
 
     @property
     def reads_variables(self) -> bool:
         """Whether statements read the variables of the program that runs them."""
-        return _BOOLEANS[self.values[VARIABLES]]
+        return self.values[VARIABLES] == _text(wanted=True)
 
     def set(self, statement: SetSetting, session: SparkSession) -> None:
         """SET name = value."""
@@ -184,7 +184,7 @@ def _text(*, wanted: bool) -> str:
 
 
 def _boolean(statement: SetSetting, option: str) -> bool:
-    wanted = _BOOLEANS.get(statement.value.lower())
+    wanted = read_switch(statement.value)
     if wanted is None:
         raise bad_option(statement.value_span, option, "", hint=f"Type: SET {option} = false")
     return wanted

@@ -25,7 +25,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctsql.catalog.errors import misuse
+from ctsql.catalog.errors import CtsqlError, misuse
 from ctsql.catalog.schemas import plain_type
 from ctsql.result import Convert, Result, Row
 
@@ -160,9 +160,14 @@ class Subscription:
 
         pace, told = Pace(self._interval), -1
         while not self._stop.is_set():
-            with self._opened() as engine:
-                due = self._feed.look(engine, self._stop)
-                over = self._feed.is_over(engine)
+            try:
+                with self._opened() as engine:
+                    due = self._feed.look(engine, self._stop)
+                    over = self._feed.is_over(engine)
+            except CtsqlError as problem:
+                if problem.condition == "STATEMENT_CANCELLED" and self._stop.is_set():
+                    return  # while what is followed was brought up
+                raise
             for t, batch in self._batches_due(due):
                 if self._stop.is_set():
                     return

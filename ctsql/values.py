@@ -4,6 +4,8 @@ The choices, which the user guide repeats:
 
 - NULL is a matter of the format. Booleans are ``true`` and ``false``.
 - Decimals keep every digit and their scale; in JSON they are number literals.
+- Fractions have as many digits as tell them from their neighbours: a ``float`` fewer than a
+  ``double``, so one tenth is 0.1 in both.
 - NaN and the infinities are ``NaN``, ``Infinity``, ``-Infinity``; in JSON these are strings,
   since JSON has no such numbers.
 - Dates and times are ISO 8601. A ``timestamp`` is an instant: it is shown in UTC, as everywhere
@@ -18,11 +20,13 @@ import datetime
 import json
 import math
 import re
+import struct
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 _INSTANT = re.compile(r"\btimestamp\b")
+_PIECES = re.compile(r"`(?:[^`]|``)*`|[^`,:<>()]+|.", re.DOTALL)
 NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
 
@@ -119,7 +123,7 @@ def _scalar(value: object, kind: str, *, separator: str) -> str | None:
         case int():
             return str(value)
         case float():
-            return _float(value)
+            return _float(value, kind)
         case Decimal():
             return format(value, "f") if value.is_finite() else _float(float(value))
         case bytes() | bytearray():
@@ -135,12 +139,23 @@ def _scalar(value: object, kind: str, *, separator: str) -> str | None:
             return None
 
 
-def _float(value: float) -> str:
+def _float(value: float, kind: str = "") -> str:
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
-    return repr(value)
+    return repr(_short(value) if kind == "float" else value)
+
+
+def _short(value: float) -> float:
+    """The number of the fewest digits that is the same number in 32 bits.
+
+    >>> _short(0.10000000149011612), _short(16777217.0), _short(0.1)
+    (0.1, 16777216.0, 0.1)
+    """
+    whole = struct.pack("f", value)
+    near = (float(f"{value:.{digits}g}") for digits in range(6, 9))
+    return next((one for one in near if struct.pack("f", one) == whole), float(f"{value:.9g}"))
 
 
 def _duration(value: datetime.timedelta) -> str:
@@ -158,19 +173,23 @@ def _duration(value: datetime.timedelta) -> str:
 
 
 def inner_types(kind: str) -> list[str]:
-    """The types inside a nested type name: ``map<int,array<date>>`` has int and array<date>."""
+    """The types inside a nested type name; a field's name may be in backticks.
+
+    >>> inner_types("map<int,array<date>>"), inner_types("struct<a:int,`b,:`:decimal(3,1)>")
+    (['int', 'array<date>'], ['int', 'decimal(3,1)'])
+    """
     outer, bracket, rest = kind.partition("<")
     if not bracket or not rest.endswith(">"):
         return []
     parts, depth = [""], 0
-    for letter in rest[:-1]:
-        depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(letter, 0)
-        if letter == "," and depth == 0:
+    for piece in _PIECES.findall(rest[:-1]):
+        depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(piece, 0)
+        if piece == "," and depth == 0:
             parts.append("")
+        elif piece == ":" and depth == 0 and outer == "struct":
+            parts[-1] = ""  # it was the name
         else:
-            parts[-1] += letter
-    if outer == "struct":
-        return [part.partition(":")[2] for part in parts]
+            parts[-1] += piece
     return parts
 
 

@@ -152,12 +152,17 @@ class Looker:
     def watching(self) -> Iterator[None]:
         """Inside, look again and again."""
         self._watchers += 1
-        if self._following is None or self._following.done():
+        if not self.is_followed:
             self._following = asyncio.create_task(self._follow())
         try:
             yield
         finally:
             self._watchers = max(self._watchers - 1, 0)
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether it looks by itself: somebody watches, or has until the last look."""
+        return self._following is not None and not self._following.done()
 
     async def _follow(self) -> None:
         while self._watchers:
@@ -193,7 +198,7 @@ class Looker:
         return await self._page("history", self._lookup.history)
 
     async def _page(self, name: str, question: Callable[[LogReader], T]) -> T:
-        """An answer, asked for once until something changes."""
+        """An answer, asked for once until something changes (:attr:`Overview.besides`)."""
         seen = await self.seen()
         key = (seen.number, name)
         task = self._pages.get(key)

@@ -116,6 +116,7 @@ class Lookup:
 
     def __init__(self) -> None:
         self._catalog: Catalog | None = None
+        self._catalogs = 0
         self._objects: list[ObjectRow] = []
         self._reads: list[DependencyRow] = []
         self._recent: dict[str, Recent] = {}
@@ -131,9 +132,15 @@ class Lookup:
                 self._reads = list(dependencies(reader, Wanted(columns=frozenset())))
                 self._recent = {i: r for i, r in self._recent.items() if i in catalog.items}
                 self._catalog = catalog
-            opened = failures(reader, Wanted(states=frozenset({OPEN})))
+                self._catalogs += 1
             return overview(
-                self._objects, lags(reader, ALL), self._reads, opened, self._paces(reader), now_t
+                self._objects,
+                lags(reader, ALL),
+                self._reads,
+                failures(reader, Wanted(states=frozenset({OPEN}))),
+                self._paces(reader),
+                now_t,
+                (self._catalogs, _moves(reader)),
             )
 
     def details(self, reader: LogReader, object_id: str) -> Details | None:
@@ -253,6 +260,16 @@ def _reads_of(seen: Overview, object_id: str) -> Iterator[Reader]:
         read = seen.of(arrow.read)
         if arrow.reader == object_id and read is not None:
             yield Reader(read.name, read.kind, arrow.role, None, read.id)
+
+
+def _moves(reader: LogReader) -> int:
+    """Another number after a named reader has moved; the same as long as nobody can tell."""
+    try:
+        return Readers(reader).moves()
+    except CtsqlError as problem:
+        if problem.condition not in UNREADABLE:
+            raise
+        return -1
 
 
 def _readers_of(reader: LogReader, seen: Overview, object_id: str) -> Iterator[Reader]:

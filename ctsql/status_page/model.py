@@ -79,11 +79,17 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """All objects, the worst state first, and the newest T of the warehouse."""
+    """All objects, the worst state first, and the newest T of the warehouse.
+
+    Attributes:
+        besides: another one where something has changed that other pages show: a definition, or
+            how far a named reader has come.
+    """
 
     objects: tuple[Shown, ...]
     arrows: tuple[Arrow, ...]
     now_t: int
+    besides: tuple[int, ...] = ()
 
     def of(self, object_id: str) -> Shown | None:
         """The object with an id."""
@@ -181,11 +187,12 @@ def overview(
     opened: Iterable[FailureRow],
     paces: Mapping[str, Pace],
     now_t: int,
+    besides: tuple[int, ...] = (),
 ) -> Overview:
     """The graph, from rows of system tables.
 
     Args:
-        opened: open failures. paces: by object id.
+        opened: open failures. paces: by object id. besides: see :class:`Overview`.
     """
     ids = {row.object: row.object_id for row in rows}
     lag_of = {lag.object: lag for lag in lags}
@@ -202,7 +209,7 @@ def overview(
         if d.reads in ids and d.object in ids
     }
     ordered = sorted(arrows, key=lambda a: (a.read, a.reader, a.role))
-    return Overview(tuple(found), tuple(ordered), now_t)
+    return Overview(tuple(found), tuple(ordered), now_t, besides)
 
 
 def _shown(

@@ -25,6 +25,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.schemas import quote_text
 from ctsql.status_page import drawing, words
 from ctsql.status_page.access import Guard
 from ctsql.status_page.looker import Ask, Looker
@@ -202,5 +203,6 @@ def _environment(version: str) -> Environment:
         "slug",
     ):
         made.filters[name] = getattr(words, name)
+    made.filters["literal"] = quote_text
     made.globals["parts"] = made.get_template("parts.html").module
     return made

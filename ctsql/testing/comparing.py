@@ -266,7 +266,7 @@ def _of_any(
 
 
 def _types(schema: T.StructType) -> tuple[str, ...]:
-    return tuple(f.dataType.simpleString() for f in schema.fields)
+    return tuple(type_name(f.dataType) for f in schema.fields)
 
 
 def _rows(frame: DataFrame) -> tuple[Row, ...]:

@@ -2,7 +2,8 @@
 
 Installing ctsql is enough: ``pytest FOLDER`` collects them, ``-k`` chooses among them, and reports
 are those of all tests. The objects come from the folder of the file, and the folders in it; the
-setting ``ctsql_folder`` of pytest's configuration names another one for all files.
+setting ``ctsql_folder`` of pytest's configuration names another one for all files, also for those
+outside of it.
 
 Nothing but pytest is imported until a file with a TEST is found.
 """
@@ -18,43 +19,65 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from ctsql.catalog.spans import Source
     from ctsql.testing.collecting import Case, Suite
     from ctsql.testing.running import Outcome
     from ctsql.testing.warehouses import Warehouses
 
-_TEST = re.compile(r"^\s*(?:.*;)?\s*TEST\s+['\"]", re.IGNORECASE | re.MULTILINE)
+_TEST = re.compile(
+    r"(?:^|;|\*/)[ \t]*TEST(?:\s|--[^\n]*\n|/\*.*?\*/)*['\"]", re.I | re.MULTILINE | re.DOTALL
+)
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """The files of a folder, and one beside it whose tests are about them."""
+
+    folder: Path
+    beside: Path | None = None
 
 
 @dataclass
 class _Run:
-    """What the tests of one run of pytest share: suites by folder, and Spark."""
+    """What the tests of one run of pytest share: suites by :class:`_Texts`, and Spark."""
 
-    suites: dict[Path, "Suite"] = field(default_factory=dict)
-    warehouses: dict[Path, "Warehouses"] = field(default_factory=dict)
+    folders: dict[Path, "list[Source]"] = field(default_factory=dict)
+    suites: dict[_Texts, "Suite"] = field(default_factory=dict)
+    warehouses: dict[_Texts, "Warehouses"] = field(default_factory=dict)
     stack: ExitStack = field(default_factory=ExitStack)
 
-    def suite(self, folder: Path) -> "Suite":
-        """The tests and definitions of a folder."""
+    def texts(self, folder: Path, file: Path) -> _Texts:
+        """What the tests of a file are collected from."""
         from ctsql.folder import sql_files
+
+        if folder not in self.folders:
+            self.folders[folder] = sql_files(folder)
+        is_inside = any(Path(source.name).resolve() == file for source in self.folders[folder])
+        return _Texts(folder, None if is_inside else file)
+
+    def suite(self, texts: _Texts) -> "Suite":
+        """The tests and definitions of some files."""
+        from ctsql.folder import sql_file
         from ctsql.testing.collecting import collect
 
-        if folder not in self.suites:
-            self.suites[folder] = collect(sql_files(folder))
-        return self.suites[folder]
+        if texts not in self.suites:
+            beside = [] if texts.beside is None else [sql_file(texts.beside)]
+            self.suites[texts] = collect([*self.folders[texts.folder], *beside])
+        return self.suites[texts]
 
-    def run(self, case: "Case", folder: Path) -> "Outcome":
-        """Run a test of a folder."""
+    def run(self, case: "Case", texts: _Texts) -> "Outcome":
+        """Run a test."""
         from ctsql.api import connect
         from ctsql.testing.running import run_case
         from ctsql.testing.warehouses import Warehouses
 
-        suite = self.suite(folder)
-        if folder not in self.warehouses:
+        suite = self.suite(texts)
+        if texts not in self.warehouses:
             made = tempfile.TemporaryDirectory(prefix="ctsql-test-", ignore_cleanup_errors=True)
             root = Path(self.stack.enter_context(made)).resolve()
             connection = self.stack.enter_context(connect(str(root / "none")))
-            self.warehouses[folder] = Warehouses(connection, suite.folder, root)
-        return run_case(case, suite.folder, self.warehouses[folder])
+            self.warehouses[texts] = Warehouses(connection, suite.folder, root)
+        return run_case(case, suite.folder, self.warehouses[texts])
 
 
 _RUN = pytest.StashKey[_Run]()
@@ -100,9 +123,9 @@ class SqlFile(pytest.File):
 
     def collect(self) -> "Iterator[SqlTest]":
         """Return the tests of the file."""
-        suite = self.config.stash[_RUN].suite(self.folder)
-        for case in suite.cases:
-            if Path(case.span.source.name).resolve() == self.path.resolve():
+        run, path = self.config.stash[_RUN], self.path.resolve()
+        for case in run.suite(run.texts(self.folder, path)).cases:
+            if Path(case.span.source.name).resolve() == path:
                 yield SqlTest.from_parent(self, name=case.name, case=case)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
@@ -133,7 +156,8 @@ class SqlTest(pytest.Item):
     def runtest(self) -> None:
         """Run the test."""
         assert isinstance(self.parent, SqlFile)  # which made it
-        outcome = self.config.stash[_RUN].run(self.case, self.parent.folder)
+        run = self.config.stash[_RUN]
+        outcome = run.run(self.case, run.texts(self.parent.folder, self.path.resolve()))
         if not outcome.passed:
             raise _TestFailed(outcome)
 

@@ -13,6 +13,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from ctsql.catalog.switches import read_switch
+
 OWNER_ONLY = 0o700
 SWITCH = "CTSQL_WARM"
 """The environment variable that keeps commands from using a Spark that stays, by ``off``."""
@@ -30,7 +32,7 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 
 def is_on(environ: Mapping[str, str] = os.environ) -> bool:
     """Whether a command may use a Spark that stays."""
-    return environ.get(SWITCH, "").lower() not in ("off", "0", "false")
+    return read_switch(environ.get(SWITCH, "")) is not False
 
 
 def folder() -> Path:

@@ -54,13 +54,12 @@ class BoundedCache(Generic[Value]):
     def keep(self, name: Hashable, value: Value, size: int) -> None:
         """Keep a value of so many bytes, if there is room, or others were not used for long."""
         with self._lock:
-            if name in self._known:
+            if name in self._known or size > self._bytes_max:
                 return
-            while self._known and self._bytes + size > self._bytes_max:
+            while self._bytes + size > self._bytes_max:
                 oldest = next(iter(self._known))
                 if self._asked - self._known[oldest].asked < self._rounds * len(self._known):
                     return
                 self._bytes -= self._known.pop(oldest).size
-            if size <= self._bytes_max:
-                self._known[name] = _Entry(value, size, self._asked)
-                self._bytes += size
+            self._known[name] = _Entry(value, size, self._asked)
+            self._bytes += size

@@ -4,6 +4,9 @@ A failure is open until a later commit moves the upper past it; that commit says
 skipped. The newest commit that moves the upper or records a failure tells what is open, so nothing
 else is read for ``state = 'open'``. For all others the texts of commits are searched for the words
 that are in a failure's, and few are parsed.
+
+The place of a failure is one in the definition that failed, which may have been given up for
+another one since. Where that cannot be told there is none.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from ctsql.catalog.items import Item, ObjectKind, tasks_and_views
 from ctsql.catalog.spans import Source, Span
+from ctsql.catalog.times import TIME_MAX
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.failures import Failure
 from ctsql.runtime.log.uppers import FAILURE
@@ -68,14 +72,16 @@ def _of_item(reader: LogReader, item: Item, wanted: Wanted) -> Iterator[FailureR
         if not table.log_files.may_mention(version, _WORDS):
             continue
         commit = table.commit_at(version)
-        rows = [_row(item, commit, f, commit) for f in _left_out(commit)]
+        rows = [_row(item, commit, f, commit, None) for f in _left_out(commit)]
         before = _decisive(table, app, version - 1, -1) if rows else None
         recorded = None if before is None else _recorded(before)
         # Its own record says more than the commit that skipped it.
         rows = [r for r in rows if recorded is None or recorded.time != r.t]
         own = _recorded(commit)
         if own is not None:
-            rows.append(_row(item, commit, own, _decisive(table, app, version + 1, 1)))
+            later = _decisive(table, app, version + 1, 1)
+            place = _place(reader, item, own, is_open=later is None)
+            rows.append(_row(item, commit, own, later, place))
         yield from (row for row in rows if _is_wanted(row, wanted))
 
 
@@ -108,10 +114,32 @@ def _left_out(commit: Commit) -> Iterator[Failure]:
         yield Failure(time=int(time), condition="TASK_FAILED", reason=reason)
 
 
-def _row(item: Item, commit: Commit, found: Failure, later: Commit | None) -> FailureRow:
-    place = None
-    if found.place is not None and found.place[1] <= len(item.definition):
-        place = Span(Source(item.definition, str(item.name)), *found.place)
+def _place(reader: LogReader, item: Item, found: Failure, *, is_open: bool) -> Span | None:
+    """The place of a failure in the definition of now, if that is the one which failed."""
+    if item.revision:
+        item = reader.relations.current(item)
+        if not (is_open or _is_by_definition_of_now(reader, item, found)):
+            return None
+    if found.place is None or found.place[1] > len(item.definition):
+        return None
+    return Span(Source(item.definition, str(item.name)), *found.place)
+
+
+def _is_by_definition_of_now(reader: LogReader, item: Item, found: Failure) -> bool:
+    """Is it certain that a failure was one of the newest definition?
+
+    At the T from which a definition is in force the one before it may have failed: it is what a
+    task that has failed is given to go on. Since when a view has its query is not known.
+    """
+    if item.kind is not ObjectKind.CONTINUAL_TASK:
+        return False
+    state = reader.timeline.task(item.id)
+    return state.revision_at(found.time - 1) == state.revision_at(TIME_MAX)
+
+
+def _row(
+    item: Item, commit: Commit, found: Failure, later: Commit | None, place: Span | None
+) -> FailureRow:
     row = FailureRow(
         object=str(item.name),
         kind=item.kind.value,

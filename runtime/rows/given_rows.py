@@ -1,7 +1,9 @@
 """Rows that a caller has in Python, as DataFrames: Arrow, pandas, Polars, Spark, tuples, dicts."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from numbers import Integral
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from ctsql.catalog import schemas
 from ctsql.catalog.errors import CtsqlError, error, misuse
+from ctsql.catalog.names import did_you_mean, fold
 from ctsql.catalog.schemas import Column
 from ctsql.runtime.spark.empty_tables import empty
 from ctsql.runtime.spark.temporary import in_session
@@ -28,18 +31,11 @@ def frame_of(session: SparkSession, rows: Any) -> DataFrame:
             table, a reader, a relation of DuckDB. An index of pandas is a column if it has a name.
 
     Raises:
-        INVALID_USAGE: it is nothing of that kind.
+        INVALID_USAGE: it is nothing of that kind. DATA_ERROR: a column has values of several types.
     """
     if hasattr(rows, "_jdf"):
         return in_session(session, rows)
-    try:
-        # Polars gives types here that Spark knows, and others by the stream.
-        if isinstance(rows, list) and all(isinstance(row, Mapping) for row in rows):
-            table = pa.Table.from_pylist(rows)
-        else:
-            table = rows.to_arrow() if hasattr(rows, "to_arrow") else pa.table(rows)
-    except _REFUSED as problem:
-        raise _no_rows(rows) from problem
+    table = arrow_of(rows)
     kept = [i for i, name in enumerate(table.column_names) if not _INDEX.fullmatch(name)]
     try:
         return session.createDataFrame(with_types_of_spark(table.select(kept)))
@@ -49,6 +45,31 @@ def frame_of(session: SparkSession, rows: Any) -> DataFrame:
         detail = str(problem).splitlines()[0]
         message = "Spark has no type for a column"
         raise misuse(message, detail) from problem
+
+
+def arrow_of(rows: Any) -> pa.Table:
+    """What somebody else's library holds, as Arrow; dicts give a column for each of their keys."""
+    try:
+        if isinstance(rows, list) and all(isinstance(row, Mapping) for row in rows):
+            names = dict.fromkeys(name for row in rows for name in row)
+            return pa.table({n: _told(n, [row.get(n) for row in rows]) for n in names})
+        # Polars gives types here that Spark knows, and others by the stream.
+        table: pa.Table = rows.to_arrow() if hasattr(rows, "to_arrow") else pa.table(rows)
+    except pa.ArrowException as problem:
+        told = ". ".join(map(str, problem.args))
+        raise error("DATA_ERROR", message=told[:200]) from problem
+    except _REFUSED as problem:
+        raise _no_rows(rows) from problem
+    return table
+
+
+def _told(name: str, values: list[Any]) -> pa.Array:
+    """The values of one key of dicts, with the type that they have."""
+    try:
+        return pa.array(values)
+    except _REFUSED as problem:
+        message = f'the values for column "{name}" are of no type: {str(problem)[:200]}'
+        raise error("DATA_ERROR", message=message) from problem
 
 
 _WIDER = {
@@ -159,14 +180,82 @@ def _typed(
 
 def _array(column: Column, kind: pa.DataType, values: list[Any]) -> pa.Array:
     """Values with a column's type; else with their own, which Spark then casts or refuses."""
+    shaped = _shape_of(kind)
     try:
-        return pa.array(values, kind)
+        given = values if shaped is None else [shaped(value, column.name) for value in values]
+    except ValueError as problem:
+        raise _not_all(column, problem) from problem
+    try:
+        return pa.array(given, kind)
     except _REFUSED:
         try:
-            return pa.array(values)
+            return pa.array(given)
         except _REFUSED as problem:
-            message = (
-                f'the values for column "{column.name}" are not all {column.type}: '
-                f"{str(problem)[:200]}"
-            )
-            raise error("DATA_ERROR", message=message) from problem
+            raise _not_all(column, problem) from problem
+
+
+def _not_all(column: Column, problem: Exception) -> CtsqlError:
+    told = str(problem)[:200]
+    message = f'the values for column "{column.name}" are not all {column.type}: {told}'
+    return error("DATA_ERROR", message=message)
+
+
+_Shape = Callable[[Any, str], Any]
+"""Gives a value of Python as Arrow takes it; the text is what it is called in errors."""
+
+
+def _shape_of(kind: pa.DataType) -> _Shape | None:
+    """What values of a type go through before Arrow has them; None where it takes them as they are.
+
+    Arrow takes a whole number for an instant, and of a dict those keys alone that are spelled as
+    the fields of a struct are.
+    """
+    if pa.types.is_temporal(kind):
+        return _instant
+    if pa.types.is_list(kind):
+        item = _shape_of(kind.value_type)
+        return None if item is None else partial(_items, shaped=item)
+    if pa.types.is_map(kind):
+        item = _shape_of(kind.item_type)
+        return None if item is None else partial(_entries, shaped=item)
+    if pa.types.is_struct(kind):
+        return partial(_fields, shapes={f.name: _shape_of(f.type) for f in kind})
+    return None
+
+
+def _instant(value: Any, name: str) -> Any:
+    if isinstance(value, Integral):
+        raise ValueError(f"{value} is a whole number, in {name}")
+    return value
+
+
+def _items(value: Any, name: str, *, shaped: _Shape) -> Any:
+    return [shaped(one, name) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _entries(value: Any, name: str, *, shaped: _Shape) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    return [(key, shaped(one, f"{name}[{key!r}]")) for key, one in value.items()]
+
+
+def _fields(value: Any, name: str, *, shapes: Mapping[str, _Shape | None]) -> Any:
+    """A dict under the names that the fields of a struct have, whatever their case."""
+    if isinstance(value, tuple) and len(value) == len(shapes):
+        value = dict(zip(shapes, value, strict=True))
+    if not isinstance(value, Mapping):
+        return value
+    names = {fold(field): field for field in shapes}
+    found: dict[str, Any] = {}
+    for key, one in value.items():
+        field = names.get(fold(str(key)))
+        called = f"{name}.{key}"
+        if field is None:
+            detail = f"{name} has the fields {', '.join(shapes)}."
+            hint = did_you_mean(str(key), list(shapes))
+            raise error("UNKNOWN_COLUMN", column=called, detail=detail, hint=hint)
+        if field in found:
+            raise error("DUPLICATE_COLUMN", column=called)
+        shaped = shapes[field]
+        found[field] = one if shaped is None else shaped(one, called)
+    return found

@@ -31,6 +31,7 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
+from ctsql.catalog.switches import read_switch
 from ctsql.runtime.spark.environment import Java
 
 SWITCH = "CTSQL_CLASS_ARCHIVE"
@@ -43,7 +44,7 @@ _training: subprocess.Popen[bytes] | None = None  # a reference, as it goes on a
 
 def is_on() -> bool:
     """Whether archives are used and made."""
-    return os.environ.get(SWITCH, "").lower() not in ("off", "0", "false")
+    return read_switch(os.environ.get(SWITCH, "")) is not False
 
 
 def archive_of(java: Java, jars: Sequence[Path], folder: Path | None = None) -> Path:

@@ -82,6 +82,12 @@ class Readers:
         table = self.engine.gateway.table(self.location)
         return StoredCursor(Output(table, subscription.app, shared=True), subscription)
 
+    def moves(self) -> int:
+        """A number that is another one after a reader, by the cached catalog, has moved."""
+        if not self.engine.catalog.subscriptions:
+            return -1
+        return self.engine.gateway.table(self.location).version()
+
     def register(self, name: str, item: Item, start: Position) -> Subscription:
         """Register a new reader; returns the first one if another process registers it, too.
 

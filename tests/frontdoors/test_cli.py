@@ -75,6 +75,14 @@ def test_rows_are_written_as_utf_8(encoding: str) -> None:
     assert (ran.returncode, out.decode()) == (0, "s\né ✓\n")
 
 
+def test_a_file_of_results_that_cannot_be_written_is_bad_usage(tmp_path: Path) -> None:
+    """Told before the tests run, and not when all have."""
+    (tmp_path / "a.sql").write_text("TEST 'a' EXPECT (SELECT 1) VALUES (1)")
+    ran = invoke("test", str(tmp_path), "--junit", str(tmp_path / "none" / "x.xml"))
+    assert ran.exit_code == 2
+    assert "x.xml: No such file or directory." in ran.stderr
+
+
 def test_a_failed_statement_ends_with_1_and_says_what_was_not_run() -> None:
     """The statements before it have run, those after it not, nor later sources."""
     ran = invoke("-c", "SELECT 1; BAD; SELECT 2; SELECT 3", "-c", "SELECT 4")

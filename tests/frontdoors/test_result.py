@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pyspark.sql import Row
+from pyspark.sql import Row, types as T
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.result import Result
@@ -154,3 +154,17 @@ def test_description_has_seven_items_a_column() -> None:
     assert result.description == [("k", "int", None, None, None, None, None)]
     assert result.to_arrow().to_pydict() == {"k": [1]}
     assert result.fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize("name", ["a,b", "a:b", "a`b", "<", "t"])
+def test_instants_within_structs_of_odd_names(name: str) -> None:
+    """They have their offset, whatever the fields are called."""
+    inside = T.StructType().add(name, T.TimestampType()).add("n", T.IntegerType())
+    frame: Any = FakeFrame(1)
+    frame.schema = T.StructType().add("s", inside)
+    instant = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    value = Row(name, "n")(instant.astimezone().replace(tzinfo=None), 7)
+    frame.collect = lambda: [(value,)]
+    ((found,),) = Result.of_dataframe(frame).fetchall()
+    assert tuple(found) == (instant, 7)
+    assert found[0].tzinfo is UTC

@@ -5,10 +5,12 @@ from unittest.mock import Mock
 
 import pytest
 
-from ctsql.catalog.errors import NotSupported
+from ctsql.catalog.errors import CtsqlError, NotSupported
 from ctsql.catalog.spans import Source
+from ctsql.commands import parse_switch
 from ctsql.planner.syntax import parse
 from ctsql.settings import Settings
+from ctsql.warm.address import is_on as is_warm
 
 
 def _reset(text: str) -> Mock:
@@ -54,3 +56,30 @@ def test_what_changes_results_is_not_set(name: str) -> None:
         Settings().set(statement, session)
     assert raised.value.hint or "Errors on data" in str(raised.value.detail)
     assert not session.conf.set.called
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [(("true", "on", "YES", "1"), True), (("false", "Off", "no", "0"), False)],
+)
+def test_the_words_for_on_and_off_are_the_same_everywhere(words: list[str], wanted: bool) -> None:
+    """In SET, in commands of the shell, in options of files and in the environment."""
+    for word in words:
+        settings = Settings()
+        statement: Any = parse(Source(f"SET python_variables = {word}").whole())
+        settings.set(statement, Mock())
+        assert settings.reads_variables is wanted
+        assert settings.show(parse(Source("SHOW python_variables").whole()), Mock())[0][1] == (  # type: ignore[arg-type]
+            "true" if wanted else "false"
+        )
+        assert parse_switch(not wanted, word) is wanted
+        copied: Any = parse(Source(f"COPY t FROM 'x.csv' (HEADER {word})").whole())
+        assert dict(copied.file.options) == {"header": "true" if wanted else "false"}
+        assert is_warm({"CTSQL_WARM": word}) is wanted
+
+
+@pytest.mark.parametrize("text", ["SET read_only = maybe", "SET background_maintenance = ''"])
+def test_other_words_are_refused(text: str) -> None:
+    statement: Any = parse(Source(text).whole())
+    with pytest.raises(CtsqlError, match="INVALID_OPTION"):
+        Settings().set(statement, Mock())

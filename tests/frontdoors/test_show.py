@@ -213,6 +213,10 @@ UTC = datetime.UTC
         (math.nan, "double", "NaN", '"NaN"'),
         (-math.inf, "double", "-Infinity", '"-Infinity"'),
         (1.0, "double", "1.0", "1.0"),
+        (0.10000000149011612, "float", "0.1", "0.1"),
+        (0.10000000149011612, "double", "0.10000000149011612", "0.10000000149011612"),
+        (3.4028234663852886e38, "float", "3.4028235e+38", "3.4028235e+38"),
+        ({"a": 0.30000001192092896}, "map<string,float>", '{"a": 0.3}', '{"a": 0.3}'),
         (b"\x00\xff", "binary", "00FF", '"00FF"'),
         (datetime.date(2024, 2, 29), "date", "2024-02-29", '"2024-02-29"'),
         (
@@ -251,6 +255,11 @@ def test_inner_types_are_split_at_their_own_depth() -> None:
         "struct<c:int,d:date>",
     ]
     assert inner_types("int") == []
+    assert inner_types("struct<`a,b`:int,`t:``<`:map<string,date>,c:date>") == [
+        "int",
+        "map<string,date>",
+        "date",
+    ]
 
 
 def test_columns_of_one_name_are_told_apart() -> None:

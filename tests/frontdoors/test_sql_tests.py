@@ -228,6 +228,15 @@ def test_pytest_collects_tests(folder: Path, tmp_path: Path) -> None:
     failed = _pytest(folder, "-k", "VALUES")
     assert failed.returncode == 1
     assert 'HINT: Did you mean "VALUES"?' in failed.stdout
+    beside = tmp_path / "beside"
+    beside.mkdir()
+    (beside / "t.sql").write_text(
+        "/* c */ TEST -- why\n 'beside' EXPECT NO ROWS IN t; TEST'b' GIVEN t"
+    )
+    found = _pytest(beside, "--collect-only")
+    assert [line for line in found.stdout.splitlines() if "::" in line] == [
+        "beside/t.sql::beside", "beside/t.sql::b"
+    ]  # fmt: skip
     (folder / "broken.sql").write_text("CREATE TABLE;")
     broken = _pytest(folder, "-k", "odd")
     assert broken.returncode == 2

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from html.parser import HTMLParser
 from itertools import pairwise
+from typing import Any
 
 import httpx2 as httpx
 import pytest
@@ -16,7 +17,7 @@ from starlette.testclient import TestClient
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.serve_command import check_installed
-from ctsql.status_page import access, drawing, looker, server
+from ctsql.status_page import access, drawing, looker, server, site
 from ctsql.status_page.access import LOCAL_NAMES
 from ctsql.status_page.layers import layout
 from ctsql.status_page.lookup import PACE_COMMITS_MAX, Recent
@@ -102,8 +103,18 @@ def test_the_page_of_an_object() -> None:
     for word in ("Definition", "Plan", "Readers", "Retention", "Last 100 refreshes", "upper"):
         assert word in page.text
     assert "3 in order_lines_quarantine" in page.text
+    assert "FROM system.quarantine WHERE object = 'order_lines'" in page.text
     assert "refreshes" not in table.text
     assert "set aside" not in table.text
+
+
+def test_what_is_to_be_typed_names_odd_objects() -> None:
+    """As a literal, whatever signs are in the name."""
+    made, name = shop(), "`it's`"
+    made.add(name, TASK, "orders")
+    with opened(made) as client:
+        page = got(client, f"/object/{id_of(name)}")
+    assert r"WHERE object = '`it\'s`'" in page.text
 
 
 def test_the_page_of_the_warehouse() -> None:
@@ -224,45 +235,84 @@ def test_a_look_that_hangs_holds_up_no_page(monkeypatch: pytest.MonkeyPatch) -> 
             made.hangs.set()
 
 
-def _events(address: str, wanted: Callable[[list[str]], bool]) -> list[str]:
-    """The names of events until there are enough."""
-    found: list[str] = []
-    with httpx.stream("GET", f"{address}events", timeout=20) as answer:
+PATIENCE_SECONDS = 60.0
+"""How long a test waits for what it asks; nothing is said of how soon it comes."""
+
+
+def _until(what: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not what():
+        assert time.monotonic() < deadline, "it does not come"
+        time.sleep(0.02)
+
+
+def _events(address: str, hear: Callable[[str], bool]) -> None:
+    """Hear of the names of events until it is enough."""
+    with httpx.stream("GET", f"{address}events", timeout=PATIENCE_SECONDS) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
         for line in answer.iter_lines():
-            if line.startswith("event: "):
-                found.append(line.removeprefix("event: "))
-                if wanted(found):
-                    break
-    return found
+            if line.startswith("event: ") and hear(line.removeprefix("event: ")):
+                return
 
 
-def test_changes_are_told_and_nobody_looks_without_a_watcher() -> None:
-    made = shop()
+@pytest.fixture
+def lookers(monkeypatch: pytest.MonkeyPatch) -> list[looker.Looker]:
+    """Those that pages are served by, which look often."""
+    made: list[looker.Looker] = []
+
+    class Kept(looker.Looker):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            made.append(self)
+
+    monkeypatch.setattr(site, "Looker", Kept)
+    monkeypatch.setattr(site, "BEAT_SECONDS", 0.2)
+    monkeypatch.setattr(looker, "LOOK_SECONDS", 0.05)
+    return made
+
+
+def test_changes_are_told(lookers: list[looker.Looker]) -> None:
+    """One is told of what was there, and then of each change."""
+    made, heard = shop(), list[str]()
+
+    def hear(event: str) -> bool:
+        heard.append(event)
+        if heard.count("changed") == 1 and not made.opened:
+            made.fail("audit_log")
+        return heard.count("changed") == 2
+
     with server.served(ask, made, "shop", "127.0.0.1", 0) as page:
         assert page.new_token is None
-        changer = threading.Timer(0.5, lambda: made.fail("audit_log"))
-        begun = time.monotonic()
-        changer.start()
-        found = _events(page.address, lambda f: f.count("changed") == 2)
-        assert set(found) <= {"changed", "beat"}
-        assert time.monotonic() - begun < 10  # a busy machine included
-        assert "needs you" in httpx.get(page.address).text
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:  # until the last watcher is noticed to be gone
-            before = made.looks
-            time.sleep(2.5)
-            if made.looks == before:
-                break
-        else:
-            pytest.fail("it looks although nobody watches")
-        stream = threading.Thread(target=_events, args=(page.address, lambda _: False))
+        _events(page.address, hear)
+        assert heard[0] == "changed"
+        assert set(heard) <= {"changed", "beat"}
+        assert "needs you" in httpx.get(page.address, timeout=PATIENCE_SECONDS).text
+
+
+def test_nobody_looks_without_a_watcher(lookers: list[looker.Looker]) -> None:
+    """Looks end with the last one who watches, and begin again with the next."""
+    made = shop()
+    with server.served(ask, made, "shop", "127.0.0.1", 0) as page:
+        for _ in range(2):
+            _events(page.address, lambda _: made.looks > 2)
+            _until(lambda: not lookers[0].is_followed)
+            made.looks = 0
+            time.sleep(10 * looker.LOOK_SECONDS)
+            assert made.looks == 0
+
+
+def test_the_end_does_not_wait_for_those_who_watch(lookers: list[looker.Looker]) -> None:
+    """Their streams end, and so does the thread that serves."""
+    heard = threading.Event()
+    with server.served(ask, shop(), "shop", "127.0.0.1", 0) as page:
+        (serving,) = (t for t in threading.enumerate() if t.name == "ctsql-serve")
+        stream = threading.Thread(target=_events, args=(page.address, lambda _: heard.set()))
         stream.start()
-        time.sleep(0.5)
-        begun = time.monotonic()
-    assert time.monotonic() - begun < server.CLOSE_SECONDS + 5
-    stream.join(10)
-    assert not stream.is_alive()
+        assert heard.wait(PATIENCE_SECONDS)
+    for thread in (serving, stream):
+        thread.join(PATIENCE_SECONDS)
+        assert not thread.is_alive()
 
 
 def test_the_same_address_twice() -> None:

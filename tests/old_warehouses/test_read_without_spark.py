@@ -1,16 +1,20 @@
 """Status, SHOW and DESCRIBE of a warehouse on a local disk start no JVM and import no Spark."""
 
+import json
 import re
 import shutil
 import subprocess
 import sys
+import time
 import urllib.request
+from functools import partial
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
 from ctsql.api import connect
+from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.side_reader import SideReader
 from ctsql.status_page.access import LOCAL_NAMES
 from ctsql.status_page.lookup import Lookup
@@ -47,7 +51,9 @@ def test_imports(old: str) -> None:
     """Their imports would take longer than all the rest."""
     program = f"""
 import sys
+import time
 from ctsql.api import connect
+from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.side_reader import SideReader
 from ctsql.status_page.access import LOCAL_NAMES
 from ctsql.status_page.lookup import Lookup
@@ -118,3 +124,35 @@ def test_the_status_page_as_a_process(old: str, tmp_path: Path) -> None:
     done = subprocess.run([*command, str(tmp_path / "none")], capture_output=True, timeout=60)
     assert done.returncode == 1
     assert b"WAREHOUSE_NOT_FOUND" in done.stderr
+
+
+def _commit(table: Path, *actions: dict[str, object]) -> None:
+    """Commit to a table as another process does."""
+    log = table / "_delta_log"
+    newest = max(int(name.stem) for name in log.glob("*.json"))
+    told = {"commitInfo": {"inCommitTimestamp": int(time.time() * 1000)}}
+    text = "\n".join(json.dumps(action) for action in (told, *actions))
+    (log / f"{newest + 1:020}.json").write_text(text)
+
+
+def test_the_status_page_renews_what_the_first_page_does_not_show(old: str) -> None:
+    """How far a reader has come, and a definition: nothing else has changed there."""
+    with connect(old, read_only=True) as con:
+        lookup, ask = Lookup(), SideReader(con)
+        before = ask(lookup.overview)
+        assert ask(lookup.overview).besides == before.besides
+        ((reader, item, position),) = ask(lambda reader: Readers(reader).list_all())
+        page = ask(partial(lookup.details, object_id=item.id))
+        assert page is not None
+        assert position.needed in [r.needs_from for r in page.readers]
+        moved = {"txn": {"appId": reader.app, "version": position.next + 5}}
+        _commit(Path(old, "_ctsql", "subscriptions"), moved)
+        after = ask(lookup.overview)
+        assert after.besides != before.besides
+        assert (after.objects, after.arrows) == (before.objects, before.arrows)
+        page = ask(partial(lookup.details, object_id=item.id))
+        assert page is not None
+        assert position.next + 4 in [r.needs_from for r in page.readers]
+    shutil.rmtree(Path(old, "_ctsql", "subscriptions"))
+    with connect(old, read_only=True) as con:
+        assert SideReader(con)(Lookup().overview).objects

@@ -5,6 +5,7 @@ import re
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import FILE_FORMATS
 from ctsql.catalog.spans import Span
+from ctsql.catalog.switches import read_switch
 from ctsql.planner.syntax.ast import FileRef, RelationRef
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
@@ -106,20 +107,17 @@ def _option(group: Tokens, span: Span) -> tuple[str, str]:
 
 _SWITCHES = ("header", "overwrite")
 """Options that are on or off, and that more than Spark alone looks at."""
-_SWITCHED = dict.fromkeys(("true", "on", "yes", "1"), "true") | dict.fromkeys(
-    ("false", "off", "no", "0"), "false"
-)
 
 
 def option_value(cursor: Cursor, name: str) -> str:
     """Read the value of an option as Spark takes it: a text, a number, true or false."""
     if name in _SWITCHES:
         token = cursor.take("true or false")
-        switched = _SWITCHED.get(token.text.lower())
-        if switched is None:
+        is_on = read_switch(token.text)
+        if is_on is None:
             found = token.span.text
             raise syntax_error(token.span, f'found "{found}", expected true or false')
-        return switched
+        return "true" if is_on else "false"
     sign = "-" if cursor.accept("-") else ""
     token = cursor.take("a value")
     if token.kind is Kind.NUMBER or (token.kind is Kind.STRING and not sign):

@@ -11,6 +11,7 @@ from ctsql.catalog.names import Name
 from ctsql.runtime.log.failures import Failure
 from ctsql.runtime.monitoring.failures import failures
 from ctsql.runtime.monitoring.wanted import Bounds, Wanted
+from ctsql.runtime.warehouse.timeline import TaskState
 from tests.unit.runtime.monitoring.test_history import Log, made
 
 TEXT = "CREATE CONTINUAL TASK m\n  ON INPUT t AS (INSERT INTO m SELECT 1 / 0 FROM t)"
@@ -97,3 +98,28 @@ def test_a_row_has_the_place_in_the_definition() -> None:
     assert (row.line, row.condition, row.message) == (2, "DATA_ERROR", "failed 7")
     assert TEXT.splitlines()[1][(row.column or 0) - 1 :].startswith("1 / 0")
     assert json.loads(json.dumps(row.what_to_do)).count("RETRY") == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "revisions", "lines"),
+    [
+        (ObjectKind.CONTINUAL_TASK, (), [2, 2]),
+        (ObjectKind.CONTINUAL_TASK, ((7, 1),), [2, None]),  # it was given for this T
+        (ObjectKind.CONTINUAL_TASK, ((6, 1),), [2, 2]),
+        (ObjectKind.MATERIALIZED_VIEW, (), [2, 2]),
+        (ObjectKind.MATERIALIZED_VIEW, ((7, 1),), [2, None]),
+    ],
+)
+def test_a_place_is_in_the_definition_that_failed(
+    kind: ObjectKind, revisions: tuple[tuple[int, int], ...], lines: list[int | None]
+) -> None:
+    """In another one there is something else at that place."""
+    item = Item(
+        id="m", kind=kind, name=Name("default", "m"), columns=(), definition=TEXT, reads=READS,
+        revision=len(revisions),
+    )  # fmt: skip
+    log, state = _log("failed 7", "upper 8", "failed 9"), TaskState(revisions)
+    relations: Any = SimpleNamespace(lead=lambda i: i, table=lambda _: log, current=lambda i: i)
+    timeline = SimpleNamespace(task=lambda _: state)
+    reader: Any = SimpleNamespace(catalog=[item], relations=relations, timeline=timeline)
+    assert [row.line for row in failures(reader, ALL)] == lines

@@ -1,11 +1,15 @@
-"""Types of Arrow that Spark does not have become wider ones that hold all their values."""
+"""Rows of Python as Arrow: nothing of them is lost, and no value is taken for another one."""
 
+from datetime import date
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
-from ctsql.runtime.rows.given_rows import with_types_of_spark
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.schemas import Column
+from ctsql.runtime.rows.given_rows import _array, arrow_of, with_types_of_spark
 
 LARGEST = 2**64 - 1
 
@@ -50,3 +54,70 @@ def test_other_tables_stay_as_they_are() -> None:
     """The same object: nothing is copied."""
     table = pa.table({"x": [1], "y": ["a"], "z": [[0.5]]})
     assert with_types_of_spark(table) is table
+
+
+def test_dicts_give_a_column_for_each_key() -> None:
+    """Also for one that only a later row has."""
+    rows = [{"a": 1}, {"b": "x", "a": 2}, {}]
+    assert arrow_of(rows).to_pydict() == {"a": [1, 2, None], "b": [None, "x", None]}
+    assert arrow_of([]).num_columns == 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "condition", "word"),
+    [
+        (pd.DataFrame({"a": [1, "x"]}), "DATA_ERROR", "column a"),
+        ([{"b": 1, "a": 1}, {"a": "x"}], "DATA_ERROR", 'column "a"'),
+        ([{"a": 2**70}], "DATA_ERROR", 'column "a"'),
+        (object(), "INVALID_USAGE", "holds no rows"),
+        ([(1, 2)], "INVALID_USAGE", "holds no rows"),
+    ],
+)
+def test_rows_that_cannot_be_taken(rows: Any, condition: str, word: str) -> None:
+    """Values of several types are told of as such, and not as no rows."""
+    with pytest.raises(CtsqlError) as refused:
+        arrow_of(rows)
+    assert refused.value.condition == condition
+    assert word in refused.value.message
+
+
+_PART = pa.struct([("x", pa.int32()), ("At", pa.date32())])
+_DAY = date(2026, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "wanted"),
+    [
+        ({"X": 1, "at": _DAY}, _PART, {"x": 1, "At": _DAY}),
+        ((1, _DAY), _PART, {"x": 1, "At": _DAY}),
+        ([{"X": 1}, None], pa.list_(_PART), [{"x": 1, "At": None}, None]),
+        ({"k": {"X": 1}}, pa.map_(pa.string(), _PART), [("k", {"x": 1, "At": None})]),
+        ([("k", {"x": 1})], pa.map_(pa.string(), _PART), [("k", {"x": 1, "At": None})]),
+        (_DAY, pa.date32(), _DAY),
+    ],
+)
+def test_fields_of_structs_are_found_whatever_their_case(
+    given: Any, kind: pa.DataType, wanted: Any
+) -> None:
+    assert _array(Column("c", "?"), kind, [given, None]).to_pylist() == [wanted, None]
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "condition", "word"),
+    [
+        ({"x": 1, "y": 2}, _PART, "UNKNOWN_COLUMN", "c.y"),
+        ({"x": 1, "X": 2}, _PART, "DUPLICATE_COLUMN", "c.X"),
+        ([{"y": 2}], pa.list_(_PART), "UNKNOWN_COLUMN", "c.y"),
+        ({"at": 20_260_102}, _PART, "DATA_ERROR", "20260102 is a whole number, in c.at"),
+        (20_260_102, pa.date32(), "DATA_ERROR", "20260102 is a whole number"),
+        (20_260_102, pa.timestamp("us", "UTC"), "DATA_ERROR", "20260102 is a whole number"),
+    ],
+)
+def test_no_value_is_dropped_or_taken_for_another_one(
+    given: Any, kind: pa.DataType, condition: str, word: str
+) -> None:
+    """Arrow drops what a struct has no field for, and takes a number for an instant."""
+    with pytest.raises(CtsqlError) as refused:
+        _array(Column("c", "?"), kind, [None, given])
+    assert refused.value.condition == condition
+    assert word in refused.value.message
