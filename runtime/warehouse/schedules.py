@@ -25,7 +25,7 @@ from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.table_changes import Movement, due_changes, input_columns
 from ctsql.runtime.warehouse.refresh_times import Schedule
 from ctsql.runtime.warehouse.relations import Relations
-from ctsql.runtime.warehouse.table_checks import missing_table
+from ctsql.runtime.warehouse.table_checks import missing_table, unreadable_table
 from ctsql.runtime.warehouse.timeline import Timeline
 from ctsql.runtime.warehouse.versions import Versions
 
@@ -145,14 +145,14 @@ class Schedules:
     def is_to_close(self, item: Item, at: int) -> bool:
         """Is a view that is not closed past its last refresh at T, and does it hold that?
 
-        Not while its table, or one that it reads, is not there: whoever reads it is told.
+        Not while its table, or one that it reads, cannot be read: whoever reads it is told.
         """
-        schedule = self.schedule(item)
+        schedule, catalog = self.schedule(item), self._relations.catalog
         return (
             schedule is not None
             and schedule.round_up(at + 1) == CLOSED
             and self._relations.output(item).upper != CLOSED
-            and missing_table(self._relations, self._relations.catalog.closure([item.id])) is None
+            and unreadable_table(self._relations, catalog.closure([item.id])) is None
             and not self.is_closed(item)
             and not self.change_times(item, after=self._versions.stored_upper(item) - 1, until=at)
         )
