@@ -21,7 +21,7 @@ from ctsql.planner.syntax.tokens.tokenizer import Kind, tokenise
 _CALL = re.compile(r"([A-Za-z_]\w*)\(")
 _UNIT = "(?:year|month|day|hour|minute|second)"
 _NOT_STORED = re.compile(
-    rf"(?:^|[<:,]\s*|\w\s+)(?:interval(?:\s+{_UNIT}(?:\s+to\s+{_UNIT})?)?|time(?:\s*\(\s*\d+\s*\))?)"
+    rf"(?:^|[<:,]\s*|\w\s+)(?:interval(?:\s*{_UNIT}(?:\s*to\s*{_UNIT})?)?|time(?:\s*\(\s*\d+\s*\))?)"
     r"\s*(?=[,>]|$)",
     re.IGNORECASE | re.ASCII,
 )

@@ -317,7 +317,7 @@ class Timeline:
             candidates = [
                 c
                 for source, (name, table) in sources.items()
-                for c in self._bindable(source, name, table)
+                for c in _bindable(self, source, name, table)
             ]
             if proposal in self._proposals:
                 raise error("DEFINITIONS_CHANGED")
@@ -416,22 +416,6 @@ class Timeline:
                 return
         raise _never_first()
 
-    def _bindable(self, source: str, name: str, table: "DeltaTable") -> list[Candidate]:
-        """What is to be bound of a source: nothing while its log is damaged.
-
-        Who reads it is told (:func:`ctsql.runtime.warehouse.table_checks.check_tables`); what
-        others read goes on. Its commits get Ts when the log is mended.
-        """
-        try:
-            found = self.unbound(source, name, table)
-        except CtsqlError as problem:
-            if problem.condition != DAMAGED:
-                raise
-            self.damaged.add(source)
-            return []
-        self.damaged.discard(source)
-        return found
-
     def unbound(self, source: str, name: str, table: "DeltaTable") -> list[Candidate]:
         """The commits of a source that change data and have no T.
 
@@ -522,6 +506,23 @@ def assume_bound(timeline: Timeline, source: str, version: int, *, at: int) -> N
     timeline._bindings[source] = [Binding(at, source, version)]
     timeline._frontier = {**timeline._frontier, source: version}
     timeline._has_assumed = True
+
+
+def _bindable(timeline: Timeline, source: str, name: str, table: "DeltaTable") -> list[Candidate]:
+    """What is to be bound of a source: nothing while its log is damaged.
+
+    Who reads it is told (:func:`ctsql.runtime.warehouse.table_checks.check_tables`); what others
+    read goes on. Its commits get Ts when the log is mended.
+    """
+    try:
+        found = timeline.unbound(source, name, table)
+    except CtsqlError as problem:
+        if problem.condition != DAMAGED:
+            raise
+        timeline.damaged.add(source)
+        return []
+    timeline.damaged.discard(source)
+    return found
 
 
 def _with_decision(known: Mapping[str, int | None], proposal: str, at: int | None) -> str:
