@@ -88,6 +88,6 @@ def unreadable_table(relations: Relations, items: Iterable[Item]) -> CatalogErro
 
 
 def is_replaced(relations: Relations, item: Item) -> bool:
-    """Does another table lie in the place of an object's?"""
-    problem = missing_table(relations, [item])
+    """Does another table lie in the place of an object's? Not where its log is damaged."""
+    problem = unreadable_table(relations, [item])
     return problem is not None and problem.condition == "TABLE_REPLACED"
