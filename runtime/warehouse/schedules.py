@@ -25,7 +25,7 @@ from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.table_changes import Movement, due_changes, input_columns
 from ctsql.runtime.warehouse.refresh_times import Schedule
 from ctsql.runtime.warehouse.relations import Relations
-from ctsql.runtime.warehouse.table_checks import missing_table, unreadable_table
+from ctsql.runtime.warehouse.table_checks import unreadable_table
 from ctsql.runtime.warehouse.timeline import Timeline
 from ctsql.runtime.warehouse.versions import Versions
 
@@ -132,7 +132,7 @@ class Schedules:
     def _is_turn_due(self, item: Item, now: int, passed: int) -> bool:
         if self.schedule(item) is not None or not self.reads_clock(item):
             return False
-        if missing_table(self._relations, [item]) is not None:
+        if unreadable_table(self._relations, [item]) is not None:
             return False
         due = self._next_turn(item, now)
         return due is not None and now < due <= passed
