@@ -33,6 +33,10 @@ DUE = "due"
 """Key in the metadata of a view's commit: the first T at which time changes it; null for none."""
 
 
+Known = dict[tuple[str, int, int], frozenset[int]]
+"""Times by an object's id, and the Ts between which they are."""
+
+
 class Schedules:
     """When the objects of a registry change."""
 
@@ -157,10 +161,23 @@ class Schedules:
             and not self.change_times(item, after=self._versions.stored_upper(item) - 1, until=at)
         )
 
-    def move_times(self, item: Item, *, after: int, until: int) -> set[int]:
-        """The times at which what an object holds may have changed."""
+    def move_times(
+        self, item: Item, *, after: int, until: int, known: Known | None = None
+    ) -> set[int]:
+        """The times at which what an object holds may have changed.
+
+        Args:
+            known: what was found out for the same question. Where several objects read the same
+                ones, and others read these together, each is looked at once for all ways down.
+        """
+        known, key = {} if known is None else known, (item.id, after, until)
+        if key not in known:
+            known[key] = frozenset(self._move_times(item, after, until, known))
+        return {*known[key]}
+
+    def _move_times(self, item: Item, after: int, until: int, known: Known) -> set[int]:
         if item.kind is ObjectKind.VIEW:
-            return self.read_times(item, after=after, until=until)
+            return self.read_times(item, after=after, until=until, known=known)
         times = {
             m.time
             for m in self._versions.movements(item, after=after, until=until)
@@ -171,32 +188,46 @@ class Schedules:
             entries = self._relations.output(item).entries(since=until + 1)
             is_written = bool(entries) and entries[0].upper <= until + 1
             written = entries[0].upper - 1 if is_written else item.created
-            times |= self.change_times(item, after=max(after, written), until=until)
+            since = max(after, written)
+            times |= self.change_times(item, after=since, until=until, known=known)
         return times
 
-    def read_times(self, item: Item, *, after: int, until: int) -> set[int]:
+    def read_times(
+        self, item: Item, *, after: int, until: int, known: Known | None = None
+    ) -> set[int]:
         """The times at which anything that an object reads may have changed."""
         times: set[int] = set()
+        known = {} if known is None else known
         for reading in item.reads:
             if reading.object_id != item.id:
                 read = self._relations.item(reading.object_id)
-                times |= self.move_times(read, after=after, until=until)
+                times |= self.move_times(read, after=after, until=until, known=known)
         return times
 
-    def change_times(self, item: Item, *, after: int, until: int) -> set[int]:
+    def change_times(
+        self, item: Item, *, after: int, until: int, known: Known | None = None
+    ) -> set[int]:
         """The times in (after, until] at which an output's contents may change."""
         return self._refreshes(
             item,
             after,
             until,
             lambda since: (
-                self.read_times(item, after=since, until=until)
+                self.read_times(item, after=since, until=until, known=known)
                 | self._turns(item, written=after, after=since, until=until)
             ),
         )
 
-    def possible_times(self, item: Item, *, after: int, until: int) -> set[int]:
+    def possible_times(
+        self, item: Item, *, after: int, until: int, known: Known | None = None
+    ) -> set[int]:
         """Like :meth:`change_times`, told from the timeline alone, for objects that are behind."""
+        known, key = {} if known is None else known, (item.id, after, until)
+        if key not in known:
+            known[key] = frozenset(self._possible_times(item, after, until, known))
+        return {*known[key]}
+
+    def _possible_times(self, item: Item, after: int, until: int, known: Known) -> set[int]:
         if item.kind is ObjectKind.TABLE:
             return {b.time for b in self._timeline.bindings_between(item.id, after, until)}
         read = [self._relations.item(r.object_id) for r in item.reads if r.object_id != item.id]
@@ -208,7 +239,7 @@ class Schedules:
             after,
             until,
             lambda since: self._turns(item, written=after, after=since, until=until).union(
-                *(self.possible_times(i, after=since, until=until) for i in read)
+                *(self.possible_times(i, after=since, until=until, known=known) for i in read)
             ),
         )
 
