@@ -22,6 +22,7 @@ from ctsql.catalog.errors import (
     unknown_relation,
 )
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, did_you_mean, fold
+from ctsql.catalog.ordering import behind_needs
 from ctsql.catalog.proposals import Proposal
 from ctsql.catalog.schemas import Column, Schema, changes_between, commented, quote_text
 from ctsql.catalog.spans import Span
@@ -782,20 +783,13 @@ class Catalog:
 
         Raises UNKNOWN_RELATION where somebody has dropped one of them.
         """
-        done: dict[str, Item] = {}
+        found: dict[str, Item] = {}
 
-        def visit(object_id: str) -> None:
-            if object_id in done:
-                return
-            item = item_there(self, object_id)
-            for reading in item.reads:
-                if reading.object_id != object_id:
-                    visit(reading.object_id)
-            done[object_id] = item
+        def reads(object_id: str) -> Iterator[str]:
+            item = found[object_id] = item_there(self, object_id)
+            return (r.object_id for r in item.reads)
 
-        for object_id in object_ids:
-            visit(object_id)
-        return list(done.values())
+        return [found[object_id] for object_id in behind_needs(object_ids, reads)]
 
     def fingerprint(self, item: Item) -> str:
         """A short text that changes with an object's definition, or that of a plain view in it."""

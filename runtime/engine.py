@@ -47,7 +47,7 @@ from ctsql.runtime.warehouse.multi_table_commit import WriterProgress, mint_reso
 from ctsql.runtime.warehouse.query_engine import QueryEngine
 from ctsql.runtime.warehouse.replaced_views import check_columns, check_written, is_redefined
 from ctsql.runtime.warehouse.sources import StoredSources
-from ctsql.runtime.warehouse.table_checks import check_tables, missing_table, remember_tables
+from ctsql.runtime.warehouse.table_checks import check_tables, remember_tables, unreadable_table
 from ctsql.runtime.warehouse.timeline import Timeline
 from ctsql.runtime.warehouse.warehouse import Warehouse
 from ctsql.runtime.warehouse.watched_sources import WatchedSources
@@ -253,7 +253,7 @@ class Engine(LogReader):
                     self.watched.take_in(item)
         now = self.mint()
         behind = any(
-            missing_table(self.relations, [item]) is None
+            unreadable_table(self.relations, [item]) is None
             and self.versions.stored_upper(item) > now
             and (
                 is_redefined(self.warehouse, item) or self.relations.output(item).has_foreign_rows()
@@ -265,7 +265,7 @@ class Engine(LogReader):
         behind = behind or any(
             item.id in readable
             and self.schedules.is_turn_unknown(item, passed)
-            and missing_table(self.relations, self.catalog.closure([item.id])) is None
+            and unreadable_table(self.relations, self.catalog.closure([item.id])) is None
             and not suspended_below(self.warehouse, item)
             for item in self.catalog.closure([i.id for i in items])
             if item.kind is ObjectKind.MATERIALIZED_VIEW

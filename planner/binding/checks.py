@@ -19,8 +19,13 @@ from ctsql.planner.syntax.tokens.session_calls import SCHEMA_CALLS
 from ctsql.planner.syntax.tokens.tokenizer import Kind, tokenise
 
 _CALL = re.compile(r"([A-Za-z_]\w*)\(")
-_NOT_STORED = re.compile(r"(interval|time)\b", re.IGNORECASE)
-"""Types that Delta lacks."""
+_UNIT = "(?:year|month|day|hour|minute|second)"
+_NOT_STORED = re.compile(
+    rf"(?:^|[<:,]\s*|\w\s+)(?:interval(?:\s*{_UNIT}(?:\s*to\s*{_UNIT})?)?|time(?:\s*\(\s*\d+\s*\))?)"
+    r"\s*(?=[,>]|$)",
+    re.IGNORECASE | re.ASCII,
+)
+"""Types that Delta lacks, also within others; fields may be called so."""
 NAME_FORBIDDEN = " ,;{}()\n\t="
 """Characters that Parquet allows in no column name."""
 
@@ -70,11 +75,16 @@ def check_storable(columns: Sequence[Column], span: Span) -> None:
         if has_forbidden(column.name):
             detail = f"{forbidden_in(column.name)} Give it a name in the query: ... AS name."
             raise error("INVALID_NAME", span=span, name=column.name, detail=detail)
-        check_not_void(column, span)
-        if _NOT_STORED.match(column.type):
-            what = f'column "{column.name}" of type {column.type.upper()}'
-            hint = "Keep a number, as timestampdiff(SECOND, a, b), or CAST(... AS STRING)."
-            raise not_supported(span, what, why="Delta tables have no such type.", hint=hint)
+        check_type(column, span)
+
+
+def check_type(column: Column, span: Span) -> None:
+    """Refuse a column of a type that no table can have: INVALID_COLUMN_TYPE, NOT_SUPPORTED."""
+    check_not_void(column, span)
+    if _NOT_STORED.search(column.type):
+        what = f'column "{column.name}" of type {column.type.upper()}'
+        hint = "Keep a number, as timestampdiff(SECOND, a, b), or CAST(... AS STRING)."
+        raise not_supported(span, what, why="Delta tables have no such type.", hint=hint)
 
 
 def check_not_kept(name: str, span: Span) -> None:
@@ -89,7 +99,7 @@ def check_not_void(column: Column, span: Span) -> None:
 
     Raises INVALID_COLUMN_TYPE.
     """
-    if column.type == "void":
+    if column.type.lower() == "void":
         hint = (
             f'Column "{column.name}" is always NULL; give it a type, or in a query write '
             "CAST(NULL AS <type>)."

@@ -127,12 +127,16 @@ class LocalLogFiles(LogFiles):
 def newest_state(log: LogFiles) -> LoggedState | None:
     """The state of the newest version of a log on a local disk; None without one."""
     names = log.names()
-    last = max(commit_versions(names), default=None)
+    there = commit_versions(names)
+    last = max(there, default=None)
     checkpoints = (n for n in names if ".checkpoint." in n)
     made = (int(found[1]) for n in checkpoints if (found := CHECKPOINT_NAME.fullmatch(n)))
     if max(made, default=-1) > (-1 if last is None else last):
         raise NeedsSpark("a checkpoint behind all commits")
-    return None if last is None else state_at(log, last)
+    if last is None:
+        return None
+    log.check_none_missing(names, there)
+    return state_at(log, last)
 
 
 def state_at(log: LogFiles, version: int) -> LoggedState:

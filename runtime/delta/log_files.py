@@ -132,13 +132,23 @@ class LogFiles(ABC):
         """Raise STORED_DATA_INVALID if the last commit is damaged, or one in front is missing."""
         names = self.names()
         there = commit_versions(names)
-        if not there:
-            return
+        if there:
+            self.commit_at(max(there))
+            self.check_none_missing(names, there)
+
+    def check_none_missing(self, names: Iterable[str], there: set[int]) -> None:
+        """Raise STORED_DATA_INVALID if a commit is missing between others, or behind a checkpoint.
+
+        Those in front of a checkpoint may have been cleaned up, which takes the oldest first.
+
+        Args:
+            names: in the folder. there: the versions of the commits among them, at least one.
+        """
         last = max(there)
-        self.commit_at(last)
         made = (int(found[1]) for n in names if (found := CHECKPOINT_NAME.fullmatch(n)))
         first = 1 + max((v for v in made if v <= last), default=min(there) - 1)
-        for version in (v for v in range(first, last) if v not in there):
+        # A listing may leave out what is committed while it is made.
+        for version in (v for v in range(first, last) if v not in there and not self.has(v)):
             path = f"{self._store.uri}/{commit_name(version)}"
             raise damaged_file(path, "it is missing, and later commits are there")
 

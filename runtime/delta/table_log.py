@@ -82,6 +82,10 @@ class TableLog(ABC):
             return None
         return self.log_files.first_version(after=version) if self.version() > version else None
 
+    def check_whole(self) -> None:
+        """Raise STORED_DATA_INVALID if its last commit is damaged, or one in front is missing."""
+        self.log_files.check_whole()
+
     def update(self) -> Snapshot:
         """The newest snapshot; lists the log if there is another, raises as :meth:`check_same`."""
         if self._snapshot is not None:

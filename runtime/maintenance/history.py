@@ -44,7 +44,7 @@ def _check_table(engine: Engine, item: Item, since: int) -> None:
         )
     listed = {file.path for file in adapter.stored_files(table)}
     floor, newest = engine.versions.settled(table, first), table.version()
-    after = [table.commit_at(version) for version in range(floor + 1, newest + 1)]
+    after = (table.commit_at(version) for version in range(floor + 1, newest + 1))
     needed = retention.needed_files(table.files(newest).values(), after)
     gone = sorted(p for p in relative_names(table.location, needed) - listed if not is_elsewhere(p))
     if gone:

@@ -59,7 +59,7 @@ def plan(table: DeltaTable, *, floor: int, log_floor: int | None, unnamed_before
     first = adapter.first_logged(table)
     floor = max(floor, first)
     live = table.files(newest).values()
-    after = [table.commit_at(v) for v in range(floor + 1, newest + 1)]
+    after = (table.commit_at(v) for v in range(floor + 1, newest + 1))  # one at a time in memory
     needed = relative_names(table.location, retention.needed_files(live, after))
     named = relative_names(
         table.location, retention.named_in(_below(table, floor, first, unnamed_before_ms))

@@ -34,6 +34,7 @@ from ctsql.catalog.items import (
     ObjectKind,
     Revision,
     check_not_referred_to,
+    in_use,
 )
 from ctsql.catalog.names import fold
 from ctsql.catalog.proposals import Proposal
@@ -83,8 +84,9 @@ def apply_folder(
     Raises:
         PLAN_REFUSED: an object cannot become what the folder says. PLAN_OUTDATED: it is not the
             saved plan. DEFINITIONS_CHANGED: another process was first. CONSTRAINT_VIOLATED,
-            DATA_ERROR: rows of a table break a constraint that it gets. In these cases nothing is
-            changed, but for alterations of tables before another process was noticed.
+            DATA_ERROR: rows of a table break a constraint that it gets. DEPENDENT_OBJECTS: a
+            subscription was made for what is to be dropped. In these cases nothing is changed, but
+            for alterations of tables before another process was noticed.
             COLUMNS_IN_USE: another process has begun to read a column that goes; the definitions
             are in force. VIEW_FAILED, TASK_FAILED: so are they, and one of them cannot be computed
             on the data.
@@ -290,6 +292,7 @@ class _Application:
         begun |= anew
         gone = [current.items[i.id] for i in self.planned.gone]
         check_not_referred_to(current, gone)
+        _check_not_followed(current, gone)
         return Proposal(
             id=uuid.uuid4().hex,
             items=(*made, *later),
@@ -297,6 +300,13 @@ class _Application:
             gone=dropped(current, gone) if gone else None,
             schemas=self.planned.schemas,
         )
+
+
+def _check_not_followed(current: Catalog, gone: Iterable[Item]) -> None:
+    """Raise DEPENDENT_OBJECTS where a subscription was made, since the plan, for what is to go."""
+    for item in gone:
+        for subscription in current.subscribers(item.id):
+            raise in_use(item, f"Subscription '{subscription.name}' follows it.")
 
 
 def _task_changes(

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Any
 
 from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.names import fold
 
 FORMAT = 1
 
@@ -195,9 +196,14 @@ def check_still(before: Mapping[str, Any], now: Plan) -> None:
 
 def moved_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """The names of the objects of which two plans, as values of JSON, do not say the same."""
-    was = {c["name"]: c for c in before["changes"]}
-    moved = [c["name"] for c in now["changes"] if _said(was.get(c["name"])) != _said(c)]
-    return moved + [name for name in was if name not in {c["name"] for c in now["changes"]}]
+    was, then = ({_of(c): c for c in plan["changes"]} for plan in (before, now))
+    moved = [c["name"] for key, c in then.items() if _said(was.get(key)) != _said(c)]
+    return moved + [c["name"] for key, c in was.items() if key not in then]
+
+
+def _of(change: Mapping[str, Any]) -> tuple[bool, str]:
+    """What a change is of: a schema may be called as an object is, and letters do not count."""
+    return change.get("keyword") == "SCHEMA", fold(change["name"])
 
 
 def _said(change: Mapping[str, Any] | None) -> object:

@@ -16,6 +16,7 @@ from ctsql.catalog.items import (
     in_use,
     owner_of_quarantine,
     stored_reads,
+    writer_of,
 )
 from ctsql.catalog.names import Name, fold
 from ctsql.catalog.schemas import keeps_columns, same_columns
@@ -72,10 +73,17 @@ def plan_folder(engine: Engine, folder: Folder, *, prune: bool = False) -> Plann
 
 @dataclass
 class _Planning:
+    """One plan in the making.
+
+    Attributes:
+        changes: schemas, then objects. places: of the object of a name the index of its change.
+    """
+
     engine: Engine
     folder: Folder
     prune: bool
     changes: list[Change] = field(default_factory=list)
+    places: dict[Name, int] = field(default_factory=dict)
     objects: list[BoundObject] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -95,7 +103,7 @@ class _Planning:
             change = self._one(made, refused)
             if change.status is Status.REFUSED:
                 refused.update(dict.fromkeys(made.names, made))
-            self.changes.append(change)
+            self._add(made.name, change)
         followers = self._followers()
         gone = self._others(prune=self.prune)
         self._check_readers(gone)
@@ -115,7 +123,9 @@ class _Planning:
         )
 
     def _one(self, made: Definition, refused: dict[Name, Definition]) -> Change:
-        change = Change(name=str(made.name), keyword=made.keyword, status=Status.UNCHANGED)
+        old = self.stored.find(made.name)  # whose letters may be other ones, large or small
+        name = str(made.name if old is None else old.name)
+        change = Change(name=name, keyword=made.keyword, status=Status.UNCHANGED)
         below = [str(name) for name in made.reads if name in refused]
         if below:
             return replace(
@@ -188,28 +198,31 @@ class _Planning:
             )
         return found
 
+    def _add(self, name: Name, change: Change) -> None:
+        self.places[name] = len(self.changes)
+        self.changes.append(change)
+
     def _change(self, item: Item, **given: object) -> None:
         """Note what becomes of a stored object, be it in the folder or not."""
-        name = str(item.name)
-        known = next((n for n, c in enumerate(self.changes) if c.name == name), None)
-        change = Change(name=name, keyword=_keyword(item), status=Status.KEPT)
+        known = self.places.get(item.name)
+        change = Change(name=str(item.name), keyword=_keyword(item), status=Status.KEPT)
         if known is None:
-            self.changes.append(replace(change, **given))  # type: ignore[arg-type]
-        else:
+            self._add(item.name, replace(change, **given))  # type: ignore[arg-type]
+        elif self.changes[known].status is not Status.REFUSED:
             self.changes[known] = replace(self.changes[known], **given)  # type: ignore[arg-type]
 
     def _others(self, *, prune: bool) -> list[Item]:
         """Objects that are not in the folder; those that are to be dropped are returned."""
         mine = {name for made in self.folder.definitions for name in made.names}
         others = [i for i in self.stored if i.name not in mine and not self._is_owned(i, mine)]
-        shown = {c.name for c in self.changes}
+        shown = set(self.places)
         # A folder cannot say of streaming tables that they stay.
         gone = [i for i in others if not i.problem and not _is_streaming(i)] if prune else []
         aside = [away for made in self.objects if (away := self._lost_quarantine(made)) is not None]
         others, gone = [*others, *aside], [*gone, *aside]
         for item in sorted(others, key=lambda i: i.name.key):
             is_part = item.kind is ObjectKind.TASK_OUTPUT or (item.flow and not item.is_task)
-            if is_part or (str(item.name) in shown and not prune):
+            if is_part or (item.name in shown and not prune):
                 continue
             status = Status.GONE if item in gone else Status.KEPT
             effect = Effect.DROPPED if item in gone else Effect.NONE
@@ -259,7 +272,7 @@ class _Planning:
                 named = [f"{r.kind.value} {r.name}" for r in readers] + followers
                 told = f"It is read by {', '.join(named)}."
                 problem = in_use(item, told, keyword=_keyword(item))
-                self._refuse(item.name, problem, named)
+                self._refuse(self._told_of_by(item), problem, named)
 
     def _check_altered(self, gone: Sequence[Item]) -> None:
         """Say what the alterations of tables change for readers; refuse those that break one."""
@@ -292,8 +305,16 @@ class _Planning:
             notices = (capitalised(told[e]) for e in found)
             self._add_notices(name, notices)
 
+    def _told_of_by(self, item: Item) -> Name:
+        """The object whose change tells of one that goes: a part of it has none of its own."""
+        if item.name in self.places:
+            return item.name
+        reads = (self.stored.items[r.object_id] for r in item.reads)
+        task = next((i for i in reads if item.flow and i.flow and i.is_task), None)
+        return (task or writer_of(self.stored, item)).name
+
     def _add_notices(self, name: Name, notices: Iterable[str]) -> None:
-        place = next(n for n, c in enumerate(self.changes) if c.name == str(name))
+        place = self.places[name]
         change = self.changes[place]
         found = tuple(dict.fromkeys((*change.notices, *notices)))
         self.changes[place] = replace(change, notices=found)
@@ -311,23 +332,19 @@ class _Planning:
         self._refuse(made.definition.name, problem, breaks)
 
     def _refuse(self, name: Name, problem: CtsqlError, breaks: Sequence[str]) -> None:
-        place = next(n for n, c in enumerate(self.changes) if c.name == str(name))
+        place = self.places[name]
         self.changes[place] = replace(self.changes[place].refused(problem), breaks=tuple(breaks))
 
     # ---- figures
 
     def _describe(self) -> None:
         """Add readers, what is read, and how views are followed."""
-        by_name = {str(o.definition.name): o for o in self.objects}
+        by_name = {o.definition.name: o for o in self.objects}
         runs = [p for o in self.objects for p in o.plans.values()]
         asks = len(runs) <= CHECKED_BY_SPARK_MAX
-        for place, change in enumerate(self.changes):
-            made = by_name.get(change.name)
-            item = (
-                made.items[0]
-                if made
-                else next((i for i in self.stored if str(i.name) == change.name), None)
-            )
+        for name, place in self.places.items():
+            change, made = self.changes[place], by_name.get(name)
+            item = made.items[0] if made else self.stored.find(name)
             if item is None or change.status in (Status.UNCHANGED, Status.KEPT):
                 continue
             readers = tuple(str(r.name) for r in self.overlay.catalog.readers(item.id))

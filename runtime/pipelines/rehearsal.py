@@ -436,11 +436,12 @@ class _Rehearsing:
                 try:
                     trial.advance_one(trial.catalog.items[item.id], at)
                 except DataError as problem:
+                    failed_at = at
                     if item.is_task:
                         stopped.add(item.id)
                         failure = failure_of(trial.warehouse, item)
-                        at = at if failure is None else failure.time
-                    self._note(item, at, problem)
+                        failed_at = at if failure is None else failure.time
+                    self._note(item, failed_at, problem)
 
     def _note(self, item: Item, at: int, problem: CtsqlError) -> None:
         """Keep an error; of a view that has the same one at the next T the first."""

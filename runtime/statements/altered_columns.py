@@ -16,7 +16,7 @@ from ctsql.catalog.errors import CtsqlError, error, not_supported
 from ctsql.catalog.names import backtick, fold, quote
 from ctsql.catalog.schemas import Column, Schema
 from ctsql.catalog.spans import Span
-from ctsql.planner.binding.checks import check_not_kept, check_not_void, check_updatable
+from ctsql.planner.binding.checks import check_not_kept, check_type, check_updatable
 from ctsql.planner.lowering.store_assignment import spelled
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.tokens.rewrite import splice
@@ -183,7 +183,7 @@ def _added(columns: Schema, change: st.AddColumns) -> Schema:
         assert new.type is not None  # the grammar asks for one
         column = Column(new.name, _spelled(new.type), True, new.comment)
         _check_name(new.name, new.span)
-        check_not_void(column, new.span)
+        check_type(column, new.span)
         found.append(column)
     return tuple(found)
 

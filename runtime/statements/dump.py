@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from ctsql.catalog.errors import NotSupported, StatementError
 from ctsql.catalog.items import Catalog, Item, ObjectKind, beside, is_quarantine
 from ctsql.catalog.names import DEFAULT_SCHEMA, fold, quote
+from ctsql.catalog.ordering import behind_needs
 from ctsql.catalog.refreshes import Every
 from ctsql.catalog.schemas import commented
 from ctsql.catalog.spans import Source
@@ -41,19 +42,13 @@ def dump(engine: Engine) -> list[tuple[str, str]]:
 
 def _in_order(catalog: Catalog, items: Iterable[Item]) -> list[Item]:
     """Objects, each behind what it reads and what its constraints refer to."""
-    done: dict[str, Item] = {}
 
-    def visit(item: Item, above: frozenset[str]) -> None:
-        needs = [r.object_id for r in item.reads] + [object_id for _, object_id in item.refers]
-        for other in needs:
-            if other not in above and other not in done and other in catalog.items:
-                visit(catalog.items[other], above | {other})
-        done[item.id] = item
+    def needs(object_id: str) -> Iterator[str]:
+        item = catalog.items[object_id]
+        others = (*(r.object_id for r in item.reads), *(other for _, other in item.refers))
+        return (other for other in others if other in catalog.items)
 
-    for item in items:
-        if item.id not in done:
-            visit(item, frozenset({item.id}))
-    return list(done.values())
+    return [catalog.items[object_id] for object_id in behind_needs((i.id for i in items), needs)]
 
 
 def _text(engine: Engine, item: Item) -> str:

@@ -2,12 +2,14 @@
 
 from typing import Any
 
+from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
 from ctsql.catalog.times import CLOSED, to_iso
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import explain
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.log.actions import rows_changed
+from ctsql.runtime.log.write_handle import Entry, Output
 from ctsql.runtime.views import turn_table
 from ctsql.runtime.views.change_plans import Prepared, prepared_for
 from ctsql.runtime.views.refresh_policy import TURNS_BY, WHY, Policy
@@ -68,12 +70,11 @@ def last_refresh(warehouse: Warehouse, item: Item) -> list[str]:
     """The last refresh of a view, by the metadata of its commit."""
     output = warehouse.relations.output(item)
     upper = output.fetch_recent_upper()
-    entries = [e for e in output.entries(since=upper) if e.upper != CLOSED] if upper else []
-    if not entries:
+    if not upper:
         return [f"{item.name} was not refreshed yet"]
-    last = entries[-1]
     table = warehouse.relations.table(item)
-    if not table.has(last.version):
+    last = _last_refresh(output)
+    if last is None or not table.has(last.version):
         return [f"the log of {item.name} no longer holds its last refresh"]
     commit = table.commit_at(last.version)
     said: dict[str, Any] = commit.metadata
@@ -102,6 +103,17 @@ def last_refresh(warehouse: Warehouse, item: Item) -> list[str]:
     files = sum(1 for a in commit.adds if a.data_change and a.path not in gone)
     lines.append(f"  inserted {inserted:,} and deleted {deleted:,} rows, in {files} new file(s)")
     return lines
+
+
+def _last_refresh(output: Output) -> Entry | None:
+    """The newest commit that is one: not that which says that there will be none any more."""
+    try:
+        entries = output.entries(since=min(output.upper, CLOSED - 1))
+    except CtsqlError as problem:
+        if problem.condition != "HISTORY_LOST":
+            raise
+        return None
+    return next((e for e in reversed(entries) if e.upper != CLOSED), None)
 
 
 def _state_of(said: dict[str, Any]) -> list[str]:

@@ -10,7 +10,7 @@ killed meanwhile. With ONCE the second definition is the one from before.
 from collections.abc import Iterator, Sequence
 
 from ctsql.catalog.errors import DataError, error, not_supported, unknown_relation
-from ctsql.catalog.items import Catalog, Flow, Item, ObjectKind
+from ctsql.catalog.items import Flow, Item, ObjectKind
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.schemas import quote_text
 from ctsql.catalog.spans import Span
@@ -181,12 +181,14 @@ class StreamingTables(Redefinition):
 
     def _existing(self, name: Name) -> tuple[Flow | None, Item | None]:
         """The flow of a name, with the object that it belongs to."""
-        table = _holder(self.engine.catalog, name)
-        if table is not None:
-            flows = self._flows(table)
-            found = next((f for f in flows if fold(f.name) == fold(name.name)), None)
-            if found is not None:
-                return found, table
+        for table in self.engine.catalog:
+            is_near = fold(table.name.schema) == fold(name.schema)
+            # Not by the newest definition alone: one that a killed process left is not in force.
+            if is_near and any(revision.flows for revision in table.revisions):
+                flows = self._flows(table)
+                found = next((f for f in flows if fold(f.name) == fold(name.name)), None)
+                if found is not None:
+                    return found, table
         task = self.engine.catalog.find(name)
         if task is not None and task.flow:
             return Flow(name=name.name, text=task.flow), task
@@ -365,19 +367,6 @@ class StreamingTables(Redefinition):
 
     def _writer(self, target: Item) -> str:
         return ", ".join(r.name.qualified() for r in target.reads)
-
-
-def _holder(catalog: Catalog, flow: Name) -> Item | None:
-    """The streaming table with a flow of this name, by the newest definition that is known."""
-    wanted, schema = fold(flow.name), fold(flow.schema)
-    return next(
-        (
-            i
-            for i in catalog
-            if fold(i.name.schema) == schema and any(fold(f.name) == wanted for f in i.flows)
-        ),
-        None,
-    )
 
 
 def _place_of(flow: Flow, flows: Sequence[Flow]) -> int:

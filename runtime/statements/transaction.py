@@ -17,7 +17,7 @@ are removed like all files that no version of the table names.
 """
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -25,6 +25,7 @@ from pyspark.sql import DataFrame
 
 from ctsql.catalog.errors import CtsqlError, error, not_supported
 from ctsql.catalog.items import Item
+from ctsql.catalog.ordering import behind_needs
 from ctsql.planner.nodes import Constraint, NormalReference
 from ctsql.planner.syntax.ast import OnViolation
 from ctsql.runtime.delta.appends import Appends
@@ -349,16 +350,11 @@ class OpenTransaction:
 
 def in_order(found: Mapping[str, Sequence[Constraint]]) -> list[str]:
     """Tables by id, each behind those that its rows refer to, as far as these are not a circle."""
-    done: dict[str, None] = {}
 
-    def visit(object_id: str, above: frozenset[str]) -> None:
-        nodes = [c.references for c in found[object_id]]
-        others = [n.object_id for n in nodes if isinstance(n, NormalReference)]
-        for other in others:
-            if other in found and other not in above:
-                visit(other, above | {other})
-        done.setdefault(object_id)
+    def needs(object_id: str) -> Iterator[str]:
+        nodes = (c.references for c in found[object_id])
+        return (
+            n.object_id for n in nodes if isinstance(n, NormalReference) and n.object_id in found
+        )
 
-    for object_id in found:
-        visit(object_id, frozenset({object_id}))
-    return list(done)
+    return behind_needs(found, needs)

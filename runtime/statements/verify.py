@@ -52,12 +52,14 @@ class Verification(OnNames):
         plan = warehouse.relations.bound(item).view
         output = warehouse.relations.output(item)
         upper = output.fetch_recent_upper()
-        entries = [e for e in output.entries(since=upper) if e.upper != CLOSED] if upper else []
-        time = entries[-1].upper - 1 if entries else item.created
+        last = output.uppers.last
+        time = upper - 1 if upper else item.created
+        if upper == CLOSED:  # nothing moves it any more, so it holds what it shows for good
+            time = self.engine.timeline.now
         at = warehouse.schedules.shown_at(item, time)
         table = warehouse.relations.table(item)
         version = table.version()
-        held = warehouse.versions.error_as_of(item, entries[-1].version) if entries else None
+        held = warehouse.versions.error_as_of(item, last.version) if last else None
         if held is not None:
             raise held.view_error(item)
         check_written(warehouse, item)
@@ -65,7 +67,7 @@ class Verification(OnNames):
         names = backtick_all(columns)
         with translated_failure(item, time):
             both = table.frame(version).select(*names, F.lit(-1).alias(DIFF))
-            if at is not None and entries:
+            if at is not None and upper:
                 desired = warehouse.queries.view_rows(plan, StoredSources(warehouse), at)
                 both = both.unionAll(desired.select(*names, F.lit(1).alias(DIFF)))
             return self._compute(net(both, columns), columns)

@@ -4,10 +4,11 @@ An object is *complete through* T when all that it holds at T is stored, or when
 reads changes it between what is stored and T.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.ordering import behind_needs
 from ctsql.planner.due_times import snapshot_inputs
 from ctsql.runtime.log.failures import Failure, find_recorded
 from ctsql.runtime.warehouse.warehouse import Warehouse
@@ -15,15 +16,32 @@ from ctsql.runtime.warehouse.warehouse import Warehouse
 
 def complete_through(warehouse: Warehouse, items: Iterable[Item]) -> int:
     """The newest T at which all the items are stored, without computing anything."""
-    now = warehouse.timeline.now
-    return min((_complete_through(warehouse, i) for i in items), default=now)
-
-
-def _complete_through(warehouse: Warehouse, item: Item) -> int:
+    wanted = list(items)
+    known = {item.id: item for item in wanted}
     relations = warehouse.relations
-    if item.kind is ObjectKind.TASK_OUTPUT:
-        item = relations.item(item.owner)  # all its outputs, or none, hold a T
-    through = complete_through(warehouse, relations.followed(item))
+
+    def followed(object_id: str) -> Iterator[str]:
+        if object_id not in known:
+            known[object_id] = relations.item(object_id)
+        return (i.id for i in relations.followed(_run(warehouse, known[object_id])))
+
+    through: dict[str, int] = {}
+    for object_id in behind_needs([item.id for item in wanted], followed):
+        item, now = known[object_id], warehouse.timeline.now
+        below = (through[i.id] for i in relations.followed(_run(warehouse, item)))
+        through[object_id] = _complete_through(warehouse, item, min(below, default=now))
+    return min((through[item.id] for item in wanted), default=warehouse.timeline.now)
+
+
+def _run(warehouse: Warehouse, item: Item) -> Item:
+    """The object that is run for an item: all outputs of a task, or none, hold a T."""
+    is_output = item.kind is ObjectKind.TASK_OUTPUT
+    return warehouse.relations.item(item.owner) if is_output else item
+
+
+def _complete_through(warehouse: Warehouse, item: Item, through: int) -> int:
+    """Args: through: all that it follows is complete through there."""
+    relations, item = warehouse.relations, _run(warehouse, item)
     if not item.is_run:
         return through
     written = warehouse.versions.stored_upper(item) - 1

@@ -27,6 +27,7 @@ T is in. Empty advances are kept in memory, and written once at the end of a cat
 bodies without writing, so that a restart does not run them again.
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
@@ -129,13 +130,15 @@ class TaskSink:
                 )
             upper = max(upper, failure.time)
         self._retrying = retry
-        state: SinkState[Run] = SinkState(output_upper=upper)
         runs = due_runs(self.warehouse, self.item, after=upper - 1, until=until)
         if runs and not self.item.revision:  # else what is missing comes with the definition
             for output in self.warehouse.catalog.outputs_of(self.item) or [self.item]:
                 check_columns_there(self.warehouse, output)
-        state.append_times = {run.time for run in runs}
-        state.append_times_progress = until + 1
+        state: SinkState[Run] = SinkState(
+            append_times=[run.time for run in runs],
+            append_times_progress=until + 1,
+            output_upper=upper,
+        )
         by_time = {run.time: run for run in runs}
         self._waiting, self._together_max = sorted(runs, key=lambda r: r.time), RUNS_MAX
         unwritten = False
@@ -183,7 +186,8 @@ class TaskSink:
 
         None when it is to be run by itself: where they cannot be, and where anything went wrong.
         """
-        waiting = [r for r in self._waiting if r.time >= run.time][: self._together_max]
+        first = bisect_left(self._waiting, run.time, key=lambda r: r.time)
+        waiting = self._waiting[first : first + self._together_max]
         if self._retrying or len(waiting) < RUNS_MIN:
             return None
         runs = may_run_together(self.warehouse, self.item, waiting)

@@ -11,10 +11,12 @@ wait, advance the upper without rows, or write the rows as of a time.
     forgotten.
 
 What the invariants allow to forget: append times below the upper; proposals retract themselves
-at the next time, so what is kept is nearly empty in the steady state.
+at the next time, so what is kept is nearly empty in the steady state. A decision takes about as
+long however many times wait.
 """
 
-from collections.abc import Hashable
+import heapq
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -33,29 +35,37 @@ class SinkState(Generic[Row]):
     """What the sink knows.
 
     Attributes:
-        append_times: times at which the input changed.
+        append_times: times at which the input changed, as a heap: the smallest is the first.
         append_times_progress: exclusive; all append times below it are known.
         to_append: proposed updates.
         to_append_progress: exclusive; all proposals at times below it are known.
         output_upper: exclusive; the output holds everything below it.
     """
 
-    append_times: set[int] = field(default_factory=set)
+    append_times: list[int] = field(default_factory=list)
     append_times_progress: int = 0
     to_append: list[Update[Row]] = field(default_factory=list)
     to_append_progress: int = 0
     output_upper: int = 0
 
+    def __post_init__(self) -> None:
+        self.append_times = sorted(self.append_times)
+
+    def add_times(self, times: Iterable[int]) -> None:
+        """Learn of more times at which the input changed."""
+        for time in times:
+            heapq.heappush(self.append_times, time)
+
     def due(self) -> int | None:
         """The time to write next; None when no known time is due."""
-        times = [
-            t for t in self.append_times if self.output_upper <= t < self.append_times_progress
-        ]
-        return min(times, default=None)
+        while self.append_times and self.append_times[0] < self.output_upper:
+            heapq.heappop(self.append_times)
+        if not self.append_times or self.append_times[0] >= self.append_times_progress:
+            return None
+        return self.append_times[0]
 
     def decide(self) -> Decision[Rows[Row]]:
         """What to do next."""
-        self.append_times = {t for t in self.append_times if t >= self.output_upper}
         write = self.due()
         if write is None:
             if self.append_times_progress > self.output_upper:
@@ -63,5 +73,6 @@ class SinkState(Generic[Row]):
             return WAIT
         if self.to_append_progress <= write:
             return Advance(write) if write > self.output_upper else WAIT
-        self.to_append = consolidate(self.to_append)
+        # No earlier time is asked about any more, so what took itself back is nothing.
+        self.to_append = consolidate((row, max(t, write), d) for row, t, d in self.to_append)
         return Write(write + 1, tuple(as_of(self.to_append, write).items()))

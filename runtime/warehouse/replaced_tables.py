@@ -5,7 +5,9 @@ from ctsql.catalog.items import Catalog, Item, ObjectKind
 
 NOT_THERE = ("TABLE_REPLACED", "NOT_A_DELTA_TABLE")
 """A table of which one of these is said is not the one that an object stands for."""
-UNREADABLE = ("STORED_DATA_INVALID", *NOT_THERE)
+DAMAGED = "STORED_DATA_INVALID"
+"""What is said of one whose log is not what was written."""
+UNREADABLE = (DAMAGED, *NOT_THERE)
 """What is said of an object that cannot be read, nor what reads it, before somebody mends it."""
 
 

@@ -26,12 +26,16 @@ from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.table_changes import Movement, due_changes, input_columns
 from ctsql.runtime.warehouse.refresh_times import Schedule
 from ctsql.runtime.warehouse.relations import Relations
-from ctsql.runtime.warehouse.table_checks import missing_table
+from ctsql.runtime.warehouse.table_checks import unreadable_table
 from ctsql.runtime.warehouse.timeline import Timeline
 from ctsql.runtime.warehouse.versions import Versions
 
 DUE = "due"
 """Key in the metadata of a view's commit: the first T at which time changes it; null for none."""
+
+
+Known = dict[tuple[str, int, int], frozenset[int]]
+"""Times by an object's id, and the Ts between which they are."""
 
 
 class Schedules:
@@ -152,7 +156,7 @@ class Schedules:
     def _is_turn_due(self, item: Item, now: int, passed: int) -> bool:
         if self.schedule(item) is not None or not self.reads_clock(item):
             return False
-        if missing_table(self._relations, [item]) is not None:
+        if unreadable_table(self._relations, [item]) is not None:
             return False
         due = self._next_turn(item, now)
         return due is not None and now < due <= passed
@@ -165,22 +169,35 @@ class Schedules:
     def is_to_close(self, item: Item, at: int) -> bool:
         """Is a view that is not closed past its last refresh at T, and does it hold that?
 
-        Not while its table, or one that it reads, is not there: whoever reads it is told.
+        Not while its table, or one that it reads, cannot be read: whoever reads it is told.
         """
-        schedule = self.schedule(item)
+        schedule, catalog = self.schedule(item), self._relations.catalog
         return (
             schedule is not None
             and schedule.round_up(at + 1) == CLOSED
             and self._relations.output(item).upper != CLOSED
-            and missing_table(self._relations, self._relations.catalog.closure([item.id])) is None
+            and unreadable_table(self._relations, catalog.closure([item.id])) is None
             and not self.is_closed(item)
             and not self.change_times(item, after=self._versions.stored_upper(item) - 1, until=at)
         )
 
-    def move_times(self, item: Item, *, after: int, until: int) -> set[int]:
-        """The times at which what an object holds may have changed."""
+    def move_times(
+        self, item: Item, *, after: int, until: int, known: Known | None = None
+    ) -> set[int]:
+        """The times at which what an object holds may have changed.
+
+        Args:
+            known: what was found out for the same question. Where several objects read the same
+                ones, and others read these together, each is looked at once for all ways down.
+        """
+        known, key = {} if known is None else known, (item.id, after, until)
+        if key not in known:
+            known[key] = frozenset(self._move_times(item, after, until, known))
+        return {*known[key]}
+
+    def _move_times(self, item: Item, after: int, until: int, known: Known) -> set[int]:
         if item.kind is ObjectKind.VIEW:
-            return self.read_times(item, after=after, until=until)
+            return self.read_times(item, after=after, until=until, known=known)
         times = {
             m.time
             for m in self._versions.movements(item, after=after, until=until)
@@ -191,32 +208,46 @@ class Schedules:
             entries = self._relations.output(item).entries(since=until + 1)
             is_written = bool(entries) and entries[0].upper <= until + 1
             written = entries[0].upper - 1 if is_written else item.created
-            times |= self.change_times(item, after=max(after, written), until=until)
+            since = max(after, written)
+            times |= self.change_times(item, after=since, until=until, known=known)
         return times
 
-    def read_times(self, item: Item, *, after: int, until: int) -> set[int]:
+    def read_times(
+        self, item: Item, *, after: int, until: int, known: Known | None = None
+    ) -> set[int]:
         """The times at which anything that an object reads may have changed."""
         times: set[int] = set()
+        known = {} if known is None else known
         for reading in item.reads:
             if reading.object_id != item.id:
                 read = self._relations.item(reading.object_id)
-                times |= self.move_times(read, after=after, until=until)
+                times |= self.move_times(read, after=after, until=until, known=known)
         return times
 
-    def change_times(self, item: Item, *, after: int, until: int) -> set[int]:
+    def change_times(
+        self, item: Item, *, after: int, until: int, known: Known | None = None
+    ) -> set[int]:
         """The times in (after, until] at which an output's contents may change."""
         return self._refreshes(
             item,
             after,
             until,
             lambda since: (
-                self.read_times(item, after=since, until=until)
+                self.read_times(item, after=since, until=until, known=known)
                 | self._turns(item, written=after, after=since, until=until)
             ),
         )
 
-    def possible_times(self, item: Item, *, after: int, until: int) -> set[int]:
+    def possible_times(
+        self, item: Item, *, after: int, until: int, known: Known | None = None
+    ) -> set[int]:
         """Like :meth:`change_times`, told from the timeline alone, for objects that are behind."""
+        known, key = {} if known is None else known, (item.id, after, until)
+        if key not in known:
+            known[key] = frozenset(self._possible_times(item, after, until, known))
+        return {*known[key]}
+
+    def _possible_times(self, item: Item, after: int, until: int, known: Known) -> set[int]:
         if item.kind is ObjectKind.TABLE:
             return {b.time for b in self._timeline.bindings_between(item.id, after, until)}
         read = [self._relations.item(r.object_id) for r in item.reads if r.object_id != item.id]
@@ -228,7 +259,7 @@ class Schedules:
             after,
             until,
             lambda since: self._turns(item, written=after, after=since, until=until).union(
-                *(self.possible_times(i, after=since, until=until) for i in read)
+                *(self.possible_times(i, after=since, until=until, known=known) for i in read)
             ),
         )
 

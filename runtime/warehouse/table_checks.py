@@ -12,7 +12,7 @@ from ctsql.catalog.errors import CatalogError, CtsqlError
 from ctsql.catalog.items import Catalog, Item
 from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
 from ctsql.runtime.warehouse.relations import Relations
-from ctsql.runtime.warehouse.replaced_tables import NOT_THERE, replaced_error
+from ctsql.runtime.warehouse.replaced_tables import NOT_THERE, UNREADABLE, replaced_error
 
 
 def identified(relations: Relations, item: Item) -> Item:
@@ -52,11 +52,16 @@ def remember_tables(relations: Relations, store: DeltaCatalog) -> bool:
 
 
 def check_tables(relations: Relations, items: Iterable[Item]) -> None:
-    """Raise TABLE_REPLACED or NOT_A_DELTA_TABLE where one of the tables is not there any more."""
+    """Raise TABLE_REPLACED or NOT_A_DELTA_TABLE where one of the tables is not there any more.
+
+    And STORED_DATA_INVALID where the log of a source is damaged, so that not all of it has a T.
+    """
     for item in items:
         if item.location is not None:
             table = relations.table(item)
             table.check_same(near=True)
+            if item.id in relations.timeline.damaged:
+                relations.timeline.unbound(item.id, item.name.qualified(), table)
             bound = relations.timeline.bound(item.id) or 0
             if table.identity.newest < bound and (newest := table.version()) < bound:
                 facts = f"Version {bound} was read, and {newest} is its last."
@@ -64,17 +69,25 @@ def check_tables(relations: Relations, items: Iterable[Item]) -> None:
 
 
 def missing_table(relations: Relations, items: Iterable[Item]) -> CatalogError | None:
+    """What :func:`check_tables` would raise of a table that is not there; None for nothing."""
+    problem = unreadable_table(relations, items)
+    if problem is not None and problem.condition not in NOT_THERE:
+        raise problem
+    return problem
+
+
+def unreadable_table(relations: Relations, items: Iterable[Item]) -> CatalogError | None:
     """What :func:`check_tables` would raise; None for nothing."""
     try:
         check_tables(relations, items)
     except CatalogError as problem:
-        if problem.condition not in NOT_THERE:
+        if problem.condition not in UNREADABLE:
             raise
         return problem
     return None
 
 
 def is_replaced(relations: Relations, item: Item) -> bool:
-    """Does another table lie in the place of an object's?"""
-    problem = missing_table(relations, [item])
+    """Does another table lie in the place of an object's? Not where its log is damaged."""
+    problem = unreadable_table(relations, [item])
     return problem is not None and problem.condition == "TABLE_REPLACED"

@@ -37,7 +37,7 @@ from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.write_handle import Batch, Committed, Output
 from ctsql.runtime.warehouse.location import SYSTEM_TABLE
-from ctsql.runtime.warehouse.replaced_tables import NOT_THERE
+from ctsql.runtime.warehouse.replaced_tables import DAMAGED, NOT_THERE
 from ctsql.runtime.warehouse.timestamp_assignment import (
     Binding as Binding,
     Candidate as Candidate,
@@ -112,8 +112,9 @@ class Timeline:
 
     Attributes:
         table: its own. read_to: the newest version of that whose bindings are taken in, or -1.
-        intents: transactions that are being committed, by id. reload: gives the sources by the
-            newest catalog. tasks: what is bound of each task; another mapping once it has changed.
+        intents: transactions that are being committed, by id. damaged: the sources whose logs
+            could not be read when Ts were last bound. reload: gives the sources by the newest
+            catalog. tasks: what is bound of each task; another mapping once it has changed.
     """
 
     def __init__(self, gateway: "Gateway", location: str) -> None:
@@ -136,6 +137,7 @@ class Timeline:
         self.intents: dict[str, Any] = {}
         # By source the newest version looked at, where no commit after the bound one changes data.
         self._no_data_above: dict[str, int] = {}
+        self.damaged: set[str] = set()
         self._archive_taken = False
         self._has_assumed = False  # what this process alone knows cannot be read anew
 
@@ -315,7 +317,7 @@ class Timeline:
             candidates = [
                 c
                 for source, (name, table) in sources.items()
-                for c in self.unbound(source, name, table)
+                for c in _bindable(self, source, name, table)
             ]
             if proposal in self._proposals:
                 raise error("DEFINITIONS_CHANGED")
@@ -418,6 +420,9 @@ class Timeline:
         """The commits of a source that change data and have no T.
 
         What commits changed that a log cleanup took away is part of the oldest one that is left.
+
+        Raises STORED_DATA_INVALID where one of them cannot be read, or is missing in front of
+        others.
         """
         bound = self._frontier.get(source)
         start = max(-1 if bound is None else bound, self._no_data_above.get(source, -1))
@@ -437,7 +442,12 @@ class Timeline:
             if problem.condition not in NOT_THERE:
                 raise
             return []  # who reads it is told; what others read goes on
-        commits = [table.commit_at(v) for v in range(first, newest + 1)]
+        try:
+            commits = [table.commit_at(v) for v in range(first, newest + 1)]
+        except CtsqlError as problem:
+            if problem.condition == "HISTORY_LOST":
+                table.check_whole()  # else it was cleaned up while it was looked at
+            raise
         reshaping = [c.version for c in commits if table.reshapes(c.version)]
         if first > start + 1:
             reshaping.append(first)
@@ -507,6 +517,23 @@ def _unarchived(
 def _between(held: Sequence[Binding], after: int, until: int) -> list[Binding]:
     first, stop = (bisect_right(held, t, key=lambda b: b.time) for t in (after, until))
     return list(held[first:stop])
+
+
+def _bindable(timeline: Timeline, source: str, name: str, table: "DeltaTable") -> list[Candidate]:
+    """What is to be bound of a source: nothing while its log is damaged.
+
+    Who reads it is told (:func:`ctsql.runtime.warehouse.table_checks.check_tables`); what others
+    read goes on. Its commits get Ts when the log is mended.
+    """
+    try:
+        found = timeline.unbound(source, name, table)
+    except CtsqlError as problem:
+        if problem.condition != DAMAGED:
+            raise
+        timeline.damaged.add(source)
+        return []
+    timeline.damaged.discard(source)
+    return found
 
 
 def _with_decision(known: Mapping[str, int | None], proposal: str, at: int | None) -> str:

@@ -48,3 +48,21 @@ def test_two_add_flows_at_once(warehouse: Path, connect: Callable[[], Connection
     con.execute("INSERT INTO b VALUES (12)")
     wanted = [(1,), (1,), *((k + n,) for k in (10, 11, 12) for n in (100, 200))]
     assert_rows(con.execute("SELECT * FROM x").fetchall(), wanted, "both flows")
+
+
+@pytest.mark.parametrize("point", ["catalog_committed", "timeline_committed"])
+def test_a_drop_is_killed(point: str, warehouse: Path, connect: Callable[[], Connection]) -> None:
+    """The flow goes on until the drop is in force, and can be dropped again until then."""
+    con = connect()
+    con.execute(SET_UP)
+    con.execute(FLOW.format("f", 0))
+    con.close()
+    run_killed(warehouse, ["DROP FLOW f"], point)
+    con = connect()
+    con.execute("INSERT INTO b VALUES (12)")
+    wanted = [(1,), (1,), (10,), (11,)]
+    if point == "catalog_committed":
+        wanted.append((12,))
+        assert_rows(con.execute("SELECT * FROM x").fetchall(), wanted, "not dropped")
+        con.execute("DROP FLOW f; INSERT INTO b VALUES (13)")
+    assert_rows(con.execute("SELECT * FROM x").fetchall(), wanted, "dropped")

@@ -16,7 +16,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.log import clock
 from tests.helpers import sample_warehouse as kept
 from tests.helpers.failing_disks import filled, needs_root, read_only, small_disk
-from tests.helpers.table_folder import log, tree
+from tests.helpers.table_folder import folder, log, tree
 
 pytestmark = pytest.mark.spark
 
@@ -98,6 +98,42 @@ def test_any_damage_of_any_last_commit(con: Connection, warehouse: Path) -> None
     kept.set_up(con)
     for name in (*kept.TABLES, "timeline", "catalog"):
         _damaged(con, warehouse, name, *HOW)
+
+
+def test_a_damaged_source_stops_its_readers_only(con: Connection, warehouse: Path) -> None:
+    """Other tables are read and written, and their outputs follow; then it is mended."""
+    con.execute("CREATE TABLE a (k INT); CREATE TABLE b (k INT)")
+    con.execute("CREATE MATERIALIZED VIEW of_a AS SELECT count(*) AS n FROM a")
+    con.execute("CREATE MATERIALIZED VIEW of_b AS SELECT count(*) AS n FROM b")
+    for _ in range(3):
+        con.execute("INSERT INTO a VALUES (1); INSERT INTO b VALUES (1)")
+    logged = folder(con, "a") / "_delta_log"
+    *_, before, last = sorted(logged.glob("0*.json"))
+    for broken, how in ((last, "empty"), (before, "missing")):
+        data = broken.read_bytes()
+        broken.with_name(f".{broken.name}.crc").unlink(missing_ok=True)
+        broken.write_bytes(b"") if how == "empty" else broken.unlink()
+        kept.forget(con)
+        fresh = open_connection(str(warehouse))
+        fresh.execute("INSERT INTO b VALUES (2)")
+        fresh.execute("CREATE TABLE IF NOT EXISTS other (k INT)")
+        with pytest.raises(CtsqlError, match="STORED_DATA_INVALID"):
+            fresh.run(once=True, workers=2)
+        fresh.execute("SET isolation = 'serializable'")
+        counted = fresh.execute("SELECT of_b.n, (SELECT count(*) FROM b) FROM of_b").fetchall()
+        assert counted in ([(4, 4)], [(5, 5)]), how
+        fresh.execute("RESET isolation")
+        found = _problems(
+            fresh, "SELECT * FROM a", "SELECT * FROM of_a", "INSERT INTO a VALUES (1)"
+        )
+        assert len(found) == 3, how
+        for problem in found:
+            kept.check_said(problem, "STORED_DATA_INVALID")
+            assert broken.name in (problem.detail or ""), how
+        broken.write_bytes(data)
+        kept.forget(con)
+        again = open_connection(str(warehouse))
+        assert again.execute("SELECT n FROM of_a").fetchall() == [(3,)]
 
 
 @pytest.mark.slow

@@ -134,9 +134,9 @@ KINDS = (
 BY_NAME = {kind.name: kind for kind in KINDS}
 
 NOT_STORED = {
-    "TIME": "INVALID_STATEMENT",
-    "INTERVAL DAY TO SECOND": "INVALID_STATEMENT",
-    "INTERVAL YEAR TO MONTH": "INVALID_STATEMENT",
+    "TIME": "NOT_SUPPORTED",
+    "INTERVAL DAY TO SECOND": "NOT_SUPPORTED",
+    "INTERVAL YEAR TO MONTH": "NOT_SUPPORTED",
     "VOID": "INVALID_COLUMN_TYPE",
 }
 """Types that Delta does not store, with the condition that CREATE TABLE gives."""

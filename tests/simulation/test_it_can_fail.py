@@ -169,12 +169,12 @@ def _as_it_is(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _complete_by_any(real: Callable[..., int]) -> Callable[..., int]:
-    def complete(warehouse: Any, item: Any) -> int:
+    def complete(warehouse: Any, item: Any, through: int) -> int:
         if item.kind is not ObjectKind.TASK_OUTPUT:
-            return real(warehouse, item)
+            return real(warehouse, item, through)
         outputs = warehouse.catalog.outputs_of(warehouse.relations.item(item.owner))
         uppers = (warehouse.versions.stored_upper(o) for o in outputs)
-        return max(real(warehouse, item), *(upper - 1 for upper in uppers))
+        return max(real(warehouse, item, through), *(upper - 1 for upper in uppers))
 
     return complete
 

@@ -1,9 +1,15 @@
 """What a process reads of the timeline to know where a table was: little, however long it is."""
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.items import Item
+from ctsql.catalog.names import Name
 from ctsql.runtime.warehouse import timeline as module
+from ctsql.runtime.warehouse.table_checks import check_tables, unreadable_table
 from tests.simulation.memory_store import Store
 from tests.simulation.test_intents import TIMELINE, Link, Process, foreign
 
@@ -75,3 +81,45 @@ def test_a_new_table_that_is_not_there_holds_nobody_up(monkeypatch: pytest.Monke
     now = process.mint()
     assert process.timeline.version_at(BUSY, now) == TICKS + 1
     assert process.timeline.bound("c") is None
+
+
+def test_a_damaged_log_holds_up_nobody_but_its_readers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others get Ts; its own commits do when the log is mended, behind those."""
+    store, times = _grown()
+    process = Process(store, Link("other"))
+    process.mint()
+    table = process.tables[STILL]
+    foreign(store, STILL, ("damaged",))
+    foreign(store, BUSY, ("more",))
+    read = table.commit_at
+
+    def is_damaged(version: int) -> object:
+        if version == 2:
+            raise error("STORED_DATA_INVALID", what="a file", detail="2.json is empty.", hint="")
+        return read(version)
+
+    monkeypatch.setattr(table, "commit_at", is_damaged)
+    now = process.mint()
+    assert now > times[-1]
+    assert process.timeline.version_at(BUSY, now) == TICKS + 1
+    assert process.timeline.version_at(STILL, now) == 1
+    assert process.timeline.damaged == {STILL}
+    items = [SimpleNamespace(id=name, location=name, name=Name("default", name)) for name in "ab"]
+    identity = SimpleNamespace(newest=1_000)
+    monkeypatch.setattr(table, "identity", identity, raising=False)
+    monkeypatch.setattr(process.tables[BUSY], "identity", identity, raising=False)
+    relations: Any = SimpleNamespace(
+        timeline=process.timeline, table=lambda item: process.tables[item.id]
+    )
+    busy, still = cast("list[Item]", items)
+    check_tables(relations, [busy])
+    with pytest.raises(CtsqlError) as told:
+        check_tables(relations, [still])
+    assert told.value.condition == "STORED_DATA_INVALID"
+    problem = unreadable_table(relations, [still])
+    assert problem is not None
+    monkeypatch.setattr(table, "commit_at", read)
+    mended = process.mint()
+    assert mended > now
+    assert process.timeline.version_at(STILL, mended) == 2
+    check_tables(relations, [still])

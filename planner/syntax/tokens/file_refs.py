@@ -8,6 +8,7 @@ from ctsql.catalog.spans import Span
 from ctsql.catalog.switches import read_switch
 from ctsql.planner.syntax.ast import FileRef, RelationRef
 from ctsql.planner.syntax.tokens import tokenizer as tk
+from ctsql.planner.syntax.tokens.file_options import check_known
 from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens
 
@@ -98,7 +99,9 @@ def _option(group: Tokens, span: Span) -> tuple[str, str]:
     if not group:
         raise syntax_error(span, "an option is missing between two commas")
     cursor = Cursor(group, of="option")
-    name = cursor.name("an option, as header => true").text
+    token = cursor.name("an option, as header => true")
+    check_known(token)
+    name = token.text
     cursor.expect("=>")
     value = option_value(cursor, name.lower())
     cursor.end()

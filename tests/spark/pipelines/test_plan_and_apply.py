@@ -297,3 +297,57 @@ def test_tables_with_keys(connect: Callable[[], Connection]) -> None:
     with con._running("test") as engine:
         text = "".join(text for _, text in dump(engine))
     assert text.index("CREATE TABLE clients (id") < text.index("REFERENCES clients (id)")
+
+
+def test_letters_of_names_do_not_count(con: Connection) -> None:
+    """A folder may write names in other letters than the warehouse has; one line tells of each."""
+    con.execute("CREATE TABLE orders (k INT); CREATE VIEW good AS SELECT * FROM orders")
+    con.execute("CREATE MATERIALIZED VIEW sums AS SELECT count(*) AS n FROM good WHERE k > 0")
+    con.execute("INSERT INTO orders VALUES (1), (9)")
+    texts = (
+        "CREATE TABLE Orders (k INT, v INT);",
+        "CREATE VIEW GOOD AS SELECT * FROM ORDERS WHERE k < 5;"
+        "CREATE MATERIALIZED VIEW Sums AS SELECT count(*) AS n FROM Good WHERE k > 0;",
+    )
+    made = planned(con, *texts)
+    assert {n: s.split()[0] for n, s in statuses(made).items()} == {
+        "orders": "changed",
+        "good": "changed",
+        "sums": "changed",
+    }
+    assert len(made.changes) == 3
+    applied(con, *texts)
+    check_rows(con, "SELECT * FROM orders", (1, None), (9, None))
+    check_rows(con, "SELECT n FROM sums", (1,))
+    assert exit_code(planned(con, *texts)) == 0
+
+
+def test_what_is_refused_stays_so_over_a_view_that_changes(con: Connection) -> None:
+    """Nothing is applied of a folder with a refusal, be it of what would change anyway."""
+    con.execute("CREATE TABLE t (k INT); CREATE VIEW v AS SELECT * FROM t")
+    con.execute("CREATE MATERIALIZED VIEW m AS SELECT k FROM v")
+    folder = (
+        "CREATE TABLE t (k INT); CREATE VIEW v AS SELECT * FROM t WHERE k > 0;"
+        "CREATE MATERIALIZED VIEW m AS SELECT k, nothing FROM v;"
+    )
+    assert change_of(planned(con, folder), "m").status.value == "refused"
+    with pytest.raises(CtsqlError, match="PLAN_REFUSED"):
+        applied(con, folder)
+
+
+def test_parts_of_what_goes_are_not_dropped_under_readers(con: Connection) -> None:
+    """A task whose output, or a flow whose target, is read is refused in its own line."""
+    con.execute("CREATE TABLE t (k INT, v INT)")
+    con.execute(
+        "CREATE CONTINUAL TASK both OUTPUTS (ups (k INT), downs (k INT)) ON INPUT t AS ("
+        "INSERT INTO ups SELECT k FROM t WHERE v > 0; INSERT INTO downs SELECT k FROM t)"
+    )
+    con.execute("CREATE FLOW f AS AUTO CDC INTO dim FROM t KEYS (k) SEQUENCE BY v")
+    folder = (
+        "CREATE TABLE t (k INT, v INT); CREATE VIEW m AS SELECT k FROM ups;"
+        "CREATE VIEW n AS SELECT k FROM dim;"
+    )
+    made = planned(con, folder, prune=True)
+    assert change_of(made, "both").breaks == ("view m",)
+    assert change_of(made, "f").breaks == ("view n",)
+    assert {change_of(made, name).status.value for name in ("both", "f")} == {"refused"}

@@ -124,6 +124,13 @@ def test_at_creation_is_a_picture(con: Connection, connect: Callable[[], Connect
     assert _rows(again) == [(1,)]
     assert transaction(log(table)[-1]) == CLOSED
     assert (data_files(table), len(log(table))) == (files, commits)
+    assert again.execute("VERIFY m").fetchall() == []
+    expect_error(again, "VERIFY m REPAIR", "VIEW_FINISHED")
+    told = "\n".join(str(row[0]) for row in again.execute("EXPLAIN ANALYZE m").fetchall())
+    assert "inserted 1 and deleted 0 rows" in told
+    stray = again.spark.createDataFrame([(9,)], "x INT")
+    stray.write.format("delta").mode("append").save(str(table))
+    assert again.execute("VERIFY m").fetchall() == [("-", 9)]
 
 
 def test_at_times(con: Connection, ahead: Clock) -> None:
@@ -149,6 +156,7 @@ def test_at_times(con: Connection, ahead: Clock) -> None:
     assert _upper(con) == "closed"
     con.execute("INSERT INTO t VALUES (3)")
     assert _rows(con) == [(1,), (2,)]
+    assert con.execute("VERIFY m").fetchall() == []
 
 
 def test_refresh_by_hand(con: Connection, connect: Callable[[], Connection], ahead: Clock) -> None:

@@ -220,3 +220,16 @@ def test_rows_of_a_replacement_are_set_aside_under_the_names_of_the_task() -> No
     catalog = Catalog.of([*_with_quarantine("x"), *_with_quarantine("r", "x")])
     assert written_under(catalog, catalog.items["r"]) == {"r": Name("default", "x")}
     assert written_under(catalog, catalog.items["x"]) == {"x": Name("default", "x")}
+
+
+def test_a_long_chain_is_ordered() -> None:
+    """However many objects read each other in a row, and also where there are many ways down."""
+    chain = []
+    for number in range(5_000):
+        below = [f"i{n}" for n in (number - 1, number - 2) if n >= 0]
+        item = dataclasses.replace(TASK, id=f"i{number}", reads=tuple(map(_reading, below)))
+        chain.append(item)
+    catalog = Catalog.of(chain)
+    assert catalog.closure(["i4999"]) == chain
+    with pytest.raises(CatalogError, match="i0"):
+        Catalog.of(chain[1:]).closure(["i4999"])

@@ -83,7 +83,8 @@ def test_a_tsv_is_a_csv_with_tabs() -> None:
         ("SELECT * FROM read_csv('x', header)", "SYNTAX_ERROR", ""),
         ("SELECT * FROM read_csv('x', header => NULL)", "SYNTAX_ERROR", "NULL"),
         ("SELECT * FROM read_csv('x',)", "SYNTAX_ERROR", None),
-        ("SELECT * FROM read_csv('x', a => 1 2)", "SYNTAX_ERROR", None),
+        ("SELECT * FROM read_csv('x', sep => 1 2)", "SYNTAX_ERROR", None),
+        ("SELECT * FROM read_csv('x', delimitr => ';')", "INVALID_OPTION", "delimitr"),
     ],
 )
 def test_refused(text: str, condition: str, place: str | None) -> None:
@@ -100,6 +101,8 @@ def test_refused(text: str, condition: str, place: str | None) -> None:
         ("read_files('x.csv')", "csv", ()),
         ("read_files('x/*', format => 'Parquet')", "parquet", ()),
         ("read_files('x', format => 'csv', header => true)", "csv", (("header", "true"),)),
+        ("read_csv('x', INFERschema => true)", "csv", (("inferschema", "true"),)),
+        ("read_orc('x', `orc.mask` => '')", "orc", (("orc.mask", ""),)),
     ],
 )
 def test_read_files(text: str, kind: str, options: tuple[tuple[str, str], ...]) -> None:

@@ -89,6 +89,18 @@ def test_a_saved_plan(now: Plan, told: str) -> None:
     assert told in str(caught.value.detail)
 
 
+def test_a_schema_may_be_called_as_a_table_is() -> None:
+    """Of two that have one name each is compared with itself; the letters of names do not count."""
+    schema = Change(name="A", keyword="SCHEMA", status=Status.NEW, effect=Effect.SCHEMA)
+    made = replace(PLAN, changes=(schema, NEW, VIEW))
+    before = saved(json.dumps(made.to_json()), "p.json")
+    check_still(before, made)
+    check_still(before, replace(made, changes=(schema, NEW, replace(VIEW, name="V"))))
+    with pytest.raises(CtsqlError) as caught:
+        check_still(before, replace(made, changes=(NEW, VIEW)))
+    assert "It says otherwise of: A." in str(caught.value.detail)
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 99}', '{"format": 1}'])
 def test_no_plan(text: str) -> None:
     """A file that holds something else is refused."""

@@ -1,0 +1,44 @@
+"""What an apply proposes on top of a catalog that other processes change as well."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.names import Name
+from ctsql.catalog.subscriptions import Subscription
+from ctsql.runtime.pipelines.applying import _Application
+from ctsql.runtime.pipelines.plan import Plan
+from ctsql.runtime.pipelines.planning import PlannedFolder, warehouse_digest
+
+TABLE = Item(
+    id="t1", kind=ObjectKind.TABLE, name=Name("default", "t"), columns=(), location="file:/t"
+)
+
+
+def _application(known: Catalog) -> _Application:
+    """One that drops all tables."""
+    plan = Plan(changes=(), warehouse=warehouse_digest(known), folder="")
+    planned = PlannedFolder(plan=plan, objects=(), followers=(), gone=tuple(known), schemas=())
+    engine: Any = None
+    return _Application(engine, planned)
+
+
+def test_what_a_subscription_follows_by_now_is_not_dropped() -> None:
+    """The digest of the definitions says nothing of subscriptions, which may come at any time."""
+    known = Catalog.of([TABLE])
+    application = _application(known)
+    proposal = application._propose([], [], set(), {}, known)
+    assert proposal.gone is not None
+    assert [i.id for i in proposal.gone.items] == ["t1"]
+    reader = Subscription(id="s1", name="copy", object_id="t1", start=0, snapshot=True)
+    with pytest.raises(CtsqlError) as caught:
+        application._propose([], [], set(), {}, known.with_subscription(reader))
+    assert caught.value.condition == "DEPENDENT_OBJECTS"
+    assert "Subscription 'copy' follows it." in str(caught.value)
+    other = replace(TABLE, id="t2", name=Name("default", "u"), location="file:/u")
+    with pytest.raises(CtsqlError) as caught:
+        application._propose([], [], set(), {}, known.with_item(other))
+    assert caught.value.condition == "DEFINITIONS_CHANGED"

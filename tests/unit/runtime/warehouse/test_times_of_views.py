@@ -1,0 +1,55 @@
+"""At which times views change that read each other in several ways."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from ctsql.catalog.items import Item, ObjectKind, Reading
+from ctsql.catalog.names import Name
+from ctsql.runtime.log.actions import Change
+from ctsql.runtime.log.table_changes import Movement
+from ctsql.runtime.warehouse.schedules import Schedules
+
+DEPTH = 25
+
+
+def _item(number: int) -> Item:
+    """A view over the two before it; the first is a table."""
+    reads = tuple(
+        Reading(name=Name("default", f"i{n}"), object_id=f"i{n}", columns=())
+        for n in (number - 1, number - 2)
+        if n >= 0
+    )
+    kind = ObjectKind.MATERIALIZED_VIEW if number else ObjectKind.TABLE
+    return Item(
+        id=f"i{number}", kind=kind, name=Name("default", f"i{number}"), columns=(), reads=reads
+    )
+
+
+def test_each_object_is_looked_at_once() -> None:
+    """Not once for each way down, of which there are more than a hundred thousand here."""
+    items = {f"i{n}": _item(n) for n in range(DEPTH)}
+    looked: list[str] = []
+
+    def movements(item: Item, **_: int) -> list[Movement]:
+        looked.append(item.id)
+        return [Movement(5, 0, 1)] if item.kind is ObjectKind.TABLE else []
+
+    def bindings(object_id: str, *_: int) -> list[Any]:
+        looked.append(object_id)
+        return [SimpleNamespace(time=5)]
+
+    bound = SimpleNamespace(plan=None, view=SimpleNamespace(reads_clock=False))
+    relations: Any = SimpleNamespace(
+        item=items.__getitem__,
+        bound=lambda _: bound,
+        output=lambda _: SimpleNamespace(entries=lambda **_: []),
+    )
+    versions: Any = SimpleNamespace(movements=movements, change_of=lambda *_: Change.APPEND)
+    timeline: Any = SimpleNamespace(bindings_between=bindings)
+    schedules = Schedules(relations, versions, timeline)
+    last = items[f"i{DEPTH - 1}"]
+    assert schedules.change_times(last, after=0, until=9) == {5}
+    assert len(looked) == DEPTH - 1
+    looked.clear()
+    assert schedules.possible_times(last, after=0, until=9) == {5}
+    assert looked == ["i0"]
