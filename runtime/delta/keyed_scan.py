@@ -118,6 +118,11 @@ class StoredRows:
         return self._table.schema_at(self._version).names
 
     @property
+    def count(self) -> int | None:
+        """How many there are; None where the log does not say."""
+        return self._table.rows_count(self._version)
+
+    @property
     def is_near(self) -> bool:
         """Are they so few that this process reads all of them?"""
         return not isinstance(self._near, Declined)

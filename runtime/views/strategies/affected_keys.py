@@ -16,6 +16,8 @@ from ctsql.runtime.views.state_table import groups_max
 from ctsql.runtime.views.view_diff import stage_difference, stage_rows, stored_form
 
 NAME = Strategy.AFFECTED_KEYS
+KEYS_COUNTED_MIN = 2_000
+"""Rows of a view from which on the number of keys says how much of it is computed again."""
 
 
 def headline(plan: ChangePlan, told: Telling) -> str | None:
@@ -43,8 +45,20 @@ def refresh(context: RefreshContext) -> Outcome:
     if texts.certain is not None:
         return _add_to_groups(context, changes, texts, texts.certain)
     runner.run(texts.steps, [texts.rows])
+    if context.policy is Policy.AUTO and _are_most(context.stored, runner.steps[texts.keys]):
+        return Fallback("MOST_KEYS")
     stage_difference(context, runner.rows(texts.rows), _affected(context, runner, texts))
     return Staged(NAME)
+
+
+def _are_most(stored: StoredRows | None, keys: RowSet) -> bool:
+    """Are there so many keys that most rows of a view have one of them?"""
+    count = None if stored is None else stored.count
+    if count is None or count < KEYS_COUNTED_MIN:
+        return False
+    held = keys.local
+    found = keys.frame.count() if isinstance(held, Declined) else held.row_count
+    return found > count // 2
 
 
 def _affected(context: RefreshContext, runner: PlanRunner, texts: KeyedTexts) -> RowSet | None:
