@@ -150,7 +150,7 @@ def _float(value: float, kind: str = "") -> str:
 def _short(value: float) -> float:
     """The number of the fewest digits that is the same number in 32 bits.
 
-    >>> _short(0.10000000149011612), _short(16777217.0), _short(0.1)
+    >>> _short(0.10000000149011612), _short(16777216.0), _short(0.1)
     (0.1, 16777216.0, 0.1)
     """
     whole = struct.pack("f", value)

@@ -180,6 +180,9 @@ def _typed(
 
 def _array(column: Column, kind: pa.DataType, values: list[Any]) -> pa.Array:
     """Values with a column's type; else with their own, which Spark then casts or refuses."""
+    kinds = {type(v) for v in values if v is not None}
+    if pa.types.is_temporal(kind) and kinds and all(issubclass(k, Integral) for k in kinds):
+        return pa.array(values)
     shaped = _shape_of(kind)
     try:
         given = values if shaped is None else [shaped(value, column.name) for value in values]
@@ -207,8 +210,8 @@ _Shape = Callable[[Any, str], Any]
 def _shape_of(kind: pa.DataType) -> _Shape | None:
     """What values of a type go through before Arrow has them; None where it takes them as they are.
 
-    Arrow takes a whole number for an instant, and of a dict those keys alone that are spelled as
-    the fields of a struct are.
+    Arrow takes a whole number for an instant, in other units than Spark does if at all, and of a
+    dict those keys alone that are spelled as the fields of a struct are.
     """
     if pa.types.is_temporal(kind):
         return _instant
