@@ -14,7 +14,7 @@ vector's file is named by an optional folder and an id of 20 characters in base 
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -125,7 +125,7 @@ class Clone:
         stored = self.origin.files(self.version)
         if self.numbers_rows:
             return self._numbered_victims(deletes)
-        if sum(one.rows_count for one in deletes) <= DRIVER_ROWS_MAX:
+        if self._are_few(deletes, stored):
             gone = [(one.path, self._gone(stored[one.path], one)) for one in deletes]
             return located(self.gateway.session, gone)
         whole = _places(self.origin, [stored[one.path] for one in deletes], self.version)
@@ -138,7 +138,7 @@ class Clone:
     def _numbered_victims(self, deletes: Sequence[StagedDelete]) -> RowSet:
         mine, stored = self.gateway.table(self.location), self.origin.files(self.version)
         found: RowSet
-        if sum(one.rows_count for one in deletes) <= DRIVER_ROWS_MAX:
+        if self._are_few(deletes, stored):
             gone = [(one.path, self._gone(stored[one.path], one)) for one in deletes]
             found = self._with_numbers(located(self.gateway.session, gone), gone)
         else:
@@ -208,11 +208,21 @@ class Clone:
                 F.col("_metadata.row_index").alias(ROW_COLUMN),
             )
 
+    def _are_few(self, deletes: Sequence[StagedDelete], stored: Mapping[str, DataFile]) -> bool:
+        """Whether the rows that go can be told from the logs, and are few.
+
+        A file that another writer wrote without statistics does not say how many it had.
+        """
+        whole = (stored[one.path] for one in deletes if one.action is None)
+        is_told = all(file.records_count is not None for file in whole)
+        return is_told and sum(one.rows_count for one in deletes) <= DRIVER_ROWS_MAX
+
     def _gone(self, old: DataFile, now: StagedDelete) -> BitMap64:
         """The numbers of the rows of a file that go."""
         before = self.origin.vectors.deleted_rows(old)
         if now.action is None:
-            return BitMap64(range(old.records_count or 0)) - before
+            assert old.records_count is not None  # else they are not told from the logs
+            return BitMap64(range(old.records_count)) - before
         return self.origin.vectors.deleted_rows(DataFile(now.action)) - before
 
     def add(self, rows: RowSet | DataFrame) -> None:

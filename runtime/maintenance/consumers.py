@@ -9,6 +9,9 @@ refresh, so it needs them from there.
 Some outputs of a task may hold a T that the task has not completed; until then their contents
 before that T are read, also by the body when T is run again.
 
+A task with COALESCE needs its inputs from the end of the last interval on: it is complete through
+now, though it has yet to run for what came since.
+
 A named reader needs what it reads from its position on.
 
 The log is needed from the upper on, since an output reads every later commit to learn whether it
@@ -96,6 +99,9 @@ def _reads(engine: Engine, item: Item, keep_from: int) -> Iterator[tuple[Item, i
         if item.kind is ObjectKind.MATERIALIZED_VIEW:
             computed, written = _shown_from(engine, item, keep_from)
             through, seen = min(through, computed), min(seen, written)
+        elif warehouse.schedules.schedule(item) is not None:
+            # With COALESCE what came since the last interval ended waits for the end of this one.
+            through = min(through, warehouse.schedules.shown_at(item, through) or through)
     except CtsqlError as problem:
         if problem.condition not in LOST:
             raise

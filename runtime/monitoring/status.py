@@ -189,17 +189,34 @@ def _pending(engine: LogReader, item: Item, through: int) -> list[int]:
     now = max(engine.timeline.now, clock.now_ms())
     found = {
         (source, time)
-        for source, time, due in _commits(engine, item, through)
+        for source, time, due in _commits(engine, item, through, {})
         if due > through and (due == time or due <= now)
     }
     return [time for _, time in found]
 
 
-def _commits(engine: LogReader, item: Item, since: int) -> Iterator[tuple[str, int, int]]:
+_Known = dict[tuple[str, int], frozenset[tuple[str, int, int]]]
+
+
+def _commits(
+    engine: LogReader, item: Item, since: int, known: _Known
+) -> frozenset[tuple[str, int, int]]:
     """The commits after a T of what an output follows: source, T, and the T when they are due.
 
     A commit is due at its T, or at the next refresh time of a view in between.
+
+    Args:
+        known: what was found already; ways down that meet again are followed once.
     """
+    key = (item.id, since)
+    if key not in known:
+        known[key] = frozenset(_find_commits(engine, item, since, known))
+    return known[key]
+
+
+def _find_commits(
+    engine: LogReader, item: Item, since: int, known: _Known
+) -> Iterator[tuple[str, int, int]]:
     warehouse = engine.warehouse
     schedule = warehouse.schedules.schedule(item)
     if schedule is not None:
@@ -214,7 +231,7 @@ def _commits(engine: LogReader, item: Item, since: int) -> Iterator[tuple[str, i
             times = _moves(engine, read, since, kinds, columns)
             found: Iterable[tuple[str, int, int]] = ((read.id, t, t) for t in times)
         else:
-            found = _commits(engine, read, since)
+            found = _commits(engine, read, since, known)
         for source, time, due in found:
             if schedule is not None:
                 due = warehouse.schedules.next_refresh(item, schedule, due)

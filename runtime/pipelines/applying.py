@@ -58,7 +58,11 @@ from ctsql.runtime.statements.failed_task import retry_failed
 from ctsql.runtime.statements.first_rows import begin_after
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.statements.output_tables import create_table_text, make_table, undo_on_failure
-from ctsql.runtime.statements.refresh_view import bring_to_an_end, refresh_view
+from ctsql.runtime.statements.refresh_view import (
+    bring_to_an_end,
+    end_if_followed,
+    refresh_view,
+)
 from ctsql.runtime.statements.table_constraints import store_constraints
 from ctsql.runtime.tasks.progress import failure_of
 from ctsql.runtime.warehouse.replaced_views import (
@@ -193,8 +197,13 @@ class _Application:
     # ---- preparing
 
     def _end_before(self, changed: Iterable[BoundObject]) -> dict[str, int | None]:
-        """Run changed tasks up to now by their old definitions; when they failed, by id."""
+        """Run changed tasks up to now by their old definitions; when they failed, by id.
+
+        What is not in the folder, over a plain view that changes, is brought up as well.
+        """
         failed = {}
+        for follower in self.planned.followers:
+            end_if_followed(self.engine, self._still_there(follower))
         for item in (i for bound in changed for i in bound.redefined):
             old = self._still_there(item)
             if item.is_task:

@@ -18,6 +18,7 @@ from ctsql.catalog.items import (
     Catalog,
     Item,
     ObjectKind,
+    Reading,
     beside as goes_with,
     check_no_cycle,
     in_use,
@@ -46,6 +47,7 @@ from ctsql.runtime.statements.show import view_definition
 from ctsql.runtime.statements.view_texts import view_text
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_followed
+from ctsql.runtime.warehouse.replaced_views import altered_meanwhile
 
 _KIND = ObjectKind.MATERIALIZED_VIEW
 
@@ -133,7 +135,7 @@ class Replacement(OnNames):
         check_not_suspended(engine.warehouse, view)
         made = [view, *goes_with(engine.catalog, view), beside, *goes_with(engine.catalog, beside)]
         engine.advance(made, engine.mint_for(made))
-        definition = self._definition(view, beside)
+        definition, reads = self._definition(view, beside)
         away, is_new = self._quarantine(view, beside, definition), False
         if away is not None and view.quarantine is None:
             is_new, away = True, make_table(engine, replace(away, created=engine.timeline.now))
@@ -144,13 +146,15 @@ class Replacement(OnNames):
                 name = view.name if now is None else beside.name
                 raise was_dropped(name, "while the replacement was being applied", _KIND.value)
             span = statement.replacement.span
+            if (going.definition, going.reads) != (beside.definition, beside.reads):
+                raise altered_meanwhile(going, "Another process gave it another query.")
             check_unfollowed(current, going, span)
             self._check_fits(current, going, now, span)
             item = replace(
                 now,
                 definition=definition,
                 search_schema=going.search_schema,
-                reads=going.reads,
+                reads=reads,
                 columns=_with_comments(going.columns, now.columns),
                 revision=now.revision + 1,
                 built_beside=(going.id, now.revision + 1),
@@ -186,12 +190,17 @@ class Replacement(OnNames):
         found = creation.quarantine_of(replace(view, columns=beside.columns), made)
         return None if found is None else found[0]
 
-    def _definition(self, view: Item, beside: Item) -> str:
-        """The statement that makes the view by its replacement's query, where it is stored now."""
+    def _definition(self, view: Item, beside: Item) -> tuple[str, tuple[Reading, ...]]:
+        """The statement that makes the view by its replacement's query, where it is stored now.
+
+        And what that reads, under the names that the statement has: those of now.
+        """
         made = view_definition(self.engine, beside)
         before = view_definition(self.engine, view)
         stored = [o for o in before.options if o.name in STORAGE_OPTIONS]
-        return view_text(made, [*made.options, *stored], name=view.name.qualified())
+        text = view_text(made, [*made.options, *stored], name=view.name.qualified())
+        items = self.engine.catalog.items
+        return text, tuple(replace(r, name=items[r.object_id].name) for r in beside.reads)
 
 
 def _other_quarantine(there: Item | None, away: Item, going: Item) -> Item:

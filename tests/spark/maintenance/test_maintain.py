@@ -11,6 +11,7 @@ from ctsql.api import Connection, connect as connect_to
 from ctsql.runtime.delta.spark_log import java_of
 from ctsql.runtime.maintenance import retention
 from tests.conftest import TEST_MASTER
+from tests.helpers.clock_ahead import Clock
 from tests.helpers.opened import engine_of
 from tests.helpers.table_folder import data_files, folder, log, named_files, tree
 from tests.scenarios.runner import assert_rows, expect_error
@@ -94,6 +95,20 @@ def test_consumers_that_are_behind_or_failed_catch_up_exactly(
         left = [f for f in data_files(folder(con, name)) if f.endswith(".parquet")]
         assert len(left) == 1, f"{name}: all is read, one file is left"
     assert_rows(con.execute("SELECT * FROM latest").fetchall(), latest, "latest, compact")
+
+
+def test_what_waits_for_the_end_of_an_interval_is_kept(con: Connection, ahead: Clock) -> None:
+    """A task with COALESCE has yet to run for it, though it is complete through now."""
+    con.execute("CREATE TABLE t (k INT, v INT)")
+    options = "ON INPUT t WITH (COALESCE = '1 day', SNAPSHOT = false)"
+    con.execute(COPY.format("daily", "t").replace("ON INPUT t", options))
+    con.execute("INSERT INTO t VALUES (1, 1), (2, 2); INSERT INTO t VALUES (3, 3)")
+    con.execute("DELETE FROM t WHERE k = 3; INSERT INTO t VALUES (4, 4)")
+    assert con.execute("SELECT * FROM daily").fetchall() == []
+    done = _report(con, "MAINTAIN ALL RETAIN '0 seconds'")
+    assert 'continual task "daily"' in str(done["t"]["kept_for"])
+    ahead.ahead += 86_400_000
+    assert_rows(con.execute("SELECT k FROM daily").fetchall(), [(1,), (2,), (4,)], "once")
 
 
 def test_the_past_stays_readable_for_as_long_as_it_is_said(con: Connection) -> None:

@@ -351,3 +351,15 @@ def test_parts_of_what_goes_are_not_dropped_under_readers(con: Connection) -> No
     assert change_of(made, "both").breaks == ("view m",)
     assert change_of(made, "f").breaks == ("view n",)
     assert {change_of(made, name).status.value for name in ("both", "f")} == {"refused"}
+
+
+def test_followers_outside_the_folder_have_seen_what_came_before(con: Connection) -> None:
+    """A T that waits when a plain view below changes is still one of the old query."""
+    con.execute("CREATE TABLE t (k INT); CREATE VIEW v AS SELECT * FROM t WHERE k < 10")
+    con.execute("CREATE MATERIALIZED VIEW m AS SELECT k FROM v")
+    con.execute("CREATE CONTINUAL TASK seen ON INPUT m AS (INSERT INTO seen SELECT k FROM m)")
+    con.execute("INSERT INTO t VALUES (5)")
+    made = applied(con, "CREATE TABLE t (k INT); CREATE VIEW v AS SELECT * FROM t WHERE k < 3;")
+    assert change_of(made, "m").parts == ("query of a view that it reads",)
+    check_rows(con, "SELECT * FROM m")
+    check_rows(con, "SELECT * FROM seen", (5,))

@@ -178,3 +178,15 @@ def test_files_that_do_not_say_how_many_rows_they_have(con: Connection) -> None:
     check_rows(con, "SELECT * FROM t", (1, 1), (2, 2))
     con.execute("UPDATE t SET v = v + 1 WHERE v > 0")
     check_rows(con, "SELECT * FROM t", (1, 2), (2, 3))
+
+
+def test_rows_of_files_without_counts_that_go_are_known(con: Connection) -> None:
+    """Files that go as a whole do not say how many rows they had; their keys are free again."""
+    con.execute("CREATE TABLE t (k INT UNIQUE, v INT)")
+    plain = con.spark.newSession()
+    plain.conf.set("spark.databricks.delta.stats.collect", "false")
+    plain.sql(f"INSERT INTO delta.`{folder(con, 't')}` VALUES (1, 1), (2, 2)")
+    con.execute("BEGIN; DELETE FROM t; INSERT INTO t VALUES (1, 5), (3, 5); COMMIT")
+    check_rows(con, "SELECT * FROM t", (1, 5), (3, 5))
+    with pytest.raises(CtsqlError, match="CONSTRAINT_VIOLATED"):
+        con.execute("BEGIN; DELETE FROM t WHERE k = 3; INSERT INTO t VALUES (1, 6); COMMIT")

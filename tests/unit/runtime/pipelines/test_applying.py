@@ -1,6 +1,7 @@
 """What an apply proposes on top of a catalog that other processes change as well."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.catalog.subscriptions import Subscription
+from ctsql.runtime.pipelines import applying
 from ctsql.runtime.pipelines.applying import _Application
 from ctsql.runtime.pipelines.plan import Plan
 from ctsql.runtime.pipelines.planning import PlannedFolder, warehouse_digest
@@ -42,3 +44,21 @@ def test_what_a_subscription_follows_by_now_is_not_dropped() -> None:
     with pytest.raises(CtsqlError) as caught:
         application._propose([], [], set(), {}, known.with_item(other))
     assert caught.value.condition == "DEFINITIONS_CHANGED"
+
+
+def test_followers_are_brought_up_before_a_view_below_them_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also those that the folder does not define; one that is gone by now stops the apply."""
+    known = Catalog.of([TABLE])
+    view = replace(TABLE, id="m", kind=ObjectKind.MATERIALIZED_VIEW, name=Name("default", "m"))
+    application = _application(known)
+    application.planned = replace(application.planned, followers=(view,))
+    ended: list[Item] = []
+    monkeypatch.setattr(applying, "end_if_followed", lambda _, item: ended.append(item))
+    application.engine = SimpleNamespace(catalog=known.with_item(view))  # type: ignore[assignment]
+    assert application._end_before([]) == {}
+    assert ended == [view]
+    application.engine = SimpleNamespace(catalog=known)  # type: ignore[assignment]
+    with pytest.raises(CtsqlError, match="DEFINITIONS_CHANGED"):
+        application._end_before([])
