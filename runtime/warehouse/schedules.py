@@ -190,27 +190,26 @@ class Schedules:
             known: what was found out for the same question. Where several objects read the same
                 ones, and others read these together, each is looked at once for all ways down.
         """
-        known, key = {} if known is None else known, (item.id, after, until)
-        if key not in known:
-            known[key] = frozenset(self._move_times(item, after, until, known))
-        return {*known[key]}
+        known = {} if known is None else known
 
-    def _move_times(self, item: Item, after: int, until: int, known: Known) -> set[int]:
-        if item.kind is ObjectKind.VIEW:
-            return self.read_times(item, after=after, until=until, known=known)
-        times = {
-            m.time
-            for m in self._versions.movements(item, after=after, until=until)
-            if self._versions.change_of(item, m) is not Change.NONE
-        }
-        if item.kind is ObjectKind.MATERIALIZED_VIEW:
-            # One that nobody follows may have been written at a later T without those between.
-            entries = self._relations.output(item).entries(since=until + 1)
-            is_written = bool(entries) and entries[0].upper <= until + 1
-            written = entries[0].upper - 1 if is_written else item.created
-            since = max(after, written)
-            times |= self.change_times(item, after=since, until=until, known=known)
-        return times
+        def find() -> set[int]:
+            if item.kind is ObjectKind.VIEW:
+                return self.read_times(item, after=after, until=until, known=known)
+            times = {
+                m.time
+                for m in self._versions.movements(item, after=after, until=until)
+                if self._versions.change_of(item, m) is not Change.NONE
+            }
+            if item.kind is ObjectKind.MATERIALIZED_VIEW:
+                # One that nobody follows may have been written at a later T, not at those between.
+                entries = self._relations.output(item).entries(since=until + 1)
+                is_written = bool(entries) and entries[0].upper <= until + 1
+                written = entries[0].upper - 1 if is_written else item.created
+                since = max(after, written)
+                times |= self.change_times(item, after=since, until=until, known=known)
+            return times
+
+        return _once(known, (item.id, after, until), find)
 
     def read_times(
         self, item: Item, *, after: int, until: int, known: Known | None = None
@@ -242,26 +241,25 @@ class Schedules:
         self, item: Item, *, after: int, until: int, known: Known | None = None
     ) -> set[int]:
         """Like :meth:`change_times`, told from the timeline alone, for objects that are behind."""
-        known, key = {} if known is None else known, (item.id, after, until)
-        if key not in known:
-            known[key] = frozenset(self._possible_times(item, after, until, known))
-        return {*known[key]}
+        known = {} if known is None else known
 
-    def _possible_times(self, item: Item, after: int, until: int, known: Known) -> set[int]:
-        if item.kind is ObjectKind.TABLE:
-            return {b.time for b in self._timeline.bindings_between(item.id, after, until)}
-        read = [self._relations.item(r.object_id) for r in item.reads if r.object_id != item.id]
-        own = set[int]()
-        if item.kind is ObjectKind.CONTINUAL_TASK:
-            own = self.trims(item, after=after, until=until)
-        return own | self._refreshes(
-            item,
-            after,
-            until,
-            lambda since: self._turns(item, written=after, after=since, until=until).union(
-                *(self.possible_times(i, after=since, until=until, known=known) for i in read)
-            ),
-        )
+        def find() -> set[int]:
+            if item.kind is ObjectKind.TABLE:
+                return {b.time for b in self._timeline.bindings_between(item.id, after, until)}
+            read = [self._relations.item(r.object_id) for r in item.reads if r.object_id != item.id]
+            own = set[int]()
+            if item.kind is ObjectKind.CONTINUAL_TASK:
+                own = self.trims(item, after=after, until=until)
+            return own | self._refreshes(
+                item,
+                after,
+                until,
+                lambda since: self._turns(item, written=after, after=since, until=until).union(
+                    *(self.possible_times(i, after=since, until=until, known=known) for i in read)
+                ),
+            )
+
+        return _once(known, (item.id, after, until), find)
 
     def _refreshes(
         self, item: Item, after: int, until: int, changes: Callable[[int], set[int]]
@@ -344,3 +342,10 @@ class Schedules:
                     found.add(time)
                     time = schedule.round_up(time + 1)
         return found
+
+
+def _once(known: Known, key: tuple[str, int, int], find: Callable[[], set[int]]) -> set[int]:
+    """The times of a key, found now unless they are known."""
+    if key not in known:
+        known[key] = frozenset(find())
+    return {*known[key]}

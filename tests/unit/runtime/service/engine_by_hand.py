@@ -57,6 +57,7 @@ class Engine:
             read_to=0,
             bound=lambda source: self.bound[source],
             tasks={},
+            damaged=set(),
             now=NOW,
             suspended=list,
         )
