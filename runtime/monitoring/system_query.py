@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, types as T
 
+from ctsql.catalog.names import fold
 from ctsql.catalog.system_tables import SYSTEM_TABLES, SystemTable
 from ctsql.runtime.delta.local_log import NeedsSpark
 from ctsql.runtime.log_reader import LocalLogReader, LogReader
@@ -82,7 +83,7 @@ class SystemQueries:
         rows: DataFrame,
     ) -> DataFrame:
         """The result of a query of few rows, computed now if it is few rows itself."""
-        names = rows.columns
+        names = [fold(name) for name in rows.columns]
         if len(set(names)) < len(names):
             return rows  # computed rows are known by the names of their columns
         found = compute(

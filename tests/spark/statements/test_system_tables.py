@@ -218,6 +218,8 @@ def _check_answers(con: Connection, warehouse: Path) -> None:
         same = [r for r in rows if r.strategy == strategy]
         times = [r.t for r in same if r.t is not None]
         assert (count, newest) == (len(same), max(times, default=None))
+    alike = "SELECT object AS n, count(*) AS N FROM system.refreshes GROUP BY object"
+    assert sum(count for _, count in con.execute(alike).fetchall()) == len(rows)
     twice = "SELECT a.object, b.object FROM system.refreshes a JOIN system.refreshes b USING (t)"
     counts = Counter(r.t for r in rows if r.t is not None)
     assert len(con.execute(twice).fetchall()) == sum(n * n for n in counts.values())
