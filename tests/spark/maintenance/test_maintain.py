@@ -363,7 +363,7 @@ def test_with_nothing_to_do_delta_opens_no_log(con: Connection, warehouse: Path)
     con.execute("CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM latest")
     con.execute("INSERT INTO t VALUES (1, 2), (2, 3); SELECT * FROM n")
     first = _report(con, "MAINTAIN ALL")
-    assert first["latest"]["files_compacted"]
+    assert first["t"]["files_compacted"] == 2
     before = tree(warehouse)
     with connect_to(str(warehouse), master=TEST_MASTER) as other:
         again = _report(other, "MAINTAIN ALL")

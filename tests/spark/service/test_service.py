@@ -263,10 +263,10 @@ def test_outputs_for_which_nothing_comes_are_left_alone(
             """What is brought up by the tick in which an output is written after a statement."""
             con.execute(statement)
             told.wait(_wrote(name))
-            told.events.clear()
             with con._lock:  # the tick has ended
                 found = set(brought) - {"t", "other"}
                 brought.clear()
+                told.events.clear()
             return found
 
         assert wrote("above", "INSERT INTO other VALUES (1)") == {"a", "b", "above"}
