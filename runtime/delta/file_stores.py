@@ -1,41 +1,24 @@
-"""The stores whose files this process reads and writes itself: local disks, and S3 by Arrow.
+"""The stores whose files this process reads and writes itself: local disks, and others by Arrow.
 
-S3 is reached as Spark's own connector is told to (``fs.s3a.*``, those of the bucket first). It is
-left to Spark if a setting has no counterpart in Arrow, or if Arrow does not find a file there that
-Spark sees. Other stores are left to Spark.
-
-Source: Hadoop's "Connecting to an Amazon S3 Bucket through the S3A Connector", and the reference of
-``pyarrow.fs.S3FileSystem``.
+Which others, and how Arrow finds them, :mod:`ctsql.runtime.delta.remote_stores` says. A store is
+left to Spark if a setting has no counterpart in Arrow, if there are no credentials, or if Arrow
+does not find a file there that Spark sees.
 """
 
 import os
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import urlparse
 
-from pyarrow.fs import FileSystem, LocalFileSystem, S3FileSystem
+import pyarrow as pa
+from pyarrow.fs import FileSystem, LocalFileSystem
 
 from ctsql.runtime.delta.locks import local_path
+from ctsql.runtime.delta.remote_stores import KINDS, Setting
 from ctsql.runtime.rows.declined import Declined
 
 REMOTE_THREADS = 8
 """Files read at a time from a store whose answers take long; each holds columns of a row group."""
 _PATTERN_SIGN = re.compile(r"[\\*?{}\[\]]")
-_AWS = "s3.amazonaws.com"
-_BY_KEYS = {"SimpleAWSCredentialsProvider", "TemporaryAWSCredentialsProvider"}
-_BY_SURROUNDINGS = {"EnvironmentVariableCredentialsProvider", "IAMInstanceCredentialsProvider"}
-_ANONYMOUS = {"AnonymousAWSCredentialsProvider"}
-_ONLY_SPARK = ("fs.s3a.accesspoint.arn", "fs.s3a.proxy.host")
-_ONLY_SPARK_WRITES = (
-    "fs.s3a.acl.default",
-    "fs.s3a.create.storage.class",
-    "fs.s3a.encryption.algorithm",
-)
-
-Setting = Callable[[str], str | None]
-"""The value of a Hadoop setting, None without one."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -55,73 +38,47 @@ class FileStore:
 LOCAL = FileStore(LocalFileSystem(), is_local=True)
 
 
+def split_store(location: str) -> tuple[str, str, str]:
+    """The scheme, the authority and the path of a location that is not on a local disk.
+
+    >>> split_store("abfss://box@lake.dfs.core.windows.net/w#1")
+    ('abfss', 'box@lake.dfs.core.windows.net', '/w#1')
+    """
+    scheme, _, rest = location.partition("://")
+    authority, slash, path = rest.partition("/")
+    return scheme, authority, slash + path
+
+
 def path_in_store(location: str) -> str:
-    """The path of a table's location, as Arrow takes it: with the bucket, without the scheme."""
+    """The path of a table's location, as Arrow takes it: without the scheme.
+
+    >>> path_in_store("file:/w/t%201"), path_in_store("gs://lake/w/t 1%20")
+    ('/w/t%201', 'lake/w/t 1%20')
+    >>> path_in_store("abfs://box@lake.dfs.core.windows.net/w"), path_in_store("hdfs://n:8020/w")
+    ('box/w', '/w')
+    """
     folder = local_path(location)
-    return location.split("://", 1)[1] if folder is None else str(folder)
+    if folder is not None:
+        return str(folder)
+    scheme, authority, path = split_store(location)
+    return KINDS[scheme].root(authority) + path
 
 
-def bucket_of(location: str) -> str | None:
-    """The bucket of a location on S3, None for any other store."""
-    parsed = urlparse(location)
-    return parsed.netloc if parsed.scheme == "s3a" else None
-
-
-def open_bucket(bucket: str, setting: Setting) -> FileStore | Declined:
-    """A bucket as Spark's connector reaches it; nothing is asked of the store yet."""
-    found = s3_arguments(bucket, setting)
+def open_store(location: str, setting: Setting) -> FileStore | Declined:
+    """The store of a location as Spark's connector reaches it; no file is asked for yet."""
+    scheme, authority, _ = split_store(location)
+    kind = KINDS.get(scheme)
+    if kind is None:
+        return Declined("Spark reads this kind of store")
+    found = kind.reach(authority, setting)
     if isinstance(found, Declined):
         return found
     arguments, may_write = found
-    return FileStore(S3FileSystem(**arguments), may_write=may_write)
-
-
-def s3_arguments(bucket: str, setting: Setting) -> tuple[dict[str, Any], bool] | Declined:
-    """How Arrow's ``S3FileSystem`` reaches a bucket, and whether it may write there. Pure.
-
-    Declined where it cannot reach it as Spark's connector does. Without keys they are those of the
-    process's surroundings.
-    """
-
-    def get(name: str) -> str:
-        own = name.replace("fs.s3a.", f"fs.s3a.bucket.{bucket}.", 1)
-        return (setting(own) or setting(name) or "").strip()
-
-    for name in _ONLY_SPARK:
-        if get(name):
-            return Declined(f"{name} is set")
-    if get("fs.s3a.requester.pays.enabled") == "true":
-        return Declined("the requester pays")
-    encryption = get("fs.s3a.encryption.algorithm")
-    if encryption.startswith("CSE") or encryption == "SSE-C":
-        return Declined(f"the connector itself encrypts, by {encryption}")
-
-    listed = get("fs.s3a.aws.credentials.provider").replace("\n", ",").split(",")
-    providers = {name.strip().rsplit(".", 1)[-1] for name in listed if name.strip()}
-    if unknown := providers - _BY_KEYS - _BY_SURROUNDINGS - _ANONYMOUS:
-        return Declined(f"credentials come from {min(unknown)}")
-    access, secret = get("fs.s3a.access.key"), get("fs.s3a.secret.key")
-    by_keys = bool(access and secret and (not providers or providers & _BY_KEYS))
-    is_anonymous = not by_keys and bool(providers) and providers <= _BY_KEYS | _ANONYMOUS
-    if is_anonymous and not providers & _ANONYMOUS:
-        return Declined("there are no credentials")
-
-    endpoint = get("fs.s3a.endpoint")
-    scheme, _, host = endpoint.rpartition("://")
-    if not scheme:
-        scheme = "http" if get("fs.s3a.connection.ssl.enabled") == "false" else "https"
-    is_own = bool(host) and host != _AWS
-    arguments = {
-        "access_key": access if by_keys else None,
-        "secret_key": secret if by_keys else None,
-        "session_token": (get("fs.s3a.session.token") or None) if by_keys else None,
-        "anonymous": is_anonymous,
-        "endpoint_override": host.rstrip("/") if is_own else None,
-        "scheme": scheme,
-        "region": get("fs.s3a.endpoint.region") or None,
-        "force_virtual_addressing": is_own and get("fs.s3a.path.style.access") != "true",
-    }
-    return arguments, not any(get(name) for name in _ONLY_SPARK_WRITES)
+    try:
+        return FileStore(kind.connect(**arguments), may_write=may_write)
+    except (ImportError, OSError, TypeError, ValueError, pa.ArrowException) as problem:
+        # Arrow may be built without the file system, or be too old for one of its arguments.
+        return Declined(f"Arrow cannot reach {scheme}://{authority}: {problem}")
 
 
 def pattern_of(path: str) -> str:

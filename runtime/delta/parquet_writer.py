@@ -132,13 +132,17 @@ def write_change_data(
 def _write_file(
     rows: pa.Table, schema: T.StructType, store: FileStore, path: str, spark: str
 ) -> int:
-    """Write a file; returns its size in bytes."""
+    """Write a file; returns its size in bytes. Raises OSError for whatever the store says."""
     arrow = to_arrow_schema(schema, timezone="UTC").with_metadata({_SPARK: spark})
-    with store.files.open_output_stream(path) as file:
-        pq.write_table(
-            rows.cast(arrow), file, compression="snappy", store_schema=False, use_dictionary=False
-        )
-        return int(file.tell())
+    rows = rows.cast(arrow)
+    try:
+        with store.files.open_output_stream(path) as file:
+            pq.write_table(
+                rows, file, compression="snappy", store_schema=False, use_dictionary=False
+            )
+            return int(file.tell())
+    except pa.ArrowException as problem:  # what Azure's client says has no class of its own
+        raise OSError(str(problem)) from problem
 
 
 def statistics(rows: pa.Table, schema: T.StructType) -> dict[str, Any]:

@@ -33,7 +33,13 @@ from pyspark.sql.types import StructType
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.names import table_at
 from ctsql.runtime.delta.deletion_vectors import Vectors
-from ctsql.runtime.delta.file_stores import LOCAL, FileStore, bucket_of, open_bucket, path_in_store
+from ctsql.runtime.delta.file_stores import (
+    LOCAL,
+    FileStore,
+    open_store,
+    path_in_store,
+    split_store,
+)
 from ctsql.runtime.delta.jvm import JvmObjects
 from ctsql.runtime.delta.local_log import LocalLogFiles
 from ctsql.runtime.delta.locks import local_path
@@ -75,7 +81,7 @@ class Gateway(JvmObjects):
     def __init__(self, session: SparkSession) -> None:
         super().__init__(session)
         self._tables: dict[str, DeltaTable] = {}
-        self._stores: dict[str, FileStore | Declined] = {}
+        self._stores: dict[tuple[str, str], FileStore | Declined] = {}
         self.recent_changes: OrderedDict[tuple[object, ...], FewChanged] = OrderedDict()
         """Few rows that a table's commits change, by its log and where they stand there."""
         self.recent_rows: OrderedDict[tuple[object, ...], tuple[pa.Table, pa.Table]] = OrderedDict()
@@ -111,14 +117,13 @@ class Gateway(JvmObjects):
         """The store of a location, for this process; declined if only Spark reaches it."""
         if local_path(location) is not None:
             return LOCAL
-        bucket = bucket_of(location)
-        if bucket is None:
-            return Declined("Spark reads this kind of store")
-        found = self._stores.get(bucket)
+        scheme, authority, _ = split_store(location)
+        found = self._stores.get((scheme, authority))
         if found is None:
             with translate_spark_errors():
                 hadoop = self.jsession.sessionState().newHadoopConf()
-            found = self._stores[bucket] = open_bucket(bucket, partial(_setting, hadoop))
+            found = open_store(location, partial(_setting, hadoop))
+            self._stores[scheme, authority] = found
         return found
 
     def _place(self, location: str) -> tuple[Any, Any]:
@@ -306,7 +311,7 @@ class DeltaTable(DeltaRows):
         """The store of the table's files, as this process reaches it.
 
         Declined if a file of the log is not there as Spark sees it: a bucket of the same name of
-        somebody else's, or no right to read it.
+        somebody else's, no right to read it, or no credentials.
         """
         if self._store is None:
             self._store = self._find_store()
@@ -321,7 +326,7 @@ class DeltaTable(DeltaRows):
         path = f"{path_in_store(self.location)}/_delta_log/{version:020d}.json"
         try:
             size = found.files.get_file_info(path).size
-        except OSError as problem:
+        except (OSError, pa.ArrowException) as problem:
             return Declined(f"Arrow cannot read {path}: {problem}")
         if mark is None or size != mark[1]:
             return Declined(f"Arrow does not see {path} as Spark does")

@@ -1,128 +1,64 @@
-"""How this process reaches a bucket, by the settings of Spark's connector."""
+"""Which store a location is in, and what becomes of one that Arrow cannot open."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
+from pyarrow.fs import LocalFileSystem, S3FileSystem, SubTreeFileSystem
 
 from ctsql.runtime.delta.file_stores import (
     REMOTE_THREADS,
     FileStore,
-    bucket_of,
+    open_store,
     path_in_store,
-    s3_arguments,
+    split_store,
 )
 from ctsql.runtime.rows.declined import Declined
 
-KEYS = {"access.key": "a", "secret.key": "s"}
-HADOOP = "org.apache.hadoop.fs.s3a"
-SIMPLE = f"{HADOOP}.SimpleAWSCredentialsProvider"
-TEMPORARY = f"{HADOOP}.TemporaryAWSCredentialsProvider"
-HADOOPS = (
-    f"\n{TEMPORARY},\n {SIMPLE},\n "
-    "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider,\n "
-    "org.apache.hadoop.fs.s3a.auth.IAMInstanceCredentialsProvider"
-)
-"""What Hadoop's own defaults list."""
-
-
-Connection = tuple[dict[str, Any], bool]
-
-
-def asked(bucket: str = "lake", **settings: str) -> Connection | Declined:
-    named = {f"fs.s3a.{name}": value for name, value in settings.items()}
-    return s3_arguments(bucket, named.get)
-
-
-def by(*keys: str, may_write: bool = True, **others: object) -> Connection:
-    """Reached by keys, and otherwise as AWS is."""
-    names = ("access_key", "secret_key", "session_token")
-    given = {
-        **dict.fromkeys(names),
-        **dict(zip(names, keys, strict=False)),
-        "anonymous": False,
-        "endpoint_override": None,
-        "scheme": "https",
-        "region": None,
-        "force_virtual_addressing": False,
-    }
-    return {**given, **others}, may_write
-
-
-@pytest.mark.parametrize(
-    ("settings", "connection"),
-    [
-        ({}, by()),
-        ({"aws.credentials.provider": HADOOPS}, by()),
-        ({**KEYS, "aws.credentials.provider": HADOOPS}, by("a", "s")),
-        (
-            {**KEYS, "session.token": "t", "aws.credentials.provider": TEMPORARY},
-            by("a", "s", "t"),
-        ),
-        (
-            {"aws.credentials.provider": f"{HADOOP}.AnonymousAWSCredentialsProvider"},
-            by(anonymous=True),
-        ),
-        (
-            {**KEYS, "endpoint": "http://127.0.0.1:9000/", "path.style.access": "true"},
-            by("a", "s", endpoint_override="127.0.0.1:9000", scheme="http"),
-        ),
-        (
-            {**KEYS, "endpoint": "store:9000", "connection.ssl.enabled": "false"},
-            by(
-                "a",
-                "s",
-                endpoint_override="store:9000",
-                scheme="http",
-                force_virtual_addressing=True,
-            ),
-        ),
-        (
-            {**KEYS, "endpoint": "s3.amazonaws.com", "endpoint.region": "eu-central-1"},
-            by("a", "s", region="eu-central-1"),
-        ),
-        (
-            {**KEYS, "bucket.lake.access.key": "b", "bucket.other.access.key": "c"},
-            by("b", "s"),
-        ),
-        ({**KEYS, "encryption.algorithm": "SSE-KMS"}, by("a", "s", may_write=False)),
-        ({**KEYS, "acl.default": "PublicRead"}, by("a", "s", may_write=False)),
-    ],
-)
-def test_a_bucket_is_reached_as_spark_is_told(
-    settings: dict[str, str], connection: Connection
-) -> None:
-    """Keys, endpoint, region; what Arrow cannot write as Spark does is left to Spark."""
-    assert asked(**settings) == connection
-
-
-@pytest.mark.parametrize(
-    ("settings", "reason"),
-    [
-        ({"aws.credentials.provider": SIMPLE}, "there are no credentials"),
-        (
-            {"aws.credentials.provider": f"{HADOOP}.auth.AssumedRoleCredentialProvider"},
-            "credentials come from AssumedRoleCredentialProvider",
-        ),
-        ({**KEYS, "encryption.algorithm": "CSE-KMS"}, "the connector itself encrypts, by CSE-KMS"),
-        ({**KEYS, "encryption.algorithm": "SSE-C"}, "the connector itself encrypts, by SSE-C"),
-        ({**KEYS, "requester.pays.enabled": "true"}, "the requester pays"),
-        ({**KEYS, "proxy.host": "gate"}, "fs.s3a.proxy.host is set"),
-        ({**KEYS, "bucket.lake.accesspoint.arn": "arn:x"}, "fs.s3a.accesspoint.arn is set"),
-    ],
-)
-def test_what_arrow_cannot_do_is_left_to_spark(settings: dict[str, str], reason: str) -> None:
-    """With the reason."""
-    assert asked(**settings) == Declined(reason)
-
 
 def test_locations() -> None:
-    """As Arrow takes them."""
-    assert bucket_of("s3a://lake/w/t 1%20") == "lake"
+    """As Arrow takes them: nothing in one is encoded."""
+    assert split_store("s3a://lake/w/t 1%20") == ("s3a", "lake", "/w/t 1%20")
     assert path_in_store("s3a://lake/w/t 1%20") == "lake/w/t 1%20"
-    assert bucket_of("hdfs://host:8020/w") is bucket_of("file:/w") is None
-    assert path_in_store("file:/w/t%201") == "/w/t%201"
+    assert path_in_store("abfss://box@lake.dfs.core.windows.net/w@1") == "box/w@1"
+    assert path_in_store("hdfs://n:8020/w/t 1%20") == "/w/t 1%20"
+
+
+def test_a_store_is_opened_by_its_kind() -> None:
+    """Nothing is asked of it: this one is nowhere."""
+    settings = {"fs.s3a.endpoint": "http://127.0.0.1:1", "fs.s3a.acl.default": "Private"}
+    store = open_store("s3a://lake/w", settings.get)
+    assert isinstance(store, FileStore)
+    assert isinstance(store.files, S3FileSystem)
+    assert not store.may_write
+    assert not store.is_local
+
+
+def test_a_store_of_another_kind_is_left_to_spark() -> None:
+    """Its reads are Spark's."""
+    assert open_store("wasbs://a@b/w", {}.get) == Declined("Spark reads this kind of store")
+
+
+@pytest.mark.parametrize("problem", [ImportError("a"), TypeError("b"), OSError("c")])
+def test_a_store_that_arrow_cannot_open_is_left_to_spark(
+    problem: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow is built without it, or too old for it, or refuses."""
+
+    def connect(**_arguments: Any) -> None:
+        raise problem
+
+    monkeypatch.setattr("pyarrow.fs.GcsFileSystem", connect)
+    told = Declined(f"Arrow cannot reach gs://lake: {problem}")
+    assert open_store("gs://lake/w", {}.get) == told
+
+
+def test_hdfs_without_its_library_is_left_to_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what is missing."""
+    monkeypatch.delenv("CLASSPATH", raising=False)
+    monkeypatch.setenv("JAVA_HOME", "/java")
+    told = Declined("Arrow cannot reach hdfs://n:8020: CLASSPATH is not set")
+    assert open_store("hdfs://n:8020/w", {}.get) == told
 
 
 def test_a_remote_store_is_read_with_more_threads(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import datetime as dt
 import json
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import types as T
 
-from ctsql.runtime.delta.file_stores import LOCAL
+from ctsql.runtime.delta.file_stores import LOCAL, FileStore
 from ctsql.runtime.delta.parquet_writer import (
     TEXT_MAX,
     has_forbidden_null,
@@ -166,3 +167,16 @@ def test_nested_columns_are_for_spark(tmp_path: Path) -> None:
     schema = T.StructType().add("a", T.ArrayType(T.IntegerType()))
     assert write(pa.table({"a": [[1]]}), schema, LOCAL, str(tmp_path), "4.2.0") is None
     assert not list(tmp_path.iterdir())
+
+
+def test_what_azure_says_is_an_error_of_the_system() -> None:
+    """Arrow gives it no class of its own; the statement's error is the store's, with the text."""
+
+    def refuse(_path: str) -> None:
+        raise pa.ArrowException("Unknown error: no token")
+
+    files: Any = SimpleNamespace(open_output_stream=refuse)
+    rows = pa.table({"k": pa.array([1], pa.int32())})
+    schema = T.StructType().add("k", T.IntegerType())
+    with pytest.raises(OSError, match="no token"):
+        write(rows, schema, FileStore(files), "box/w", "4.2.0")
