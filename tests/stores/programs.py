@@ -1,6 +1,6 @@
-"""What the processes of the S3 lane run; each line they print is an event, as JSON.
+"""What the processes on a store run; each line they print is an event, as JSON.
 
-python -m tests.s3.programs <program> <warehouse> [more]
+python -m tests.stores.programs <program> <warehouse> [more]
 """
 
 import json
@@ -11,6 +11,7 @@ from typing import Any
 
 from ctsql.api import Connection, connect
 from ctsql.runtime.delta.file_stores import FileStore
+from ctsql.runtime.rows.declined import Declined
 from tests.helpers.opened import engine_of
 
 SET_UP = """
@@ -91,10 +92,17 @@ def jobs(warehouse: str) -> None:
         for n in range(100, 104):
             insert(con, 9, n)
             con.execute("REFRESH MATERIALIZED VIEW per_writer")
-        gateway = engine_of(con).gateway
-        say("store", isinstance(gateway.file_store(f"{warehouse}/x"), FileStore))
+        tables = engine_of(con).gateway._tables.values()
+        say("store", sorted({_reached(table.store) for table in tables}))
         said = con.commits("per_writer")[-1].said
         say("jobs", said["work"]["jobs"])
+
+
+def _reached(store: FileStore | Declined) -> str:
+    """How this process reaches the store of a table."""
+    if isinstance(store, Declined):
+        return store.reason
+    return "read and written" if store.may_write else "read"
 
 
 PROGRAMS: dict[str, Callable[..., None]] = {
