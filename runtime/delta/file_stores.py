@@ -81,6 +81,19 @@ def open_store(location: str, setting: Setting) -> FileStore | Declined:
         return Declined(f"Arrow cannot reach {scheme}://{authority}: {problem}")
 
 
+def who_has_few_rows(store: FileStore | Declined) -> str:
+    """Who reads and writes few rows in a store, for people.
+
+    >>> who_has_few_rows(LOCAL), who_has_few_rows(Declined("there are no credentials"))
+    ('read and written by this process', 'read and written by Spark: there are no credentials')
+    """
+    if isinstance(store, Declined):
+        return f"read and written by Spark: {store.reason}"
+    if store.may_write:
+        return "read and written by this process"
+    return "read by this process, written by Spark"
+
+
 def pattern_of(path: str) -> str:
     """The pattern that means this path alone, for Spark's readers.
 

@@ -20,6 +20,7 @@ Identifiers", "Domain Metadata", "In-Commit Timestamps" and "Version Checksum Fi
 """
 
 import os
+import time
 from collections import OrderedDict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ from ctsql.runtime.delta.file_stores import (
     open_store,
     path_in_store,
     split_store,
+    who_has_few_rows,
 )
 from ctsql.runtime.delta.jvm import JvmObjects
 from ctsql.runtime.delta.local_log import LocalLogFiles
@@ -58,6 +60,8 @@ from ctsql.runtime.spark.storage_errors import translate_os_errors
 VERSIONS_CACHED_MAX = 8
 FILES_COUNTED_MAX = 500
 ENTRIES_MAX = 100
+LATE_SECONDS = 1.0
+"""A store that fails so late, as without credentials, is not asked again for each table."""
 _NEVER_IN_A_NAME = "\0"
 
 
@@ -125,6 +129,11 @@ class Gateway(JvmObjects):
             found = open_store(location, partial(_setting, hadoop))
             self._stores[scheme, authority] = found
         return found
+
+    def leave_to_spark(self, location: str, why: Declined) -> None:
+        """Do not ask the store of a location any more."""
+        scheme, authority, _ = split_store(location)
+        self._stores[scheme, authority] = why
 
     def _place(self, location: str) -> tuple[Any, Any]:
         path = self.path(location)
@@ -317,6 +326,11 @@ class DeltaTable(DeltaRows):
             self._store = self._find_store()
         return self._store
 
+    @property
+    def who_has_few_rows(self) -> str:
+        """Who reads and writes few rows of the table, for people."""
+        return who_has_few_rows(self.store)
+
     def _find_store(self) -> FileStore | Declined:
         found = self.gateway.file_store(self.location)
         if isinstance(found, Declined) or found.is_local:
@@ -324,10 +338,14 @@ class DeltaTable(DeltaRows):
         version = self.version()
         mark = self.log_files.mark(version)
         path = f"{path_in_store(self.location)}/_delta_log/{version:020d}.json"
+        began = time.monotonic()
         try:
             size = found.files.get_file_info(path).size
         except (OSError, pa.ArrowException) as problem:
-            return Declined(f"Arrow cannot read {path}: {problem}")
+            why = Declined(f"Arrow cannot read {path}: {problem}")
+            if time.monotonic() - began > LATE_SECONDS:
+                self.gateway.leave_to_spark(self.location, why)
+            return why
         if mark is None or size != mark[1]:
             return Declined(f"Arrow does not see {path} as Spark does")
         return found

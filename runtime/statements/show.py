@@ -24,6 +24,7 @@ from ctsql.planner.binding import check_holds_rows, definition_span, qualify
 from ctsql.planner.nodes import Constraint, ViewWrite
 from ctsql.planner.syntax import ast as st, parse, parse_as, splice
 from ctsql.planner.syntax.tokens.tokenizer import tokenise
+from ctsql.runtime.delta.locks import local_path
 from ctsql.runtime.log import clock
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.savings import savings
@@ -181,6 +182,8 @@ def describe(engine: LogReader, statement: st.Describe, search_schema: str) -> R
                 ", ".join(r.name.qualified() for r in outputs or engine.catalog.readers(item.id)),
             ),
         ]
+        if item.location is not None and local_path(item.location) is None:
+            details.append(("few rows", engine.relations.table(item).who_has_few_rows))
         if item.flows:
             engine.timeline.refresh()  # for the definition of a task that is in force
             flows = engine.relations.current(item).flows

@@ -1,8 +1,10 @@
 """Which store a location is in, and what becomes of one that Arrow cannot open."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyarrow.fs import LocalFileSystem, S3FileSystem, SubTreeFileSystem
 
@@ -13,6 +15,7 @@ from ctsql.runtime.delta.file_stores import (
     path_in_store,
     split_store,
 )
+from ctsql.runtime.delta.table import LATE_SECONDS, DeltaTable
 from ctsql.runtime.rows.declined import Declined
 
 
@@ -64,3 +67,62 @@ def test_hdfs_without_its_library_is_left_to_spark(monkeypatch: pytest.MonkeyPat
 def test_a_remote_store_is_read_with_more_threads(tmp_path: Path) -> None:
     """Its answers take long."""
     assert FileStore(SubTreeFileSystem(str(tmp_path), LocalFileSystem())).threads == REMOTE_THREADS
+
+
+class _Table:
+    """What a table knows of itself, and a store that answers in its own way."""
+
+    location = "gs://lake/w"
+    _find_store = DeltaTable._find_store
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, size: int | Exception, seconds: float):
+        self.clock = 100.0
+        self.size, self.seconds = size, seconds
+        self.given_up: list[tuple[str, Declined]] = []
+        clock = SimpleNamespace(monotonic=lambda: self.clock)
+        monkeypatch.setattr("ctsql.runtime.delta.table.time", clock)
+        files: Any = self
+        store = FileStore(files)
+        self.gateway = SimpleNamespace(
+            file_store=lambda _location: store,
+            leave_to_spark=lambda *given: self.given_up.append(given),
+        )
+        self.log_files = SimpleNamespace(mark=lambda _version: (0, 7))
+
+    def version(self) -> int:
+        return 3
+
+    def get_file_info(self, path: str) -> SimpleNamespace:
+        """The newest commit."""
+        assert path == f"lake/w/_delta_log/{3:020d}.json"
+        self.clock += self.seconds
+        if isinstance(self.size, Exception):
+            raise self.size
+        return SimpleNamespace(size=self.size)
+
+
+@pytest.mark.parametrize("size", [8, None])
+def test_a_store_must_show_what_spark_sees(
+    size: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bucket of the same name elsewhere has another log, or none."""
+    table: Any = _Table(monkeypatch, 7, 0)
+    assert isinstance(table._find_store(), FileStore)
+    table.size = size
+    seen = table._find_store()
+    assert isinstance(seen, Declined)
+    assert seen.reason.endswith("as Spark does")
+    assert not table.given_up
+
+
+@pytest.mark.parametrize("problem", [OSError("no"), pa.ArrowException("no token")])
+@pytest.mark.parametrize("seconds", [0.1, 10])
+def test_a_store_that_fails_late_is_asked_once(
+    problem: Exception, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without credentials each question takes long; what is forbidden is told at once."""
+    table: Any = _Table(monkeypatch, problem, seconds)
+    seen = table._find_store()
+    assert isinstance(seen, Declined)
+    assert str(problem) in seen.reason
+    assert table.given_up == ([("gs://lake/w", seen)] if seconds > LATE_SECONDS else [])
