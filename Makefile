@@ -118,7 +118,7 @@ s3: java venv
 	@MAKEFLAGS= "$(BIN)/python" -m pip install --quiet --group s3
 	@"$(BIN)/python" -m pytest -m s3
 
-# npm brings the emulation of Azure's store; Maven HDFS and Google's connector: 250 MB.
+# npm brings the emulation of Azure's store; Maven HDFS and the connectors: 250 MB.
 stores: java venv
 	@MAKEFLAGS= "$(BIN)/python" -m pip install --quiet --group stores
 	@npm install --silent --no-fund --no-audit --prefix "$(VENV)/azurite" azurite

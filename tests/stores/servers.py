@@ -27,6 +27,10 @@ _AZURITE = ("azurite-blob", "node_modules/.bin/azurite-blob")
 _ACCOUNT = "devstoreaccount1"  # Azurite's own, with a key that everybody knows
 _KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 _GOOGLE = ("com.google.cloud.bigdataoss", "gcs-connector", "4.0.0", "shaded")
+_MICROSOFT = (
+    ("org.apache.hadoop", "hadoop-azure", "3.5.0"),
+    ("org.wildfly.openssl", "wildfly-openssl", "2.2.5.Final"),
+)
 _CLUSTER = (
     ("org.apache.hadoop", "hadoop-client-minicluster", "3.5.0"),
     ("org.junit.jupiter", "junit-jupiter-api", "5.12.2"),  # which it uses, and does not bring
@@ -43,7 +47,7 @@ spark.hadoop.fs.s3a.path.style.access true
 # Hadoop's defaults for its own connector have sizes that Google's does not understand. Uploads in
 # one piece are the ones for which the emulation looks whether a file is there already.
 _GS = """
-spark.jars {jars}
+spark.driver.extraClassPath {jars}
 spark.hadoop.fs.gs.impl com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem
 spark.hadoop.fs.AbstractFileSystem.gs.impl com.google.cloud.hadoop.fs.gcs.GoogleHadoopFS
 spark.hadoop.fs.gs.auth.type UNAUTHENTICATED
@@ -59,7 +63,7 @@ spark.hadoop.fs.gs.operation.move.enable false
 """
 # The emulation has the older of Azure's two services, which the connector uses without folders.
 _ABFS = """
-spark.jars.packages org.apache.hadoop:hadoop-azure:3.5.0
+spark.driver.extraClassPath {jars}
 spark.hadoop.fs.azure.account.key.{account}.dfs.core.windows.net {key}
 spark.hadoop.fs.azure.abfs.endpoint {host}
 spark.hadoop.fs.azure.always.use.https false
@@ -98,7 +102,7 @@ def google(folder: Path) -> Iterator[Place]:
     address = f"http://127.0.0.1:{port}"
     options = ["-backend", "memory", "-scheme", "http", "-host", "127.0.0.1", "-port", str(port)]
     options += ["-public-host", f"127.0.0.1:{port}", "-external-url", address]
-    jars = ",".join(map(str, jars_of(JARS, _GOOGLE, alone=True)))
+    jars = os.pathsep.join(map(str, jars_of(JARS, _GOOGLE, alone=True)))
     with _server([str(program), *options], folder, port):
         made = json.dumps({"name": LAKE}).encode()
         kind = {"content-type": "application/json"}
@@ -114,6 +118,7 @@ def azure(folder: Path) -> Iterator[Place]:
     if program is None:
         pytest.skip("There is no Azurite. Type: make stores")
     port = _free_port()
+    jars = os.pathsep.join(map(str, jars_of(JARS, *_MICROSOFT, alone=True)))
     options = ["--blobHost", "127.0.0.1", "--blobPort", str(port), "--inMemoryPersistence"]
     options += ["--skipApiVersionCheck", "--disableTelemetry"]
     host = f"127.0.0.1:{port}"
@@ -126,7 +131,7 @@ def azure(folder: Path) -> Iterator[Place]:
             dfs_storage_authority=host,
             dfs_storage_scheme="http",
         ).create_dir(LAKE)
-        settings = _ABFS.format(account=_ACCOUNT, key=_KEY, host=host)
+        settings = _ABFS.format(jars=jars, account=_ACCOUNT, key=_KEY, host=host)
         yield Place(f"abfs://{LAKE}@{_ACCOUNT}.dfs.core.windows.net", settings)
 
 
