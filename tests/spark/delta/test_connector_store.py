@@ -70,7 +70,7 @@ def test_what_the_connector_raises_is_an_os_error(store: ConnectorStore, tmp_pat
     ):
         opened.read(100)
     (tmp_path / "file").touch()
-    with pytest.raises(OSError, match=r"Not a directory|ParentNotDirectory"):
+    with pytest.raises(OSError, match="ot a directory"):
         store.open_output(str(tmp_path / "file" / "below"))
 
 
