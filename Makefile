@@ -7,6 +7,7 @@
 #   make check    the same without Java: for the edit loop
 #   make venv     set up only          make slow    the tests that take minutes
 #   make bench    the benchmarks       make s3      the tests on an emulation of S3
+#   make stores   on emulations of Google's and Azure's stores, and on HDFS
 #   make kafka    on a Kafka broker  make browser  the status page in a headless Chromium
 #   make clean    remove what make made
 #
@@ -19,7 +20,7 @@ STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test rest test-all check lint slow s3 kafka browser bench venv java clean
+.PHONY: help demo test rest test-all check lint slow s3 stores kafka browser bench venv java clean
 
 help:
 	@sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile
@@ -97,7 +98,7 @@ check: lint
 	@"$(BIN)/python" -m pytest -m "not spark and not slow" -n auto
 
 # Tests start ctsql some hundred times. Without bytecode each start compiles all of it again.
-check test rest slow s3 kafka browser: export PYTHONDONTWRITEBYTECODE :=
+check test rest slow s3 stores kafka browser: export PYTHONDONTWRITEBYTECODE :=
 
 # A Spark test waits for its driver more than it computes: two processes fill two cores.
 test: java lint
@@ -110,12 +111,18 @@ rest: java venv
 test-all: test rest
 
 slow: java venv
-	@"$(BIN)/python" -m pytest -m "slow and not s3 and not kafka and not browser"
+	@"$(BIN)/python" -m pytest -m "slow and not s3 and not stores and not kafka and not browser"
 
 # Spark fetches its connector for S3 at the first start: 700 MB.
 s3: java venv
 	@MAKEFLAGS= "$(BIN)/python" -m pip install --quiet --group s3
 	@"$(BIN)/python" -m pytest -m s3
+
+# npm brings the emulation of Azure's store; Maven HDFS and the connectors: 250 MB.
+stores: java venv
+	@MAKEFLAGS= "$(BIN)/python" -m pip install --quiet --group stores
+	@npm install --silent --no-fund --no-audit --prefix "$(VENV)/azurite" azurite
+	@"$(BIN)/python" -m pytest -m stores
 
 # Maven fetches a broker, and Spark its connector: 60 MB.
 kafka: java venv

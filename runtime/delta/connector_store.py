@@ -3,7 +3,7 @@
 It is reached wherever Spark reaches it, with the same settings and credentials. What is read passes
 through a temporary file: as the answer of a call, bytes would come as text, ten times as slow.
 
-Source: Hadoop's "FileSystem Specification" (``openFile`` with its read policies).
+Source: Hadoop's "FileSystem Specification" (``openFile`` with its read policies, ``createFile``).
 """
 
 import io
@@ -21,8 +21,9 @@ from ctsql.runtime.delta.file_stores import FileStore
 _READ_POLICY = "fs.option.openfile.read.policy"
 _LENGTH = "fs.option.openfile.length"
 _POLICIES = "parquet, columnar, random"  # the first one that a connector knows
+_UNASKED = "fs.s3a.create.performance"  # no request that asks for a file of the same name
 _BYTES_AT_ONCE = 8 * 1024 * 1024
-"""The most bytes of one call that writes: they are sent as text."""
+"""The most bytes of one call that writes, which are sent as text, and of a buffer of the JVM."""
 
 
 class ConnectorStore(FileStore):
@@ -34,7 +35,8 @@ class ConnectorStore(FileStore):
         self._files = file_system
         self._path_of = jvm.org.apache.hadoop.fs.Path
         self._new_file = jvm.java.io.FileOutputStream
-        self._copy = jvm.org.apache.commons.io.IOUtils.copyLarge
+        self._limit = jvm.org.apache.commons.io.input.BoundedInputStream
+        self._copy = jvm.org.apache.hadoop.io.IOUtils.copyBytes
 
     def _path(self, path: str) -> Any:
         return self._path_of(f"{self._scheme}://{path}")
@@ -44,19 +46,34 @@ class ConnectorStore(FileStore):
         with _as_os_errors():
             return int(self._files.getFileStatus(self._path(path)).getLen())
 
-    def open_input(self, path: str) -> pa.NativeFile:
-        """A file, to read from any place of it."""
-        where = self._path(path)
-        with _as_os_errors():
-            size = int(self._files.getFileStatus(where).getLen())
-            opening = self._files.openFile(where).opt(_READ_POLICY, _POLICIES)
-            stream = opening.opt(_LENGTH, str(size)).build().get()
-            return pa.PythonFile(_Input(stream, size, self._copy, self._new_file), "r")
+    def open_input(self, path: str, size: int) -> pa.NativeFile:
+        """A file of some bytes, to read from any place of it; reading opens it."""
+        return pa.PythonFile(_Input(self, path, size), "r")
+
+    def stream_of(self, path: str, size: int) -> Any:
+        """A stream of the JVM."""
+        opening = self._files.openFile(self._path(path))
+        # A connector that does not know an option leaves it out.
+        return opening.opt(_READ_POLICY, _POLICIES).opt(_LENGTH, str(size)).build().get()
+
+    def new_copies(self, path: str) -> Any:
+        """A stream of the JVM to the end of a file of this machine."""
+        return self._new_file(path, True)
+
+    def copy(self, stream: Any, place: int, size: int, copies: Any) -> None:
+        """Copy bytes of a stream; it is told how many, so that it asks for all of them at once."""
+        stream.seek(place)
+        self._copy(self._limit(stream, size), copies, min(size, _BYTES_AT_ONCE), False)
 
     def open_output(self, path: str) -> pa.NativeFile:
-        """A new file; it is there when it has been closed."""
+        """A new file; it is there when it has been closed.
+
+        It is also closed after an error. What is there then nobody refers to, as what a process
+        that was killed has written.
+        """
         with _as_os_errors():
-            return pa.PythonFile(_Output(self._files.create(self._path(path), False)), "w")
+            opening = self._files.createFile(self._path(path)).recursive().overwrite(False)
+            return pa.PythonFile(_Output(opening.opt(_UNASKED, "true").build()), "w")
 
     def make_folder(self, path: str) -> None:
         """Nothing: a connector makes the folders of a file."""
@@ -77,24 +94,16 @@ def _as_os_errors() -> Iterator[None]:
 class _Input(io.RawIOBase):
     """A stream of the JVM of which any place can be read.
 
-    The JVM copies what is asked for to the end of a file that has no name any more.
+    The JVM copies what is asked for into a file that has no name any more.
     """
 
-    def __init__(self, stream: Any, size: int, copy: Any, new_file: Any) -> None:
+    def __init__(self, store: ConnectorStore, path: str, size: int) -> None:
         super().__init__()
-        self._stream = stream
+        self._store = store
+        self._path = path
         self._size = size
-        self._copy = copy
         self._place = 0
-        self._copied = 0
-        self._file, path = tempfile.mkstemp(prefix="ctsql-")
-        try:
-            self._copies = new_file(path)
-        except BaseException:
-            os.close(self._file)
-            raise
-        finally:
-            os.unlink(path)
+        self._opened: tuple[Any, Any, int] | None = None  # two streams, and the file of copies
 
     def readable(self) -> bool:
         return True
@@ -113,22 +122,39 @@ class _Input(io.RawIOBase):
     def read(self, size: int | None = -1, /) -> bytes:
         left = max(0, self._size - self._place)
         wanted = left if size is None or size < 0 else min(size, left)
+        if not wanted:
+            return b""
         with _as_os_errors():
-            self._stream.seek(self._place)
-            self._copy(self._stream, self._copies, 0, wanted)
-        data = os.pread(self._file, wanted, self._copied)
+            if self._opened is None:
+                self._opened = self._open()
+            stream, copies, file = self._opened
+            os.ftruncate(file, 0)
+            self._store.copy(stream, self._place, wanted, copies)
+        data = os.pread(file, wanted, 0)
         if len(data) < wanted:
-            raise OSError("the file is shorter than its store says")
-        self._copied += wanted
+            raise OSError(f"{self._path} is shorter than the table's log says")
         self._place += wanted
         return data
 
+    def _open(self) -> tuple[Any, Any, int]:
+        file, path = tempfile.mkstemp(prefix="ctsql-")
+        try:
+            copies = self._store.new_copies(path)
+            return self._store.stream_of(self._path, self._size), copies, file
+        except BaseException:
+            os.close(file)
+            raise
+        finally:
+            os.unlink(path)
+
     def close(self) -> None:
-        if not self.closed:
-            os.close(self._file)
+        if self._opened is not None:
+            stream, copies, file = self._opened
+            self._opened = None
+            os.close(file)
             with _as_os_errors():
-                self._copies.close()
-                self._stream.close()
+                copies.close()
+                stream.close()
         super().close()
 
 
@@ -155,7 +181,10 @@ class _Output(io.RawIOBase):
         return len(written)
 
     def close(self) -> None:
-        if not self.closed:
+        if self.closed:
+            return
+        try:
             with _as_os_errors():
                 self._stream.close()
-        super().close()
+        finally:
+            super().close()

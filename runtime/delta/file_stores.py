@@ -59,8 +59,8 @@ class FileStore(ABC):
         """The bytes of a file; None if there is none."""
 
     @abstractmethod
-    def open_input(self, path: str) -> NativeFile:
-        """A file, to read from any place of it."""
+    def open_input(self, path: str, size: int) -> NativeFile:
+        """A file of some bytes, to read from any place of it."""
 
     @abstractmethod
     def open_output(self, path: str) -> NativeFile:
@@ -86,8 +86,8 @@ class ArrowStore(FileStore):
         size: int | None = self.files.get_file_info(path).size
         return size
 
-    def open_input(self, path: str) -> NativeFile:
-        """A file, to read from any place of it."""
+    def open_input(self, path: str, size: int) -> NativeFile:
+        """A file of some bytes, to read from any place of it."""
         return self.files.open_input_file(path)
 
     def open_output(self, path: str) -> NativeFile:
@@ -106,7 +106,7 @@ LOCAL = ArrowStore(LocalFileSystem(), is_local=True)
 def path_in_store(location: str) -> str:
     """The path of a table's location, as Arrow takes it: with the bucket, without the scheme."""
     folder = local_path(location)
-    return location.split("://", 1)[1] if folder is None else str(folder)
+    return location.partition(":")[2].removeprefix("//") if folder is None else str(folder)
 
 
 def bucket_of(location: str) -> str | None:

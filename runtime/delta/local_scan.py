@@ -97,9 +97,11 @@ def local_rows(
         for path, file in zip(paths, files, strict=True):
             deleted = table.vectors.deleted_rows(file)
             if file.path not in was:
-                wanted.append(ScannedFile(file.path, store, path, deleted))
+                wanted.append(ScannedFile(file.path, store, path, file.size, deleted))
             elif restored := table.vectors.deleted_rows(was[file.path]) - deleted:
-                wanted.append(ScannedFile(file.path, store, path, BitMap64(), only=restored))
+                wanted.append(
+                    ScannedFile(file.path, store, path, file.size, BitMap64(), only=restored)
+                )
     try:
         return find(wanted, schema, keys, rows_max=rows_max)
     except TooMany:

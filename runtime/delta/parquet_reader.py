@@ -56,12 +56,14 @@ _Numbers = npt.NDArray[np.int64]
 class ScannedFile:
     """A file to read, at a path of a store; ``name`` is the location reported for its rows.
 
-    ``deleted`` are the numbers of rows to skip, ``only`` those of rows to read; None for all.
+    ``size`` is in bytes. ``deleted`` are the numbers of rows to skip, ``only`` those of rows to
+    read; None for all.
     """
 
     name: str
     store: FileStore
     path: str
+    size: int
     deleted: BitMap64
     only: BitMap64 | None = None
 
@@ -188,19 +190,20 @@ class _Layout:
 _layouts: BoundedCache[_Layout] = BoundedCache(LAYOUT_BYTES_MAX)
 
 
-def _layout(store: FileStore, path: str) -> _Layout:
+def _layout(file: ScannedFile) -> _Layout:
     """The layout of a file, read once as long as it is used."""
-    found = _layouts.find((store, path))
+    identity = file.store, file.path
+    found = _layouts.find(identity)
     if found is None:
-        found = _read_layout(store, path)
+        found = _read_layout(file)
         size = int(found.footer.serialized_size) * FOOTER_GROWS
-        _layouts.keep((store, path), found, size)
+        _layouts.keep(identity, found, size)
     return found
 
 
-def _read_layout(store: FileStore, path: str) -> _Layout:
-    with store.open_input(path) as file:
-        footer = pq.read_metadata(file)
+def _read_layout(file: ScannedFile) -> _Layout:
+    with file.store.open_input(file.path, file.size) as opened:
+        footer = pq.read_metadata(opened)
     schema = footer.schema.to_arrow_schema().remove_metadata()
     paths = [footer.schema.column(i).path for i in range(footer.num_columns)]
     count, number = Counter(paths), {path: i for i, path in enumerate(paths)}
@@ -413,7 +416,7 @@ class _Search:
 
     def groups(self, file: ScannedFile) -> list[_Group]:
         """The row groups of a file that may hold a wanted row."""
-        layout = _layout(file.store, file.path)
+        layout = _layout(file)
         if has_old_calendar(layout.footer.metadata or {}):
             raise OnlySpark(f"{file.path} holds dates of another calendar")
         others = set(layout.schema.names).difference(self.schema.names)
@@ -444,7 +447,7 @@ class _Search:
         there = [name for name in self.schema.names if name in stored_names]
         store = group.file.store
         with (
-            store.open_input(group.file.path) as file,
+            store.open_input(group.file.path, group.file.size) as file,
             pq.ParquetFile(
                 file,
                 metadata=group.layout.footer,

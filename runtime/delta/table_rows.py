@@ -52,7 +52,7 @@ class DeltaRows(TableLog):
 
     @property
     @abstractmethod
-    def store(self) -> FileStore | Declined:
+    def store(self) -> FileStore:
         """The store of the table's files, as this process reaches it."""
 
     @abstractmethod
@@ -128,15 +128,12 @@ class DeltaRows(TableLog):
     def paths_in_store(
         self, files: Iterable[DataFile], version: int
     ) -> tuple[FileStore, list[str]] | Declined:
-        """The same for this process, with the store; declined if it cannot reach it."""
-        store = self.store
-        if isinstance(store, Declined):
-            return store
+        """The same for this process, with the store."""
         paths = [file.path for file in files]
         if not self._are_plain(paths, version):
             return Declined("Delta knows where columns are in files of this table")
         folder = path_in_store(self.location)
-        return store, [f"{folder}/{unquote(p)}" for p in paths]
+        return self.store, [f"{folder}/{unquote(p)}" for p in paths]
 
     def _are_plain(self, paths: Iterable[str], version: int) -> bool:
         """Whether the files have all columns, by the table's names, and are in its folder."""

@@ -125,7 +125,7 @@ class Transaction:
             like: the table's columns, where the rows are changes of some.
         """
         store = self.table.store
-        if isinstance(store, Declined) or not store.may_write:
+        if not store.may_write:
             return None
         if not is_plain(self.metadata, like or rows.schema):
             return None

@@ -8,14 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.helpers.maven_jars import jars_of
+
 BROKER = ("org.apache.kafka", "kafka_2.13", "3.9.1")
 CONNECTOR = ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0")
 SECONDS_TO_START = 60
-_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
-<modelVersion>4.0.0</modelVersion><groupId>ctsql</groupId><artifactId>jars</artifactId>
-<version>1</version><dependencies><dependency>
-<groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>
-</dependency></dependencies></project>"""
 _SETTINGS = """
 process.roles=broker,controller
 node.id=1
@@ -32,18 +29,9 @@ auto.create.topics.enable=false
 """
 
 
-def jars_of(wanted: tuple[str, str, str], folder: Path) -> list[Path]:
-    """The JARs of an artifact and what it needs, fetched into a folder unless they are there."""
-    place = folder / wanted[1]
-    if not place.is_dir():
-        place.mkdir(parents=True)
-        pom = place / "pom.xml"
-        pom.write_text(_POM.format(*wanted))
-        command = ["mvn", "-q", "-f", str(pom), "dependency:copy-dependencies"]
-        subprocess.run([*command, f"-DoutputDirectory={place}"], check=True)
-    # Spark has Hadoop and Scala itself.
-    left_out = ("hadoop-", "scala-library") if wanted == CONNECTOR else ()
-    return sorted(jar for jar in place.glob("*.jar") if not jar.name.startswith(left_out))
+def broker_jars(folder: Path) -> list[Path]:
+    """The JARs of a broker, fetched into a folder unless they are there."""
+    return jars_of(folder, BROKER)
 
 
 def _free_port() -> int:

@@ -15,7 +15,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.warehouse import watched_topics
 from tests.crash.killed_processes import seed
-from tests.helpers.kafka_broker import BROKER, CONNECTOR, broker, jars_of
+from tests.helpers.kafka_broker import CONNECTOR, broker, broker_jars
 from tests.helpers.processes import race, run_killed, start_program
 from tests.helpers.table_folder import folder, log, transaction, tree, versions
 
@@ -37,7 +37,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     made = tmp_path_factory.mktemp("kafka")
     packages = f"spark.jars.packages {':'.join(CONNECTOR)}\n"
     (made / "spark-defaults.conf").write_text(packages)
-    with pytest.MonkeyPatch.context() as patched, broker(jars_of(BROKER, JARS), made) as found:
+    with pytest.MonkeyPatch.context() as patched, broker(broker_jars(JARS), made) as found:
         patched.setenv("SPARK_CONF_DIR", str(made))
         yield found
 

@@ -31,7 +31,7 @@ def test_any_place_of_a_file_is_read(store: ConnectorStore, tmp_path: Path) -> N
     file = tmp_path / "a b%20[1]"
     file.write_bytes(data)
     assert store.size_of(str(file)) == len(data)
-    with store.open_input(str(file)) as opened:
+    with store.open_input(str(file), len(data)) as opened:
         assert opened.size() == len(data)
         for _ in range(20):
             start, size = rng.randrange(len(data)), rng.choice([0, 1, 100, 300_000])
@@ -56,15 +56,30 @@ def test_what_is_written_is_there_when_it_is_closed(store: ConnectorStore, tmp_p
 
 
 def test_what_the_connector_raises_is_an_os_error(store: ConnectorStore, tmp_path: Path) -> None:
-    """A file that is missing, and one that was cut off while it is read."""
-    with pytest.raises(OSError, match="FileNotFoundException"):
-        store.open_input(str(tmp_path / "none"))
+    """A file that is missing, one that was cut off, and one that cannot be made."""
+    with (
+        store.open_input(str(tmp_path / "none"), 9) as missing,
+        pytest.raises(OSError, match="FileNotFoundException"),
+    ):
+        missing.read(1)
     file = tmp_path / "cut"
-    file.write_bytes(b"1" * 100)
-    with store.open_input(str(file)) as opened:
-        file.write_bytes(b"1" * 50)
-        with pytest.raises(OSError, match="shorter than its store says"):
-            opened.read(100)
+    file.write_bytes(b"1" * 50)
+    with (
+        store.open_input(str(file), 100) as opened,
+        pytest.raises(OSError, match="shorter than the table's log says"),
+    ):
+        opened.read(100)
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="ot a directory"):
+        store.open_output(str(tmp_path / "file" / "below"))
+
+
+def test_a_file_is_not_asked_for_before_it_is_read(store: ConnectorStore) -> None:
+    """Its size is known from the log; so no request is made that only asks for it."""
+    with store.open_input("/nowhere/at/all", 7) as opened:
+        assert opened.size() == 7
+        opened.seek(7)
+        assert opened.read() == b""
 
 
 SET_UP = """
@@ -83,12 +98,20 @@ CHANGES = (
 
 
 def test_a_warehouse_behind_another_scheme(con: Connection, tmp_path: Path) -> None:
-    """Its rows are those of one on a local disk, and its refreshes take as few jobs."""
+    """Its rows are those of one on a local disk, and its refreshes take as few jobs.
+
+    A store may have no name: its locations are a scheme and a path.
+    """
     con.start()
     hadoop = engine_of(con).session.sparkContext._jsc.hadoopConfiguration()
-    hadoop.set(f"fs.viewfs.mounttable.far.link.{tmp_path}", f"file://{tmp_path}")
+    for name in ("far", "default"):
+        hadoop.set(f"fs.viewfs.mounttable.{name}.link.{tmp_path}", f"file://{tmp_path}")
     told = []
-    for place in (str(tmp_path / "near"), f"viewfs://far{tmp_path}/far"):
+    for place in (
+        str(tmp_path / "near"),
+        f"viewfs://far{tmp_path}/far",
+        f"viewfs:{tmp_path}/nameless",
+    ):
         with connect(place, master=TEST_MASTER) as there:
             there.execute(SET_UP)
             jobs = []
@@ -98,4 +121,4 @@ def test_a_warehouse_behind_another_scheme(con: Connection, tmp_path: Path) -> N
             rows = [sorted(there.execute(f"SELECT * FROM {n}").fetchall()) for n in ("copy", "v")]
             assert there.execute("VERIFY v").fetchall() == []
             told.append((rows, jobs))
-    assert told[0] == told[1]
+    assert told[0] == told[1] == told[2]

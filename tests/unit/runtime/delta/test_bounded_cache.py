@@ -5,10 +5,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyroaring import BitMap64
 
 from ctsql.runtime.delta import parquet_reader
 from ctsql.runtime.delta.bounded_cache import BoundedCache
 from ctsql.runtime.delta.file_stores import LOCAL
+from ctsql.runtime.delta.parquet_reader import ScannedFile
 
 SIZE = 8
 
@@ -65,12 +67,12 @@ def test_layouts_of_wide_files_take_so_many_bytes_at_most(
     """Not so many files: a file of five hundred columns takes a megabyte."""
     wide = pa.table({f"column_{i}": pa.array(range(5)) for i in range(300)})
     monkeypatch.setattr(parquet_reader, "_layouts", BoundedCache(3 * 1024 * 1024))
-    for number in range(12):
-        pq.write_table(wide, tmp_path / str(number))
-        parquet_reader._layout(LOCAL, str(tmp_path / str(number)))
+    files = [ScannedFile(str(n), LOCAL, str(tmp_path / str(n)), 0, BitMap64()) for n in range(12)]
+    for file in files:
+        pq.write_table(wide, file.path)
+        parquet_reader._layout(file)
     cache = parquet_reader._layouts
-    kept = [n for n in range(12) if cache.find((LOCAL, str(tmp_path / str(n)))) is not None]
+    kept = [file.name for file in files if cache.find((LOCAL, file.path)) is not None]
     assert 0 < len(kept) < 8
-    assert kept[-1] == 11
-    newest = str(tmp_path / "11")
-    assert parquet_reader._layout(LOCAL, newest) is parquet_reader._layout(LOCAL, newest)
+    assert kept[-1] == "11"
+    assert parquet_reader._layout(files[-1]) is parquet_reader._layout(files[-1])

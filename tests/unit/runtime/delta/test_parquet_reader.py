@@ -1,6 +1,7 @@
 """Arrow finds the rows that Spark would: of every type, by one key column or several."""
 
 import datetime as dt
+from dataclasses import replace
 from decimal import Decimal
 from itertools import combinations, product
 from pathlib import Path
@@ -35,7 +36,8 @@ NOBODY = BitMap64()
 def stored(folder: Path, name: str, table: pa.Table, *gone: int, **options: Any) -> ScannedFile:
     """A file with the rows of a table, some of which count as deleted."""
     pq.write_table(table, folder / name, **options)
-    return ScannedFile(name, LOCAL, str(folder / name), BitMap64(gone))
+    size = (folder / name).stat().st_size
+    return ScannedFile(name, LOCAL, str(folder / name), size, BitMap64(gone))
 
 
 def key_set(
@@ -131,7 +133,7 @@ def test_random_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int)
         whole = stored(tmp_path, file, table, row_group_size=random.choice((7, 100)))
         gone = BitMap64(random.sample(range(40), 5))
         only = BitMap64(random.sample(range(40), 20)) if random.random() < 0.3 else None
-        files.append(ScannedFile(file, LOCAL, whole.path, gone, only))
+        files.append(ScannedFile(file, LOCAL, whole.path, whole.size, gone, only))
         listed = enumerate(zip(*values.values(), strict=True))
         rows += [
             (file, i, row) for i, row in listed if i not in gone and (only is None or i in only)
@@ -224,7 +226,7 @@ def test_rows_by_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(parquet_reader, "BATCH_ROWS", 7)
     rows = pa.table({"k": list(range(100)), "v": ["x"] * 100})
     whole = stored(tmp_path, "a", rows, row_group_size=30)
-    file = ScannedFile("a", LOCAL, whole.path, BitMap64([31]), only=BitMap64([0, 29, 31, 99]))
+    file = replace(whole, deleted=BitMap64([31]), only=BitMap64([0, 29, 31, 99]))
     assert [row[0] for row in looked_up([file], {})] == [0, 29, 99]
 
 
@@ -294,7 +296,7 @@ def test_what_is_left_to_spark(tmp_path: Path) -> None:
     old = rows.replace_schema_metadata({"org.apache.spark.legacyDateTime": ""})
     damaged = stored(tmp_path, "damaged", rows)
     Path(damaged.path).write_bytes(Path(damaged.path).read_bytes()[:-9])
-    missing = ScannedFile("missing", LOCAL, str(tmp_path / "missing"), NOBODY)
+    missing = ScannedFile("missing", LOCAL, str(tmp_path / "missing"), 9, NOBODY)
     letters = stored(tmp_path, "letters", rows.rename_columns(["k", "V"]))
     for file in (stored(tmp_path, "old", old), damaged, missing, letters):
         with pytest.raises(OnlySpark):

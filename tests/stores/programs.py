@@ -1,6 +1,6 @@
-"""What the processes of the S3 lane run; each line they print is an event, as JSON.
+"""What the processes on a store run; each line they print is an event, as JSON.
 
-python -m tests.s3.programs <program> <warehouse> [more]
+python -m tests.stores.programs <program> <warehouse> [more]
 """
 
 import json
@@ -10,8 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ctsql.api import Connection, connect
-from ctsql.runtime.delta.file_stores import ArrowStore
-from tests.helpers.opened import engine_of
+from tests.helpers.opened import table_of
 
 SET_UP = """
 CREATE TABLE feed (w BIGINT, n BIGINT, i BIGINT);
@@ -86,13 +85,13 @@ def tell(warehouse: str) -> None:
 
 
 def jobs(warehouse: str) -> None:
-    """Spark's jobs of small refreshes, and whether this process reads the store itself."""
+    """Spark's jobs of small refreshes, and how this process reaches the store."""
     with connect(warehouse, master="local[1]") as con:
         for n in range(100, 104):
             insert(con, 9, n)
             con.execute("REFRESH MATERIALIZED VIEW per_writer")
-        gateway = engine_of(con).gateway
-        say("store", isinstance(gateway.file_store(f"{warehouse}/x"), ArrowStore))
+        store = table_of(con, "per_writer").store
+        say("store", type(store).__name__, store.may_write)
         said = con.commits("per_writer")[-1].said
         say("jobs", said["work"]["jobs"])
 

@@ -1,0 +1,64 @@
+"""A warehouse on Google Cloud Storage, on Azure's storage and on HDFS, as on S3.
+
+On two of them Delta lets several processes write: Google's refuses to create a file that is there,
+HDFS to rename to one. The emulation of Azure has no hierarchical namespace, whose rename does.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.stores.servers import Place, running
+from tests.stores.warehouse import (
+    Store,
+    check,
+    compare_with_local_disk,
+    kill_writers,
+    race_processes,
+    warehouse,
+)
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.stores, pytest.mark.timeout(3600)]
+
+FOR_ONE_PROCESS = ("abfs",)
+
+
+@pytest.fixture(scope="module", params=["gs", "abfs", "hdfs"])
+def kind(request: pytest.FixtureRequest) -> str:
+    """The scheme."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def place(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """The store."""
+    with running(kind, tmp_path_factory.mktemp(kind)) as found:
+        yield found
+
+
+@pytest.fixture
+def store(place: Place, tmp_path: Path) -> Iterator[Store]:
+    """A warehouse of its own in the store."""
+    with warehouse(f"{place.uri}/{tmp_path.name}", tmp_path) as found:
+        yield found
+
+
+def test_small_changes_are_as_on_a_local_disk(store: Store, tmp_path: Path) -> None:
+    """This process reads and writes few rows itself, by Spark's connector."""
+    compare_with_local_disk(store, "ConnectorStore", tmp_path)
+
+
+def test_killed_writers(store: Store) -> None:
+    """Nothing is lost, nothing doubled."""
+    kill_writers(store)
+
+
+def test_two_writers(store: Store, kind: str) -> None:
+    """They race for every version of every log, in two processes where the store allows it."""
+    if kind in FOR_ONE_PROCESS:
+        store.run("set_up")
+        store.run("race", 5)
+        check(store)
+    else:
+        race_processes(store, 5)
