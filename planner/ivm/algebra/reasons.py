@@ -16,6 +16,8 @@ REFUSALS = {
     "so which rows turn is known from all of them only",
     "CLOCK_READ": "the clock is read elsewhere than in a comparison with columns, in WHERE or "
     "HAVING, as it is or with a constant length of time added or taken away",
+    "COLLATED_TEXTS": "texts that a collation takes for equal are not the same, so which of them "
+    "is shown is arbitrary, and the former choice must be known again",
     "FLOAT_AGGREGATE_NESTED": "a floating-point sum depends on the order of addition, and what is "
     "computed from it, or a column it is grouped by that the view lacks, needs its former value",
     "FUNCTION_UNKNOWN": "there is no change rule for this function",

@@ -7,23 +7,57 @@ that reads it from the stored view: see :mod:`ctsql.planner.ivm.strategies.store
 from collections.abc import Iterator
 
 from ctsql.planner.ivm.algebra import spark_functions
-from ctsql.planner.ivm.algebra.nodes import Aggregate, Limit, Node, Window
+from ctsql.planner.ivm.algebra.nodes import (
+    Aggregate,
+    Distinct,
+    Generate,
+    Limit,
+    Node,
+    Project,
+    SetOperation,
+    Values,
+    Window,
+)
 from ctsql.planner.ivm.algebra.reasons import Reason
-from ctsql.planner.ivm.algebra.traversal import descend
+from ctsql.planner.ivm.algebra.traversal import descend, expressions
 
 
 def inexact(node: Node) -> Iterator[tuple[Node, Reason]]:
     """The operators of a plan that are not exact, each with the reason."""
+    collated = Reason("COLLATED_TEXTS") if _has_collations(node) else None
     for below in descend(node):
         match below:
             case Aggregate() | Window():
-                reason = _calls(below)
+                reason = _calls(below) or collated
             case Limit():
-                reason = None if has_total_order(below) else Reason("LIMIT_TIES", below.span)
+                is_known = has_total_order(below)
+                reason = collated if is_known else Reason("LIMIT_TIES", below.span)
+            case Distinct() | SetOperation():
+                reason = collated
             case _:
                 reason = None
         if reason is not None:
             yield below, reason
+
+
+def _has_collations(node: Node) -> bool:
+    """Whether there may be texts that are equal although they are not the same.
+
+    The query computes them: Delta stores no column with a collation. A condition, which compares
+    by one, gives none.
+    """
+    return any(_makes_collated(below) for below in descend(node))
+
+
+def _makes_collated(node: Node) -> bool:
+    match node:
+        case Values():
+            return "collate" in node.text.lower()
+        case Project() | Aggregate() | Window() | Generate():
+            parts = [part for expr in expressions(node) for part in expr.parts]
+            return any(isinstance(part, str) and part.lower() == "collate" for part in parts)
+        case _:
+            return False
 
 
 def _calls(node: Aggregate | Window) -> Reason | None:

@@ -38,6 +38,29 @@ CASES = [
         "GROUP BY n",
         None,
     ),
+    (
+        "COLLATED_TEXTS",
+        "SELECT ascii(s), count(*) FROM (SELECT DISTINCT s COLLATE UTF8_LCASE AS s FROM t) "
+        "GROUP BY ascii(s)",
+        None,
+    ),
+    (
+        "COLLATED_TEXTS",
+        "SELECT ascii(c), count(*) FROM (SELECT max(s COLLATE UTF8_LCASE) AS c FROM t "
+        "GROUP BY k) GROUP BY ascii(c)",
+        None,
+    ),
+    (
+        "COLLATED_TEXTS",
+        "SELECT ascii(s) FROM (SELECT s COLLATE UTF8_LCASE AS s FROM t EXCEPT SELECT s FROM t)",
+        None,
+    ),
+    (
+        "COLLATED_TEXTS",
+        "SELECT ascii(s), count(*) FROM (SELECT s FROM VALUES ('a' COLLATE UTF8_LCASE) AS c(s) "
+        "GROUP BY s) GROUP BY ascii(s)",
+        None,
+    ),
     ("FUNCTION_UNKNOWN", "SELECT k, my_own(v) FROM t", "my_own"),
     ("GENERATOR_PLACE", "SELECT explode(array(k)) FROM t", "explode"),
     ("GROUPED_BY_MAP", "SELECT a, count(*) FROM m GROUP BY a", "a"),
@@ -96,6 +119,15 @@ def test_refusal(code: str, sql: str, place: str | None) -> None:
         assert plan.reason.span is not None
         assert plan.reason.span.text.startswith(place)
     assert REFUSALS[code] in str(plan.reason)
+
+
+def test_a_condition_may_have_a_collation() -> None:
+    """What is compared is not shown, so nothing is arbitrary."""
+    plan = change_plan(
+        "SELECT k, count(*) FROM t WHERE s COLLATE UTF8_LCASE = 'a' GROUP BY k", TABLES
+    )
+    assert isinstance(plan, ChangePlan)
+    assert plan.inexact is None
 
 
 def test_every_refusal_is_reached() -> None:
