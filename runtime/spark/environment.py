@@ -35,6 +35,7 @@ from importlib import metadata
 from pathlib import Path
 
 from ctsql.catalog.errors import CtsqlError, error, sentence_of
+from ctsql.runtime.spark.plain_start import configured
 
 JAVA_OLDEST = 17  # the oldest release Spark 4.2 runs on
 JAVA_SECONDS_MAX = 30  # a JVM that takes longer to say its version will not run Spark
@@ -178,7 +179,7 @@ def delta_jars(folder: Path | None = None) -> tuple[Path, ...]:
 
 
 def spark_builder_config(*, folder: Path | None = None) -> dict[str, str]:
-    """The setting that brings Delta's JARs into Spark.
+    """The setting that brings Delta's JARs into Spark, with what is configured for the same.
 
     Args:
         folder: where to look for fetched JARs instead of :func:`ivy_jars_folder`.
@@ -186,10 +187,13 @@ def spark_builder_config(*, folder: Path | None = None) -> dict[str, str]:
     Returns:
         ``spark.jars`` when nothing has to be fetched, else ``spark.jars.packages``.
     """
-    jars = delta_jars(folder)
-    if jars:
-        return {"spark.jars": ",".join(str(jar) for jar in jars)}
-    return {"spark.jars.packages": COORDINATE.format(**_versions())}
+    jars = [str(jar) for jar in delta_jars(folder)]
+    name = "spark.jars" if jars else "spark.jars.packages"
+    mine = jars or [COORDINATE.format(**_versions())]
+    # A setting of a builder takes the place of the one in spark-defaults.conf.
+    listed = (one.strip() for one in (configured(name) or "").split(","))
+    theirs = [one for one in listed if one and one not in mine]
+    return {name: ",".join([*theirs, *mine])}
 
 
 # Texts of failures, in the order they are looked for: Ivy's report also names hosts, so that it

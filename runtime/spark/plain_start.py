@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 LOCAL = "local[*]"
+_KEY_END = re.compile(r"\s*[=:]\s*|\s+")
 _LOCAL = re.compile(r"local(\[[^\[\]]*\])?")
 CONFIGURED_BY = (
     "PYSPARK_SUBMIT_ARGS",
@@ -30,6 +31,22 @@ def is_plain(master: str | None, environ: Mapping[str, str] = os.environ) -> boo
         and not any(environ.get(name) for name in CONFIGURED_BY)
         and not any((home / "conf").exists() for home in _homes(environ))
     )
+
+
+def configured(name: str, environ: Mapping[str, str] = os.environ) -> str | None:
+    """What ``spark-defaults.conf`` says of a setting, as Spark finds that file; None for nothing.
+
+    Source: Spark's documentation, "Dynamically Loading Spark Properties"; ``java.util.Properties``.
+    """
+    own = environ.get("SPARK_CONF_DIR")
+    folders = [Path(own)] if own else [home / "conf" for home in _homes(environ)]
+    found = None
+    for file in (folder / "spark-defaults.conf" for folder in folders):
+        for line in file.read_text("utf-8").splitlines() if file.is_file() else ():
+            key, *value = _KEY_END.split(line.strip(), maxsplit=1)
+            if key == name and value:
+                found = value[0].strip()  # the last one counts
+    return found
 
 
 def spark_home() -> Path:

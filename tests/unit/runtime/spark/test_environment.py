@@ -103,6 +103,22 @@ def test_jars_that_were_fetched_are_named(tmp_path: Path) -> None:
     assert warm == {"spark.jars": ",".join(str(tmp_path / name) for name in names)}
 
 
+@pytest.mark.parametrize("have_jars", [True, False])
+def test_what_is_configured_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, have_jars: bool
+) -> None:
+    """JARs of somebody's own stand beside Delta's, as do packages, and none stands there twice."""
+    name, mine = "spark.jars.packages", environment.COORDINATE.format(**environment._versions())
+    if have_jars:
+        jars = [tmp_path / jar.format(**environment._versions()) for jar in environment.JARS]
+        for jar in jars:
+            jar.touch()
+        name, mine = "spark.jars", ",".join(map(str, jars))
+    (tmp_path / "spark-defaults.conf").write_text(f"# theirs\n{name}  first, second,{mine}\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert spark_builder_config(folder=tmp_path) == {name: f"first,second,{mine}"}
+
+
 def test_coordinate_is_the_one_delta_would_use(tmp_path: Path) -> None:
     """Delta's own helper and ours name the same artifact."""
     from delta.pip_utils import configure_spark_with_delta_pip

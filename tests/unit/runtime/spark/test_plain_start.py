@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ctsql.runtime.spark.plain_start import CONFIGURED_BY, is_plain
+from ctsql.runtime.spark.plain_start import CONFIGURED_BY, configured, is_plain
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,15 @@ def test_a_folder_of_configuration(tmp_path: Path) -> None:
     """Spark's own, which may hold spark-defaults.conf."""
     (tmp_path / "conf").mkdir()
     assert not is_plain("local", {"SPARK_HOME": str(tmp_path)})
+
+
+def test_settings_that_are_configured(tmp_path: Path) -> None:
+    """In the folder that is given, else in Spark's own; as Java reads properties."""
+    (tmp_path / "conf").mkdir()
+    file = tmp_path / "conf" / "spark-defaults.conf"
+    environ = {"SPARK_HOME": str(tmp_path)}
+    assert configured("a", environ) is None
+    file.write_text("# a 0\n\n  a = 1 2\nb:3\na.b\t4\nc\nd 5\nd 6\n")
+    found = [configured(name, environ) for name in ("a", "b", "a.b", "c", "d", "e")]
+    assert found == ["1 2", "3", "4", None, "6", None]
+    assert configured("a", {**environ, "SPARK_CONF_DIR": str(tmp_path / "other")}) is None
