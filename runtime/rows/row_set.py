@@ -83,12 +83,11 @@ class RowSet(ABC):
 
         Where ``many`` are expected they are computed once in either case; few take longer then.
         """
-        if not many or self.is_of_few:
-            found = self.collect()
-            if not isinstance(found, Declined):
-                return found
+        at_once = not many or self.is_of_few
+        if at_once and not isinstance(found := self.collect(), Declined):
+            return found
         kept = SparkRows(stack.enter_context(persisted(self.frame)))
-        if many and not isinstance(found := kept.collect(), Declined):
+        if not at_once and not isinstance(found := kept.collect(), Declined):
             return found
         return kept
 
