@@ -21,6 +21,8 @@ from ctsql.runtime.delta.spark_log import DeltaHandle
 from ctsql.runtime.log.data_files import DataFile
 
 _MAGIC = (1681511377).to_bytes(4, "little")
+INLINE_CHARS_MAX = 65_535
+"""Of the text of a vector: Delta sends it to tasks by Java's ``writeUTF``."""
 REMEMBERED_BYTES_MAX = 32 * 1024 * 1024
 
 
@@ -48,8 +50,11 @@ class Vectors:
         self.remember(file.vector_id, bitmap, len(data))
         return bitmap
 
-    def show_only(self, file: DataFile, rows: BitMap64) -> DataFile:
-        """A file, whose rows are counted, by a vector that deletes all of them but these."""
+    def show_only(self, file: DataFile, rows: BitMap64) -> DataFile | None:
+        """A file, whose rows are counted, by a vector that deletes all of them but these.
+
+        None where the vector is too long for a task that reads the file.
+        """
         assert file.records_count is not None  # they are counted
         others = BitMap64()
         others.add_range(0, file.records_count)
@@ -57,10 +62,13 @@ class Vectors:
         others.run_optimize()
         data = _MAGIC + others.serialize()
         made = self.jvm.vector_classes.descriptors.inlineInLog(data, len(others))
+        text = str(made.pathOrInlineDv())
+        if len(text) > INLINE_CHARS_MAX:
+            return None
         return file.with_vector(
             {
                 "storageType": "i",
-                "pathOrInlineDv": str(made.pathOrInlineDv()),
+                "pathOrInlineDv": text,
                 "sizeInBytes": len(data),
                 "cardinality": len(others),
             }

@@ -35,6 +35,8 @@ def changed_between(table: DeltaTable, before: int, after: int) -> DataFrame:
         return table.change_rows(before + 1, after)
     come = _shown(table.vectors, new, old)
     gone = _shown(table.vectors, old, new)
+    if come is None or gone is None:
+        return table.change_rows(before + 1, after)
     inserted = table.frame_of(come, after).withColumn(CHANGE_TYPE, F.lit("insert"))
     deleted = table.frame_of(gone, after).withColumn(CHANGE_TYPE, F.lit("delete"))
     return inserted.unionAll(deleted)
@@ -55,13 +57,19 @@ def reads_less(commits: Iterable[Commit], old: Files, new: Files) -> bool:
     return sum(file.size for file in differ.values()) <= per_commit
 
 
-def _shown(vectors: Vectors, files: Files, others: Files) -> list[DataFile]:
-    """The files with rows that others lack; of a file in both only these rows, where they count."""
+def _shown(vectors: Vectors, files: Files, others: Files) -> list[DataFile] | None:
+    """The files with rows that others lack; of a file in both only these rows, where they count.
+
+    None where these are too many, too far apart, to be told.
+    """
     found = []
     for path, file in select_changed(files, others).items():
         other = others.get(path)
         if other is None or file.records_count is None:
             found.append(file)
         elif rows := vectors.deleted_rows(other) - vectors.deleted_rows(file):
-            found.append(vectors.show_only(file, rows))
+            shown = vectors.show_only(file, rows)
+            if shown is None:
+                return None
+            found.append(shown)
     return found

@@ -5,6 +5,7 @@ from pyspark.sql import functions as F
 
 from ctsql.api import Connection
 from ctsql.catalog.reserved_columns import DIFF
+from ctsql.runtime.delta import deletion_vectors
 from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable
 from ctsql.runtime.delta.version_difference import changed_between
 from ctsql.runtime.rows.multiset import net_change
@@ -60,8 +61,8 @@ def test_between_two_versions(con: Connection, *, has_vectors: bool) -> None:
     assert whole == {repr(tuple(row)): count for *row, count in rows.collect()}
 
 
-def test_a_file_is_read_once(con: Connection) -> None:
-    """Of a table that many commits change, however many rows of a file they delete."""
+def test_a_file_is_read_once(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a table that many commits change, unless it takes too long a text to say which rows."""
     table = without_feed(con, has_vectors=True)
     con.execute("INSERT INTO x SELECT id, 'a' FROM range(9)")
     for n in range(3):
@@ -70,3 +71,16 @@ def test_a_file_is_read_once(con: Connection) -> None:
     assert sorted(row["k"] for row in rows.collect()) == [0, 1, 2]
     assert rows.rdd.getNumPartitions() == 1
     assert table.change_rows(3, table.version()).rdd.getNumPartitions() > 1
+    monkeypatch.setattr(deletion_vectors, "INLINE_CHARS_MAX", 10)
+    rows = changed_between(table, 2, table.version())
+    assert sorted(row["k"] for row in rows.collect()) == [0, 1, 2]
+    assert rows.rdd.getNumPartitions() > 1
+
+
+def test_rows_far_apart(con: Connection) -> None:
+    """Every third one of so many that a task does not take the text of their vector."""
+    table = without_feed(con, has_vectors=True)
+    con.execute("INSERT INTO x SELECT id, 'a' FROM range(0, 600000, 1, 1)")
+    con.execute("DELETE FROM x WHERE k % 3 = 0")
+    rows = changed_between(table, 2, table.version())
+    assert rows.count() == 200_000
