@@ -21,8 +21,9 @@ from ctsql.runtime.delta.spark_log import DeltaHandle
 from ctsql.runtime.log.data_files import DataFile
 
 _MAGIC = (1681511377).to_bytes(4, "little")
-INLINE_CHARS_MAX = 65_535
-"""Of the text of a vector: Delta sends it to tasks by Java's ``writeUTF``."""
+INLINE_CHARS_MAX = 45_000
+"""Of the text of a vector: Delta sends it to tasks encoded once more, a third longer, by Java's
+``writeUTF``, which takes 65,535 bytes."""
 REMEMBERED_BYTES_MAX = 32 * 1024 * 1024
 
 
