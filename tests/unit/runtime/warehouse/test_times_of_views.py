@@ -3,31 +3,18 @@
 from types import SimpleNamespace
 from typing import Any
 
-from ctsql.catalog.items import Item, ObjectKind, Reading
-from ctsql.catalog.names import Name
+from ctsql.catalog.items import Item, ObjectKind
 from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.table_changes import Movement
 from ctsql.runtime.warehouse.schedules import Schedules
+from tests.helpers.view_ladder import view_ladder
 
 DEPTH = 25
 
 
-def _item(number: int) -> Item:
-    """A view over the two before it; the first is a table."""
-    reads = tuple(
-        Reading(name=Name("default", f"i{n}"), object_id=f"i{n}", columns=())
-        for n in (number - 1, number - 2)
-        if n >= 0
-    )
-    kind = ObjectKind.MATERIALIZED_VIEW if number else ObjectKind.TABLE
-    return Item(
-        id=f"i{number}", kind=kind, name=Name("default", f"i{number}"), columns=(), reads=reads
-    )
-
-
 def test_each_object_is_looked_at_once() -> None:
     """Not once for each way down, of which there are more than a hundred thousand here."""
-    items = {f"i{n}": _item(n) for n in range(DEPTH)}
+    items = view_ladder(DEPTH)
     looked: list[str] = []
 
     def movements(item: Item, **_: int) -> list[Movement]:
