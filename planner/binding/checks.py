@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from ctsql.catalog import schemas
@@ -85,6 +85,13 @@ def check_type(column: Column, span: Span) -> None:
         what = f'column "{column.name}" of type {column.type.upper()}'
         hint = "Keep a number, as timestampdiff(SECOND, a, b), or CAST(... AS STRING)."
         raise not_supported(span, what, why="Delta tables have no such type.", hint=hint)
+
+
+def check_listed(columns: Iterable[ColumnDef]) -> None:
+    """The same for a column list; what has no type gets one from its query."""
+    for listed in columns:
+        if listed.type is not None:
+            check_type(Column(listed.name, listed.type), listed.span)
 
 
 def check_not_kept(name: str, span: Span) -> None:

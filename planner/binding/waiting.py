@@ -22,4 +22,4 @@ def may_wait(catalog: Catalog, item: Item) -> bool:
     texts = [r.definition for r in item.revisions]
     texts += [i.definition for i in with_plain_views(catalog, item)]
     # As the tokens of a text have their words.
-    return any(word in text.upper() for text in texts for word in WORDS_OF_TIME)
+    return any(word in text for text in map(str.upper, texts) for word in WORDS_OF_TIME)

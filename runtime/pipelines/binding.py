@@ -20,8 +20,7 @@ from ctsql.catalog.names import Name, fold
 from ctsql.catalog.schemas import Column, keeps_columns, lacking, same_columns
 from ctsql.catalog.spans import Source
 from ctsql.planner.binding import Bound, bind_task, qualify
-from ctsql.planner.binding.checks import check_not_void, check_type, check_updatable
-from ctsql.planner.binding.task import declare
+from ctsql.planner.binding.checks import check_listed, check_not_void, check_updatable
 from ctsql.planner.definition_parts import Part, Words
 from ctsql.planner.folder import Defining, Definition, define
 from ctsql.planner.nodes import Query
@@ -167,9 +166,7 @@ class FolderBinder:
         item = names.new(made.name, ObjectKind.TABLE, statement.span, statement.comment)
         if statement.location is not None:
             return Creation(names).attach(item, statement)
-        for listed in statement.columns:
-            if listed.type is not None:  # else its query gives it one
-                check_type(declare(listed), listed.span)
+        check_listed(statement.columns)
         columns = declared(statement.columns)
         if statement.query is not None:
             binder = names.binder()

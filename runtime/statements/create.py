@@ -44,9 +44,9 @@ from ctsql.catalog.spans import Source, Span
 from ctsql.catalog.system_tables import is_system
 from ctsql.planner.binding import Bound, bind_task, qualify, refresh_parts
 from ctsql.planner.binding.checks import (
+    check_listed,
     check_not_void,
     check_storable,
-    check_type,
     check_updatable,
 )
 from ctsql.planner.binding.task import declare
@@ -194,9 +194,7 @@ class Creation(OnNames):
             self.register(item)
         else:
             assert item.location is not None  # a table has a folder
-            for listed in statement.columns:
-                if listed.type is not None:  # else its query gives it one
-                    check_type(declare(listed), listed.span)
+            check_listed(statement.columns)
             new = [item]
             with undo_on_failure(self.engine, new):
                 run_on_table(
