@@ -51,14 +51,13 @@ class Vectors:
         self.remember(file.vector_id, bitmap, len(data))
         return bitmap
 
-    def show_only(self, file: DataFile, rows: BitMap64) -> DataFile | None:
-        """A file, whose rows are counted, by a vector that deletes all of them but these.
+    def show_only(self, file: DataFile, rows: BitMap64, count: int) -> DataFile | None:
+        """A file of so many rows, by a vector that deletes all of them but these.
 
         None where the vector is too long for a task that reads the file.
         """
-        assert file.records_count is not None  # they are counted
         others = BitMap64()
-        others.add_range(0, file.records_count)
+        others.add_range(0, count)
         others -= rows
         others.run_optimize()
         data = _MAGIC + others.serialize()

@@ -65,10 +65,13 @@ def _shown(vectors: Vectors, files: Files, others: Files) -> list[DataFile] | No
     found = []
     for path, file in select_changed(files, others).items():
         other = others.get(path)
-        if other is None or file.records_count is None:
+        # Whoever wrote the file again may not have counted: both sides are to be read alike.
+        counts = () if other is None else (file.records_count, other.records_count)
+        count = next((n for n in counts if n is not None), None)
+        if other is None or count is None:
             found.append(file)
         elif rows := vectors.deleted_rows(other) - vectors.deleted_rows(file):
-            shown = vectors.show_only(file, rows)
+            shown = vectors.show_only(file, rows, count)
             if shown is None:
                 return None
             found.append(shown)

@@ -1,11 +1,15 @@
 """Whether the files that differ between two versions are less to read than those of each commit."""
 
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from pyroaring import BitMap64
 
-from ctsql.runtime.delta.version_difference import reads_less
+from ctsql.runtime.delta.version_difference import _shown, reads_less
 from ctsql.runtime.log.actions import parse_commit, roll_files
+from ctsql.runtime.log.data_files import DataFile
 
 Action = dict[str, object]
 
@@ -51,3 +55,29 @@ def test_the_smaller_one_is_read(commits: list[list[Action]], expected: bool) ->
     old = roll_files({}, [first])
     new = roll_files(dict(old), later)
     assert reads_less(later, old, new) is expected
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "read"),
+    [(9, 9, ([], ["some of 9"])), (9, None, ([], ["some of 9"])), (None, None, (["f"], ["f"]))],
+)
+def test_both_sides_are_read_alike(
+    before: int | None, after: int | None, read: tuple[list[str], list[str]]
+) -> None:
+    """Of a file in both some rows, or all; a writer that deletes rows may not have counted them."""
+    vectors: Any = SimpleNamespace(
+        deleted_rows=lambda file: BitMap64([1] if file.vector else []),
+        show_only=lambda _file, _rows, count: SimpleNamespace(path=f"some of {count}"),
+    )
+
+    def files(count: int | None, vector: str) -> dict[str, DataFile]:
+        action: Any = add("f", 100, vector)
+        if count is not None:
+            action["add"]["stats"] = json.dumps({"numRecords": count})
+        return {"f": DataFile(json.dumps(action))}
+
+    old, new = files(before, ""), files(after, "v")
+    found = [
+        [one.path for one in _shown(vectors, *sides) or ()] for sides in ((new, old), (old, new))
+    ]
+    assert tuple(found) == read
