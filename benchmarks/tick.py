@@ -1,6 +1,7 @@
 """How long one small upsert tick takes, against a bare append and a MERGE; and a restart.
 
     make bench                                  python -m benchmarks.tick --rounds 15
+                                                python -m benchmarks.tick --ticks 1000
 
 Tick: 100 changed keys go into an output of 10,000 rows. Its time runs from the input's commit
 being there to the output's commit being there, and in a second number to a row of it being read.
@@ -12,7 +13,9 @@ Rivals, in the same session, on tables with the same properties and rows, in the
 Restart: the time from opening a connection (Delta's caches emptied, the JVM warm) to the first
 possible write of the task, with inputs of 10,000 and of 3,000,000 rows and equal outputs.
 
-Numbers are medians; read them as ratios of one run.
+Many ticks (--ticks): the same tick and append so many times, and how slow the slow ones are.
+
+Numbers are medians unless they say otherwise; read them as ratios of one run.
 """
 
 import argparse
@@ -166,6 +169,29 @@ def bench_tick(folder: str, rounds: int, settings: list[str]) -> None:
     report_tick(tick, read, append, merge, laps)
 
 
+def bench_ticks(folder: str, ticks: int) -> None:
+    """Many ticks, each beside a bare append."""
+    warehouse = Warehouse(f"{folder}/ticks", KEYS)
+    session: SparkSession = warehouse.engine.session
+    append_to = f"{folder}/appended"
+    tick, append = Series(session), Series(session)
+    with active(session):
+        changed_rows(session, 0).write.format("delta").save(append_to)
+        for turn in range(WARM_UP_ROUNDS + ticks):
+            rows = changed_rows(session, turn)
+            warehouse.append(rows)
+            tick.measure(lambda: warehouse.con.run(once=True))
+            append.measure(lambda r=rows: r.write.format("delta").mode("append").save(append_to))
+    print(f"\n{ticks:,} upsert ticks, {CHANGED} keys into {KEYS} rows (ms)")
+    print(f"{'':<34}{'p50':>8}{'p99':>8}{'p99.9':>8}{'slowest':>9}{'jobs':>6}")
+    for name, series in (("bare append", append), ("ctsql, until it is committed", tick)):
+        cuts = statistics.quantiles(series.seconds[WARM_UP_ROUNDS:], n=1_000, method="inclusive")
+        shown = "".join(f"{cuts[n] * 1000:8.0f}" for n in (499, 989, 998))
+        slowest = max(series.seconds[WARM_UP_ROUNDS:]) * 1000
+        most = max(series.jobs[WARM_UP_ROUNDS:])
+        print(f"{name:<34}{shown}{slowest:9.0f}{most:6}")
+
+
 def check(warehouse: Warehouse, session: SparkSession, merge_into: str) -> None:
     """The contestants must have done the same work."""
     ours = warehouse.con.execute("SELECT sum(k), sum(v), count(*) FROM latest").fetchall()
@@ -246,12 +272,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--only", choices=["tick", "restart"])
+    parser.add_argument("--ticks", type=int, help="so many ticks, and nothing else")
     parser.add_argument("--large", type=int, default=3_000_000, help="rows of the large input")
     parser.add_argument("--set", action="append", default=[], help="a Spark setting, key=value")
     options = parser.parse_args()
     if options.rounds < ROUNDS_MIN:
         print(f"(fewer than {ROUNDS_MIN} rounds: take the medians lightly)")
     with tempfile.TemporaryDirectory(prefix="ctsql-bench-") as folder:
+        if options.ticks is not None:
+            bench_ticks(folder, options.ticks)
+            return
         if options.only != "restart":
             bench_tick(folder, options.rounds, options.set)
         if options.only != "tick":

@@ -19,11 +19,14 @@ from pyroaring import BitMap64
 from ctsql.runtime.delta.jvm import JvmObjects
 from ctsql.runtime.delta.spark_log import DeltaHandle
 from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.spark.errors import translate_spark_errors
 
 _MAGIC = (1681511377).to_bytes(4, "little")
 INLINE_CHARS_MAX = 45_000
 """Of the text of a vector: Delta sends it to tasks encoded once more, a third longer, by Java's
 ``writeUTF``, which takes 65,535 bytes."""
+ALWAYS_SHORT = 3_000
+"""So many rows fit such a text wherever they are: each takes 10 bytes at most, 12.5 characters."""
 REMEMBERED_BYTES_MAX = 32 * 1024 * 1024
 
 
@@ -44,12 +47,21 @@ class Vectors:
         known = self._remembered.get(file.vector_id)
         if known is not None:
             return known[0]
-        vector = self.jvm.add_file(file).deletionVector()
-        stored = self.store.read(vector, self.folder)
+        with translate_spark_errors():
+            vector = self.jvm.add_file(file).deletionVector()
+            stored = self.store.read(vector, self.folder)
         data = bytes(stored.serializeAsByteArray(self.jvm.vector_classes.portable))
         bitmap = BitMap64.deserialize(data.removeprefix(_MAGIC))
         self.remember(file.vector_id, bitmap, len(data))
         return bitmap
+
+    def tell_apart(self, before: DataFile, after: DataFile) -> bool:
+        """Whether a task takes a vector of the rows by which two vectors of a file differ."""
+        if before.deleted_count + after.deleted_count <= ALWAYS_SHORT:
+            return True
+        differ = self.deleted_rows(before) ^ self.deleted_rows(after)
+        # Ascii85 writes four bytes as five characters.
+        return len(_MAGIC + differ.serialize()) * 5 // 4 <= INLINE_CHARS_MAX
 
     def show_only(self, file: DataFile, rows: BitMap64, count: int) -> DataFile | None:
         """A file of so many rows, by a vector that deletes all of them but these.

@@ -153,12 +153,13 @@ class DeltaRows(TableLog):
         """Rows changed by the commits first..last, both inclusive, with ``_change_type``.
 
         Without a change feed, or if the commits change how files are read, whole rewritten files
-        are compared: equal rows may be both deleted and inserted, so consolidate. All rows have
-        the columns of the last version.
+        are compared: equal rows may be both deleted and inserted, so consolidate. So they are
+        where a commit deletes more rows of a file by a vector than the feed tells a task of. All
+        rows have the columns of the last version.
         """
         if not self.versions.read_alike(max(first - 1, 0), last):
             return self._difference(first - 1, last)
-        coarse = not all(map(self._has_feed, range(first, last + 1)))
+        coarse = not all(map(self._is_fine, range(first, last + 1)))
         none = self.gateway.none
         snapshot = java_of(self.versions.snapshot(last))
         reader = singleton(self.gateway.delta.commands.cdc, "CDCReader")
@@ -175,11 +176,16 @@ class DeltaRows(TableLog):
             )
         return DataFrame(jdf, self.gateway.session)
 
-    def _has_feed(self, version: int) -> bool:
-        if self.commit_at(version).change_paths:
+    def _is_fine(self, version: int) -> bool:
+        """Whether the feed can give the changed rows of a commit, and not its files alone."""
+        commit = self.commit_at(version)
+        if commit.change_paths:
             return True
-        configuration = self.metadata_at(version).configuration
-        return bool(is_on(configuration, "delta.enableChangeDataFeed"))
+        if not is_on(self.metadata_at(version).configuration, "delta.enableChangeDataFeed"):
+            return False
+        gone = {file.path: file for file in commit.removes if file.data_change}
+        both = ((gone[a.path], a) for a in commit.adds if a.data_change and a.path in gone)
+        return all(self.vectors.tell_apart(before, after) for before, after in both)
 
     def _difference(self, before: int, after: int) -> DataFrame:
         """The rows of files that differ between two versions, each read by its own metadata."""

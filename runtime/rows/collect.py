@@ -1,11 +1,11 @@
 """Few rows, held by the driver: how many, and how wide.
 
-What the driver takes is bounded whatever the rows turn out to be: a partition sends at most
-``DRIVER_ROWS_MAX + 1`` rows, a row that would be wider than ``DRIVER_ROW_BYTES_MAX`` is sent
-without its wide columns and marked, and what all partitions send together is bounded by
-``spark.driver.maxResultSize`` (1 GB unless set). In each case the answer is "not few", and the
-caller takes the way on which rows stay on the executors. What is kept is at most
-``DRIVER_ROWS_MAX`` rows of ``DRIVER_ROW_BYTES_MAX`` bytes, about 80 MB.
+What the driver takes is bounded whatever the rows turn out to be: a partition sends at most one
+row more than ``Bounds`` have, a row that would be wider is sent without its wide columns and
+marked, and what all partitions send together is bounded by ``spark.driver.maxResultSize`` (1 GB
+unless set). In each case the answer is "not few", and the caller takes the way on which rows stay
+on the executors. What is kept is at most ``FEW``, 10,000 rows of 8 KB, about 80 MB; or as many
+bytes in ``NARROW`` rows, where what they are made of is many rows already.
 
 A row's width is that of its texts and other columns without a fixed width, in bytes of UTF-8.
 """
@@ -30,8 +30,29 @@ from ctsql.runtime.spark.session import setting
 
 DRIVER_ROWS_MAX = 10_000
 DRIVER_ROW_BYTES_MAX = 8 * 1024
-TOO_MANY = Declined(f"more than {DRIVER_ROWS_MAX} rows")
-TOO_WIDE = Declined(f"a row has more than {DRIVER_ROW_BYTES_MAX} bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How many rows the driver takes, and how many bytes of each, both inclusive."""
+
+    rows: int
+    row_bytes: int
+
+    @property
+    def too_many(self) -> Declined:
+        """Why more rows are declined."""
+        return Declined(f"more than {self.rows} rows")
+
+    @property
+    def too_wide(self) -> Declined:
+        """Why wider rows are declined."""
+        return Declined(f"a row has more than {self.row_bytes} bytes")
+
+
+FEW = Bounds(DRIVER_ROWS_MAX, DRIVER_ROW_BYTES_MAX)
+NARROW = Bounds(20 * FEW.rows, FEW.row_bytes // 20)
+TOO_MANY = FEW.too_many
 _Rows = TypeVar("_Rows")
 _TEXT = (T.StringType, T.CharType, T.VarcharType, T.BinaryType)
 _NESTED = (T.ArrayType, T.MapType, T.StructType, T.VariantType)
@@ -60,24 +81,31 @@ def collect_bounded(rows: DataFrame) -> DataFrame | Declined:
     return frame_over(rows.sparkSession, held.rows, held.output)
 
 
-def hold(rows: DataFrame) -> Held | Declined:
-    """The rows, computed now; declined when they are not few.
+def hold(rows: DataFrame, bounds: Bounds = FEW) -> Held | Declined:
+    """The rows, computed now; declined when they are not few, or as few as ``bounds`` say.
 
     As Spark's own rows: one of Java's objects has no dates of October 5 to 14, 1582, and no text
     that is not UTF-8. A limit needs no exchange here, as with toArrow it would.
     """
     session = rows.sparkSession
-    asked = mark_wide(rows)
+    asked = mark_wide(rows, bounds)
     if isinstance(asked, Declined):
         return asked
     with unadaptive(session), translate_spark_errors():
-        root = asked.limit(DRIVER_ROWS_MAX + 1)._jdf.queryExecution().executedPlan()
+        root = asked.limit(bounds.rows + 1)._jdf.queryExecution().executedPlan()
         output = rows._jdf.queryExecution().analyzed().output()
-        return held_of(session, root, output, rows.schema, is_marked=asked is not rows)
+        is_marked = asked is not rows
+        return held_of(session, root, output, rows.schema, bounds, is_marked=is_marked)
 
 
 def held_of(
-    session: SparkSession, root: Any, output: Any, schema: T.StructType, *, is_marked: bool
+    session: SparkSession,
+    root: Any,
+    output: Any,
+    schema: T.StructType,
+    bounds: Bounds,
+    *,
+    is_marked: bool,
 ) -> Held | Declined:
     """What a physical plan gives, computed now; declined when it is not few.
 
@@ -88,17 +116,17 @@ def held_of(
     found = within_result_size(lambda: execute(session, root))
     if isinstance(found, Declined):
         return found
-    if found.size() > DRIVER_ROWS_MAX:
-        return TOO_MANY
+    if found.size() > bounds.rows:
+        return bounds.too_many
     if not is_marked:
         return Held(found, output)
     if not fits_arrow(schema):
         marked = frame_over(session, found, root.output())
-        return Held(found, output) if marked.where(WIDE).isEmpty() else TOO_WIDE
+        return Held(found, output) if marked.where(WIDE).isEmpty() else bounds.too_wide
     fields = [*schema.fields, T.StructField(WIDE, T.BooleanType())]
     arrow = arrow_of(session, found, root.output(), T.StructType(fields))
     if pc.any(arrow.column(len(schema))).as_py():
-        return TOO_WIDE
+        return bounds.too_wide
     return Held(found, output, arrow.remove_column(len(schema)))
 
 
@@ -113,7 +141,7 @@ def within_result_size(compute: Callable[[], _Rows]) -> _Rows | Declined:
         raise
 
 
-def mark_wide(rows: DataFrame) -> DataFrame | Declined:
+def mark_wide(rows: DataFrame, bounds: Bounds) -> DataFrame | Declined:
     """The rows with wide ones emptied, and marked in a last column ``WIDE`` where any can be.
 
     Declined when a width cannot be told.
@@ -128,7 +156,7 @@ def mark_wide(rows: DataFrame) -> DataFrame | Declined:
         return rows
     # As text: a function of a Column is four calls into the JVM.
     widths = " + ".join(_width(f) for f in fields if f.name in names)
-    narrow = f"{widths} <= {DRIVER_ROW_BYTES_MAX}"
+    narrow = f"{widths} <= {bounds.row_bytes}"
     quoted = {f.name: backtick(f.name) for f in fields}
     columns = [
         f"CASE WHEN {narrow} THEN {q} END AS {q}" if name in names else q

@@ -36,7 +36,7 @@ from ctsql.catalog.errors import DataError
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import PART
 from ctsql.runtime.rows.arrow_exchange import row_classes
-from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, held_of, mark_wide
+from ctsql.runtime.rows.collect import FEW, NARROW, Bounds, held_of, mark_wide
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
 from ctsql.runtime.rows.types import fits_arrow
@@ -66,6 +66,9 @@ _FEW_ROWS = {
     # To make code for few rows takes longer than to evaluate expressions as they are.
     _WHOLE_STAGES: "false",
 }
+_EXCLUDED = "spark.sql.optimizer.excludedRules"
+_MERGES_TOTALS = "org.apache.spark.sql.catalyst.optimizer.MergeSubplans"
+"""Makes one subquery of two totals of the same rows, and a plan with one is not kept."""
 _NOT_WITH_RANGE = (
     # Without a broadcast a join with range() that compares no keys is a product, for which Spark
     # first stores all of the range.
@@ -113,6 +116,11 @@ class Recipe:
         """The rows that all is made of, each once."""
         found = {id(r.leaf): r.leaf for r in self.whole if r.leaf is not None}
         return tuple(found.values())
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """What counts as few: as many bytes in more rows, where they are made of more."""
+        return FEW if sum(leaf.row_count for leaf in self.leaves) <= FEW.rows else NARROW
 
     @cached_property
     def signature(self) -> Hashable:
@@ -178,8 +186,7 @@ def together(rows: Sequence[RowSet]) -> list[LocalRows] | Declined:
     """Several sets of few rows, computed now in one job.
 
     Declined where the driver does not hold all that they are computed from, Arrow not all values,
-    or no plan can be kept: of what is alike in both Spark makes a subquery, as of two totals of the
-    same rows. What one set reads is computed again for another one that reads it, too.
+    or no plan can be kept. What one set reads is computed again for another one that reads it, too.
     """
     made = derive(rows, _side_by_side, "together")
     if isinstance(made, _PreparedRows):
@@ -305,14 +312,15 @@ class Plan:
     """A physical plan over empty leaves, and the settings that it was made under.
 
     ``leaves``: the node to replace, its columns, and the place of its rows among the recipe's.
-    ``is_marked``: is there ``WIDE`` behind the columns of what it gives? ``origins``: those of the
-    recipe that it was made of.
+    ``bounds``: of what it may give. ``is_marked``: is there ``WIDE`` behind the columns of what it
+    gives? ``origins``: those of the recipe that it was made of.
     """
 
     root: Any
     leaves: tuple[tuple[Any, Any, int], ...]
     output: Any
     schema: T.StructType
+    bounds: Bounds
     is_marked: bool
     settings: Any
     origins: tuple[Hashable, ...]
@@ -355,17 +363,22 @@ class PreparedPlans:
 
     def find(self, recipe: Recipe) -> Plan | None:
         """The plan that is kept of a recipe, if it was made under the settings of now."""
-        found = self._plans.get(recipe.signature)
+        found = self._plans.get((recipe.signature, recipe.bounds))
         return found if isinstance(found, Plan) and self._is_current(found) else None
 
     def why_not_kept(self, recipe: Recipe) -> Declined | None:
         """Why no plan of a recipe is kept, if that is known."""
-        found = self._plans.get(recipe.signature)
+        found = self._plans.get((recipe.signature, recipe.bounds))
         return found if isinstance(found, Declined) and found is not _SEEN else None
 
     def collect(self, recipe: Recipe) -> LocalRows | Declined:
         """The rows, computed now; declined when they are not few."""
-        key = recipe.signature
+        found = self._collect(recipe, recipe.bounds)
+        is_wide = recipe.bounds is NARROW and found == NARROW.too_wide
+        return self._collect(recipe, FEW) if is_wide else found
+
+    def _collect(self, recipe: Recipe, bounds: Bounds) -> LocalRows | Declined:
+        key = (recipe.signature, bounds)
         with self._lock:
             known = self._plans.get(key)
             self._plans[key] = known or _SEEN
@@ -374,15 +387,15 @@ class PreparedPlans:
                 self._plans.popitem(last=False)
         if known is None:
             with self._counted_once():
-                return self.compute(recipe)
+                return self.compute(recipe, bounds)
         with active(self._session), translate_spark_errors():
             if isinstance(known, Plan) and not self._is_current(known):
                 known = _SEEN
             if known is _SEEN:
                 with self._counted_once():
-                    known = self._plans[key] = self._prepare(recipe)
+                    known = self._plans[key] = self._prepare(recipe, bounds)
             found = self._run_kept(key, known, recipe) if isinstance(known, Plan) else None
-        return self.compute(recipe) if found is None else found
+        return self.compute(recipe, bounds) if found is None else found
 
     @contextmanager
     def _counted_once(self) -> Iterator[None]:
@@ -415,13 +428,13 @@ class PreparedPlans:
         copied.remove(_LAST_COMMIT)
         return copied
 
-    def compute(self, recipe: Recipe) -> LocalRows | Declined:
+    def compute(self, recipe: Recipe, bounds: Bounds = FEW) -> LocalRows | Declined:
         """The rows, computed now by a plan that is not kept; declined when they are not few."""
         rows = recipe.frame
         has_range = _reads_range(rows)
         code = nullcontext() if has_range else self._code_for(recipe)
         with self._for_few_rows(has_range=has_range), code:
-            return SparkRows(rows).collect()
+            return SparkRows(rows).collect(bounds)
 
     def _code_for(self, recipe: Recipe) -> AbstractContextManager[None]:
         """Whether code is generated for what is computed of some rows.
@@ -439,9 +452,11 @@ class PreparedPlans:
                 if has_range and name in _NOT_WITH_RANGE:
                     continue
                 stack.enter_context(setting(self._session, name, value))
+            excluded = [self._session.conf.get(_EXCLUDED, ""), _MERGES_TOTALS]
+            stack.enter_context(setting(self._session, _EXCLUDED, ",".join(filter(None, excluded))))
             yield
 
-    def _prepare(self, recipe: Recipe) -> Plan | Declined:
+    def _prepare(self, recipe: Recipe, bounds: Bounds) -> Plan | Declined:
         """The plan of a recipe over leaves without rows; declined if it cannot be kept."""
         settings = self._settings_now()
         empty = [self._empty(leaf) for leaf in recipe.leaves]
@@ -453,12 +468,12 @@ class PreparedPlans:
             is_fixed = not any(map(query.containsPattern, self._patterns))
             if not is_fixed or not is_definite(self._session, query):
                 return Declined("the query may give other rows for the same rows")
-            asked = mark_wide(rows)
+            asked = mark_wide(rows, bounds)
             if isinstance(asked, Declined):
                 return asked
             if asked is not rows and not fits_arrow(rows.schema):
                 return Declined("Arrow does not hold values of these types")
-            root = asked.limit(DRIVER_ROWS_MAX + 1)._jdf.queryExecution().executedPlan()
+            root = asked.limit(bounds.rows + 1)._jdf.queryExecution().executedPlan()
         places = {number: place for place, (_, number) in enumerate(empty)}
         leaves = _leaves(root, places)
         if isinstance(leaves, Declined):
@@ -468,6 +483,7 @@ class PreparedPlans:
             leaves=tuple(leaves),
             output=query.output(),
             schema=rows.schema,
+            bounds=bounds,
             is_marked=asked is not rows,
             settings=settings,
             origins=recipe.origins,
@@ -499,7 +515,14 @@ class PreparedPlans:
             to_put = to_put.updated(node, self._as_input(self._one_task(1, scan)))
         root = plan.root.transform(to_put)
         with without_files(self._session), self._code_for(recipe):
-            found = held_of(self._session, root, plan.output, plan.schema, is_marked=plan.is_marked)
+            found = held_of(
+                self._session,
+                root,
+                plan.output,
+                plan.schema,
+                plan.bounds,
+                is_marked=plan.is_marked,
+            )
         if isinstance(found, Declined):
             return found
         return LocalRows(self._session, plan.schema, in_jvm=found)

@@ -23,7 +23,7 @@ from ctsql.runtime.rows.arrow_exchange import (
     frame_over,
     row_classes,
 )
-from ctsql.runtime.rows.collect import Held, hold
+from ctsql.runtime.rows.collect import FEW, NARROW, Bounds, Held, hold
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.sorted_rows import HELD
 from ctsql.runtime.spark.scala import class_name
@@ -87,8 +87,10 @@ class RowSet(ABC):
         if at_once and not isinstance(found := self.collect(), Declined):
             return found
         kept = SparkRows(stack.enter_context(persisted(self.frame)))
-        if not at_once and not isinstance(found := kept.collect(), Declined):
-            return found
+        if not at_once:
+            for bounds in (NARROW, FEW):
+                if not isinstance(found := kept.collect(bounds), Declined):
+                    return found
         return kept
 
     def cast(self, schema: T.StructType) -> "RowSet":
@@ -146,9 +148,9 @@ class SparkRows(RowSet):
         """Not held."""
         return Declined("Spark has the rows")
 
-    def collect(self) -> "LocalRows | Declined":
+    def collect(self, bounds: Bounds = FEW) -> "LocalRows | Declined":
         """The rows held by the driver, if they are few."""
-        found = hold(self._frame)
+        found = hold(self._frame, bounds)
         if isinstance(found, Declined):
             return found
         return LocalRows(self.session, self.schema, in_jvm=found)

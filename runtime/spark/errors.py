@@ -55,6 +55,11 @@ _PACKAGES = {
     "avro": f"org.apache.spark:spark-avro_2.13:{pyspark.__version__}",
     "kafka": f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}",
 }
+_NO_MEMORY = re.compile(r"[^\n]*(?:OutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY)[^\n]*")
+_MEMORY = "Spark's memory was used up by what one task sorts, joins or collects"
+_MORE_MEMORY = """\
+Give Spark more, 2g unless set: export SPARK_DRIVER_MEMORY=8g, and start again; on a cluster
+set spark.executor.memory. Or let each task take less: SET spark.sql.shuffle.partitions = 64"""
 _NAMES = re.compile(r"(?:`(?:[^`]|``)*`\.?)+")
 _PARTS = re.compile(r"`(?:[^`]|``)*`")
 _ROUTINE_CONDITIONS = ("UNRESOLVED_ROUTINE", "ROUTINE_NOT_FOUND")
@@ -162,6 +167,10 @@ def _from_spark(
         return storage
     if "CANCELLED" in thrown.condition or "cancelled" in told:
         return error("STATEMENT_CANCELLED", span=span)
+    used_up = _NO_MEMORY.search(told)
+    if used_up is not None:
+        detail = used_up[0][:400]
+        return error("SPARK_ERROR", span=span, message=_MEMORY, detail=detail, hint=_MORE_MEMORY)
     missing = _NO_SOURCE.match(thrown.text)
     if missing is not None:
         package = _PACKAGES.get(missing[1], "")

@@ -25,7 +25,7 @@ from ctsql.runtime.delta.change_feed import added_rows
 from ctsql.runtime.delta.keyed_scan import Keys, Lookups, change_of, rows_of
 from ctsql.runtime.log.actions import Change, rows_changed
 from ctsql.runtime.log.table_changes import Movement, Stored, merge, rows_inserted
-from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, TOO_MANY
+from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, NARROW
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.key_predicates import may_equal
 from ctsql.runtime.rows.multiset import net_change, net_of
@@ -204,7 +204,7 @@ class Relations:
         found = self._near(use)
         if isinstance(found, Declined):
             return found
-        return TOO_MANY if found.row_count > DRIVER_ROWS_MAX else found
+        return NARROW.too_many if found.row_count > NARROW.rows else found
 
     def _rows(self, use: TableUse) -> RowSet:
         is_change = use.version is Version.DELTA

@@ -85,3 +85,28 @@ def test_rows_far_apart(con: Connection, count: int) -> None:
     con.execute("DELETE FROM x WHERE k % 3 = 0")
     rows = changed_between(table, 2, table.version())
     assert len(rows.collect()) == -(-count // 3)
+
+
+@pytest.mark.parametrize("has_changed_rows", [True, False])
+def test_the_feed_of_rows_far_apart(con: Connection, *, has_changed_rows: bool) -> None:
+    """A task and a view get more rows of one commit than the feed can tell a task of.
+
+    With changed rows a commit beside it stores what it changes in files of their own.
+    """
+    con.execute("CREATE TABLE x (k BIGINT, s STRING)")
+    con.execute("INSERT INTO x SELECT id, 'a' FROM range(0, 600000, 1, 1)")
+    con.execute("""
+        CREATE CONTINUAL TASK gone (k BIGINT) ON INPUT x WITH (SNAPSHOT = FALSE)
+            AS (INSERT INTO gone SELECT k FROM DELETES(x));
+        CREATE MATERIALIZED VIEW n WITH (REFRESH POLICY = incremental)
+            AS SELECT count(*) AS n FROM x;
+    """)
+    table = table_of(con, "x")
+    con.spark.sql(f"DELETE FROM delta.`{table.location}` WHERE k % 3 = 0")
+    if has_changed_rows:
+        con.spark.sql(f"UPDATE delta.`{table.location}` SET s = 'b' WHERE k = 1")
+    con.run(once=True)
+    assert con.execute("SELECT count(*), max(k % 3) FROM gone").fetchall() == [
+        (200_000 + has_changed_rows, int(has_changed_rows))
+    ]
+    assert con.execute("SELECT n FROM n").fetchall() == [(400_000,)]

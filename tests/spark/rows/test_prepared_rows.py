@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
+import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, types as T
 
 from ctsql.api import Connection
 from ctsql.runtime.rows import prepared_rows
-from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
+from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, FEW, NARROW
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.prepared_rows import _PreparedRows, derive, prepared_plans, together
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
@@ -69,6 +70,12 @@ def local(con: Connection, rows: str) -> LocalRows:
     found = SparkRows(con.spark.sql(rows)).collect()
     assert isinstance(found, LocalRows)
     return found
+
+
+def local_of_arrow(con: Connection, count: int) -> LocalRows:
+    """So many rows, as this process reads them from files."""
+    schema = T.StructType([T.StructField("k", T.LongType())])
+    return LocalRows(con.spark, schema, pa.table({"k": pa.array(range(count), pa.int64())}))
 
 
 def query(con: Connection, text: str, inputs: dict[str, RowSet]) -> RowSet:
@@ -272,21 +279,38 @@ def test_sets_of_many_rows_are_not_computed_together(con: Connection) -> None:
     assert isinstance(together([few, SparkRows(con.spark.range(3))]), Declined)
 
 
-def test_totals_of_the_same_rows_are_computed_apart(con: Connection) -> None:
-    """Of both Spark makes one subquery, of which no plan is kept: that is known the third time."""
+def test_totals_of_the_same_rows_are_one_plan(con: Connection) -> None:
+    """Spark's rule that makes one subquery of both is off: with one no plan is kept."""
     few = local(con, ROWS.format(first=0, end=6))
     texts = ("SELECT sum(k) AS s FROM {a}", "SELECT max(k) AS m FROM {a}")
 
     def sets() -> list[RowSet]:
         return [query(con, text, {"a": few}) for text in texts]
 
-    for _ in range(2):
+    for _ in range(3):
         found = together(sets())
         assert not isinstance(found, Declined)
         for mine, alone in zip(found, sets(), strict=True):
             assert told(mine.plain_frame) == told(alone.plain_frame)
-    assert isinstance(together(sets()), Declined)
     assert all(map(is_planned, sets()))
+
+
+def test_more_rows_of_many(con: Connection) -> None:
+    """What is made of many rows may be as many bytes in more rows, or few wide ones."""
+    many = local_of_arrow(con, FEW.rows + 1)
+    for _ in range(3):
+        copied = query(con, "SELECT k, string(k) AS s FROM {a}", {"a": many}).collect()
+        assert isinstance(copied, LocalRows)
+        assert copied.row_count == FEW.rows + 1
+    width = NARROW.row_bytes + 1
+    for _ in range(3):
+        text = f"SELECT k, repeat('x', {width}) AS s FROM {{a}}"
+        found = query(con, f"{text} WHERE k < 3", {"a": many}).collect()
+        assert isinstance(found, LocalRows)
+        assert found.arrow.column("s").to_pylist() == ["x" * width] * 3
+    assert isinstance(query(con, text, {"a": many}).collect(), Declined)
+    twice = "SELECT k, explode(sequence(1, 20)) AS n FROM {a}"
+    assert query(con, twice, {"a": many}).collect() == Declined("more than 200000 rows")
 
 
 def test_what_is_done_once(con: Connection) -> None:
