@@ -1,0 +1,260 @@
+"""Tables of the simulation's store as scenarios need them: any columns, and statements of Spark's.
+
+A statement of a user's on a table is a commit of a foreign writer, as it is for the engine.
+"""
+
+import json
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from pyspark.sql import types as T
+from sqlglot import exp
+
+from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
+from ctsql.runtime.delta.table_rows import CHANGE_TYPE
+from ctsql.runtime.log.table_metadata import TableMetadata
+from tests.scenarios.without_spark.kinds import NotModelled, columns_of
+from tests.scenarios.without_spark.session import DuckSession, Frame, Refused
+from tests.simulation.memory_log import MemoryGateway, MemoryTable
+from tests.simulation.memory_store import Fate, File, Folder, Row, Sent, Store, metadata_action
+
+USER = "user"
+_PLACES = T.StructType([T.StructField(FILE_COLUMN, T.StringType()),
+                        T.StructField(ROW_COLUMN, T.LongType())])  # fmt: skip
+_CHANGE = T.StructType([T.StructField(CHANGE_TYPE, T.StringType())])
+
+
+class Warehouses(Store):
+    """A store whose clock is the machine's."""
+
+    @property
+    def clock_ms(self) -> int:  # type: ignore[override]
+        """Now."""
+        return int(time.time() * 1000)
+
+    @clock_ms.setter
+    def clock_ms(self, value: int) -> None:
+        """It goes by itself."""
+
+
+class Calm:
+    """A way to the store on which nothing goes wrong."""
+
+    name = "engine"
+
+    def step(self, call: str, where: str) -> None:
+        """Go on."""
+
+    def fate(self, *, rows: bool) -> Fate:
+        """A commit comes in."""
+        return Fate.ANSWERED
+
+    def noted(self, what: str, *, rows: bool | None = None) -> None:
+        """Nothing rare happens."""
+
+
+class Gateway(MemoryGateway):
+    """The store for one connection."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store, Calm())
+        self.session: Any = DuckSession(Commands(self).run)
+
+    def qualify(self, location: str) -> str:
+        """Locations are whole."""
+        return location
+
+    def delete_tree(self, location: str) -> None:
+        """Delete what is below a location."""
+        for known in [k for k in self.store.folders if k.startswith(location)]:
+            del self.store.folders[known]
+
+    def create_table(self, location: str, columns: str, properties: Any) -> None:
+        """Make a table of the engine's own."""
+        told = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+        self.session.sql(
+            f"CREATE TABLE delta.`{location}` ({columns}) USING delta TBLPROPERTIES ({told})"
+        )
+
+    def rows_of(self, rows: Any, columns: str) -> Any:
+        """Rows of Python's."""
+        schema = T.DataType.fromDDL(columns)
+        assert isinstance(schema, T.StructType)
+        return Frame(self.session, schema, rows)
+
+    def table(self, location: str) -> "Table":
+        """The table at a location."""
+        if location not in self._tables:
+            self._tables[location] = Table(self, self.store.folders[location])
+        found = self._tables[location]
+        assert isinstance(found, Table)
+        return found
+
+
+class Table(MemoryTable):
+    """A table whose rows know their columns."""
+
+    def _frame(self, rows: Iterable[Row], version: int | None, more: T.StructType) -> Frame:
+        schema = self.schema if version is None else self.schema_at(version)
+        return Frame(self.gateway.session, T.StructType([*schema, *more]), rows)
+
+    def frame_of(self, files: Iterable[File], version: int | None = None) -> Any:  # type: ignore[override]
+        """The rows of some files."""
+        rows = (row for f in files for _, row in self.folder.rows(f))
+        return self._frame(rows, version, T.StructType([]))
+
+    def locate_rows(self, version: int) -> Any:
+        """The rows at a version with their places."""
+        files = self.files(version).values()
+        rows = ((*row, f.path, i) for f in files for i, row in self.folder.rows(f))
+        return self._frame(rows, version, _PLACES)
+
+    def change_rows(self, first: int, last: int) -> Any:
+        """What the commits first..last change, with ``_change_type``."""
+        new, old = self.folder.contents(last), self.folder.contents(first - 1)
+        come = [(*row, "insert") for row in (new - old).elements()]
+        gone = [(*row, "delete") for row in (old - new).elements()]
+        return self._frame(come + gone, last, _CHANGE)
+
+    @property
+    def metadata(self) -> TableMetadata:
+        """The newest metadata."""
+        return self.metadata_at(self.version())
+
+    def files_count(self, version: int) -> int:
+        """The number of files."""
+        return len(self.files(version))
+
+
+class Commands:
+    """The statements of Spark's that change tables."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def run(self, tree: exp.Expression) -> Frame | None:
+        """Run a statement; None for one that is a query."""
+        match tree:
+            case exp.Create():
+                self._create(tree)
+            case exp.Insert():
+                self._insert(tree)
+            case exp.Update() | exp.Delete():
+                self._change(tree)
+            case exp.Query():
+                self._read_tables(tree)
+                return None
+            case _:
+                raise NotModelled(type(tree).__name__.upper())
+        return Frame(self._gateway.session, T.StructType([]), ())
+
+    def _folder(self, tree: exp.Expression) -> Folder:
+        table = tree.find(exp.Table)
+        assert table is not None
+        assert table.db == "delta"
+        return self._gateway.store.folders[table.name]
+
+    def _create(self, tree: exp.Create) -> None:
+        table, said = tree.find(exp.Table), {}
+        assert table is not None
+        for one in tree.args["properties"].expressions if tree.args.get("properties") else ():
+            if type(one) is exp.Property:
+                said[one.name] = one.args["value"].name
+            elif not isinstance(one, exp.FileFormatProperty):
+                raise NotModelled(f"CREATE TABLE with {type(one).__name__}")
+        rows, schema = None, columns_of(tree)
+        if isinstance(tree.expression, exp.Query):
+            self._read_tables(tree.expression)
+            rows = self._gateway.session.query(tree.expression)
+            schema = rows.schema
+        folder = Folder(self._gateway.store, table.name)
+        self._gateway.store.folders[table.name] = folder
+        action = json.dumps(metadata_action(said, schema.json()))
+        folder.append(Sent(USER, -1, [action, *_added(folder, rows.rows if rows else ())]))
+
+    def _insert(self, tree: exp.Insert) -> None:
+        if tree.args.get("overwrite") or tree.args.get("by_name"):
+            raise NotModelled("INSERT BY NAME or OVERWRITE")
+        folder, schema = self._folder(tree), self._schema(tree)
+        into = schema.names
+        if isinstance(tree.this, exp.Schema):
+            into = [one.name for one in tree.this.expressions]
+        source = tree.expression
+        self._read_tables(source)
+        if isinstance(source, exp.Values):
+            source = exp.select("*").from_(exp.alias_(source, "v", table=True))
+        given = self._gateway.session.query(source)
+        if len(given.columns) != len(into):
+            counts = {"insertColumns": str(len(given.columns)), "numColumns": str(len(into))}
+            raise Refused("not as many", "INSERT_COLUMN_ARITY_MISMATCH", **counts)
+        place = {name.lower(): f"v{i}" for i, name in enumerate(into)}
+        values = [_stored(place.get(f.name.lower(), "NULL"), f) for f in schema]
+        rows = given.toDF(*place.values()).select(*values).rows
+        self._commit(folder, _added(folder, rows))
+
+    def _change(self, tree: exp.Update | exp.Delete) -> None:
+        """UPDATE and DELETE: the rows at fault go, and with new values come again."""
+        folder, schema = self._folder(tree), self._schema(tree)
+        table = tree.find(exp.Table)
+        assert table is not None
+        location = table.name
+        self._read_tables(tree)
+        new = {e.this.name.lower(): e.expression for e in tree.expressions}
+        chosen = [new.get(f.name.lower(), exp.column(f.name, quoted=True)) for f in schema]
+        query = exp.select(*_PLACES.names, *chosen).from_(table)
+        if tree.args.get("where") is not None:
+            query = query.where(tree.args["where"].this)
+        self._gateway.session.hold(location, self._gateway.table(location).locate_rows(folder.newest))
+        found = self._gateway.session.query(query)
+        names = [f"v{i}" for i in range(len(schema))]
+        found = found.toDF(*_PLACES.names, *names)
+        actions = _without(folder, [row[:2] for row in found.rows])
+        if isinstance(tree, exp.Update):
+            stored = [_stored(name, f) for name, f in zip(names, schema, strict=True)]
+            actions += _added(folder, found.select(*stored).rows)
+        self._commit(folder, actions)
+
+    def _schema(self, tree: exp.Expression) -> T.StructType:
+        table = self._gateway.table(self._folder(tree).location)
+        if any(not f.nullable for f in table.schema):
+            raise NotModelled("writing a table with NOT NULL")
+        return table.schema
+
+    def _read_tables(self, tree: exp.Expression) -> None:
+        """Let a statement read tables by their place."""
+        for table in tree.find_all(exp.Table):
+            if table.db == "delta":
+                read = self._gateway.table(table.name)
+                self._gateway.session.hold(table.name, read.frame(read.version()))
+                table.set("db", None)
+
+    def _commit(self, folder: Folder, actions: list[str]) -> None:
+        if actions:
+            folder.append(Sent(USER, folder.newest, actions))
+
+
+def _stored(value: str, field: T.StructField) -> str:
+    return f"CAST({value} AS {field.dataType.simpleString()}) AS `{field.name}`"
+
+
+def _added(folder: Folder, rows: Iterable[Row]) -> list[str]:
+    rows = list(rows)
+    return [folder.write_file(rows, USER).line("add", data_change=True)] if rows else []
+
+
+def _without(folder: Folder, places: Iterable[Row]) -> list[str]:
+    """The actions that delete rows, by their places."""
+    gone: dict[str, set[int]] = {}
+    for path, number in places:
+        gone.setdefault(path, set()).add(number)
+    actions = []
+    for path, numbers in gone.items():
+        file = folder.live[-1][path]
+        old = folder.vectors[file.vector][path] if file.vector else frozenset()
+        actions.append(file.line("remove", data_change=True))
+        if len(all_gone := old | numbers) < file.records:
+            name = folder.write_vector({path: all_gone}, USER)
+            left = File(path, file.records, name, len(all_gone))
+            actions.append(left.line("add", data_change=True))
+    return actions
