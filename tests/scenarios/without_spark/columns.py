@@ -68,7 +68,13 @@ class Expression:
 
 
 def _sql(value: object) -> str:
-    return value.sql if isinstance(value, Expression) else literal(value)
+    match value:
+        case Expression():
+            return value.sql
+        case list():
+            return ", ".join(map(_sql, value))
+        case _:
+            return literal(value)
 
 
 class _Functions:
@@ -103,7 +109,7 @@ _ANSWERS: dict[str, object] = {
     "org.apache.spark.sql.expressions.Window": SimpleNamespace(
         partitionBy=lambda keys: Expression(f"PARTITION BY {', '.join(map(_sql, keys))}")
     ),
-    "PythonUtils": SimpleNamespace(toList=list),
+    "PythonUtils": SimpleNamespace(toList=list, toSeq=list),
     "org.apache.spark.sql.classic.SparkSession": SimpleNamespace(
         getActiveSession=lambda: SimpleNamespace(isDefined=lambda: False)
     ),

@@ -7,6 +7,7 @@ from typing import Any
 
 from ctsql.api import Connection
 from ctsql.caller_scope import NOWHERE, CallerVariables
+from ctsql.catalog.errors import InterfaceError
 from ctsql.catalog.names import quote
 from ctsql.catalog.spans import Span
 from ctsql.literals import Parameters
@@ -49,6 +50,8 @@ class DuckConnection(Connection):
         self._store = store
 
     def _opened(self) -> Engine:
+        if self._closed:
+            raise InterfaceError("the connection is closed")
         if self._engine is None:
             with translate_spark_errors():
                 self._engine = DuckWarehouse(self._store)
@@ -86,7 +89,5 @@ class DuckConnection(Connection):
         if statement.verb != "INSERT" and not target.aliased:
             alias = f" AS {quote(target.parts[-1])}"
         with alone(engine.timeline, item, engine.mint) as location:
-            run_on_table(
-                engine, statement.text, target, location, self.search_schema, alias=alias
-            )
+            run_on_table(engine, statement.text, target, location, self.search_schema, alias=alias)
         return Result.of_status(statement.verb)

@@ -12,8 +12,9 @@ from typing import Any
 
 from pyspark.sql import types as T
 
+from ctsql.catalog.names import backtick_all
 from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, ROW_COLUMN
-from ctsql.catalog.schemas import Column
+from ctsql.catalog.schemas import Column, plain_type
 from ctsql.planner.lowering import Context, declared_type, fields_of, lower_view
 from ctsql.planner.lowering.store_assignment import may_store
 from ctsql.planner.nodes import Query, Transaction, ViewWrite
@@ -22,8 +23,12 @@ from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset_local import cancel
 from ctsql.runtime.spark.analyzer import ColumnsOf, EmptySources, SparkAnalyst
 from ctsql.runtime.tasks.body import propose
+from ctsql.runtime.views.outcomes import Fallback
+from ctsql.runtime.views.refresh import RefreshOutcome
+from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.warehouse.query_engine import Proposed
 from ctsql.runtime.warehouse.replaced_views import table_schema
+from ctsql.runtime.warehouse.sources import StoredSources
 from tests.scenarios.without_spark.session import Frame
 from tests.simulation.model_engine import Idle
 
@@ -80,7 +85,7 @@ class DuckEngine:
 
     def net_change(self, changed: Frame, columns: list[str]) -> Frame:
         """Each row once, with how often it comes or goes."""
-        wanted = changed.select(*columns, CHANGE_TYPE)
+        wanted = changed.select(*backtick_all(columns), CHANGE_TYPE)
         total = Counter[Any]()
         for *row, kind in wanted.rows:
             total[tuple(row)] += 1 if kind == "insert" else -1
@@ -106,8 +111,26 @@ class DuckEngine:
         """A view's rows, by the product's lowering."""
         return lower_view(view, Context(self._session, sources, at, clock_at=at))
 
-    def types_given(self, *_: object) -> None:
-        """No change plan is compared with the query, so none is used."""
+    def types_given(self, view: ViewWrite, *_: object) -> tuple[str, ...]:
+        """Those that the view stores: no plan's text is compared with the query."""
+        return tuple(plain_type(c.type) for c in view.columns)
+
+    def follow(
+        self, context: Any, made: object, kept: object, moves: object, span: tuple[int, int]
+    ) -> RefreshOutcome:
+        """A view's change: its query now, as what is stored is its query at the time before."""
+        outputs = {context.item.id: (context.item, context.batch.version_read)}
+        found = StoredSources(context.warehouse, outputs=outputs)
+        old, new = (self.view_rows(context.view, found, time) for time in span)
+        stored: Any = found.stored(context.item.id)
+        held = Counter(() if stored is None else (row[:-2] for row in stored.rows))
+        assert held == old.bag(), f"{context.item.name} does not hold what it was at {span[0]}"
+        self.stage(context.staging, new, stored, old.columns, small=True)
+        return RefreshOutcome(strategy=Strategy.INCREMENTAL)
+
+    def fill(self, *_: object) -> Fallback:
+        """No groups are kept beside a view."""
+        return Fallback("TEXTS_FAILED")
 
     def stage(
         self,
@@ -119,12 +142,13 @@ class DuckEngine:
         small: bool,
     ) -> bool:
         """Stage desired - stored, with the same cancelling as the product's small way."""
-        wanted = [] if desired is None else desired.select(*columns).rows
-        held = [] if stored is None else stored.select(*columns, FILE_COLUMN, ROW_COLUMN).rows
+        names, places = backtick_all(columns), (FILE_COLUMN, ROW_COLUMN)
+        wanted = [] if desired is None else desired.select(*names).rows
+        held = [] if stored is None else stored.select(*names, *places).rows
         inserts, deletes = cancel(wanted, [row[:-2] for row in held])
         if inserts:
             assert desired is not None
-            staging.stage(desired.select(*columns).like(wanted[i] for i in inserts))
+            staging.stage(desired.select(*names).like(wanted[i] for i in inserts))
         victims: dict[str, set[int]] = {}
         for i in deletes:
             path, number = held[i][-2:]

@@ -21,8 +21,9 @@ from tests.simulation.memory_store import Row
 
 _MACROS = """
 CREATE MACRO raise_error(message) AS error(message);
-CREATE MACRO ct_divide(a, b) AS CASE WHEN b = 0 THEN error('Division by zero') ELSE CAST(a AS DOUBLE) / b END;
-CREATE MACRO ct_mod(a, b) AS CASE WHEN b = 0 THEN error('Division by zero') ELSE a % b END;
+CREATE MACRO ct_divisor(b) AS CASE WHEN b = 0 THEN error('Division by zero') ELSE b END;
+CREATE MACRO ct_divide(a, b) AS CAST(a AS DOUBLE) / ct_divisor(b);
+CREATE MACRO ct_mod(a, b) AS a % ct_divisor(b);
 CREATE MACRO timestamp_millis(ms) AS make_timestamptz(ms * 1000);
 CREATE MACRO unix_micros(x) AS epoch_us(x);
 CREATE MACRO unix_date(x) AS date_diff('day', DATE '1970-01-01', x);
@@ -92,6 +93,8 @@ class Frame(Rows):
         """Some columns: names as SQL has them, and values."""
         return self._query(", ".join(map(_selected, chosen)), _tags_of(chosen))
 
+    selectExpr = select
+
     def where(self, condition: Any) -> "Frame":
         """The rows for which a condition is true."""
         text = condition if isinstance(condition, str) else condition._jc.sql
@@ -101,6 +104,16 @@ class Frame(Rows):
         """One more column, or other values in one."""
         others = backtick_all([c for c in self.columns if c != name])
         return self.select(*others, value.alias(name))
+
+    def groupBy(self, *keys: Any) -> Any:
+        """Groups, of which values are asked by ``agg``."""
+        behind = f" GROUP BY {', '.join(str(i + 1) for i in range(len(keys)))}" if keys else ""
+
+        def agg(*values: Any) -> Frame:
+            chosen = (*keys, *values)
+            return self._query(", ".join(map(_selected, chosen)), _tags_of(chosen), behind)
+
+        return SimpleNamespace(agg=agg)
 
     def orderBy(self, column: str, *, ascending: bool = True) -> "Frame":
         """The rows in the order of a column."""
@@ -174,7 +187,7 @@ class DuckSession(Session):
         self.duck.execute(_MACROS)
         self.catalog = SimpleNamespace(dropTempView=self.dropTempView)
         self._commands = commands
-        settings = SimpleNamespace(put=lambda name, value: None, remove=lambda name: None)
+        settings = SimpleNamespace(put=lambda *_: None, remove=lambda *_: None)
         state = SimpleNamespace(conf=lambda: SimpleNamespace(settings=lambda: settings))
         self._jsparkSession = SimpleNamespace(sessionState=lambda: state)
 

@@ -5,7 +5,8 @@ A statement of a user's on a table is a commit of a foreign writer, as it is for
 
 import json
 import time
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pyspark.sql import types as T
@@ -99,20 +100,31 @@ class Table(MemoryTable):
         schema = self.schema if version is None else self.schema_at(version)
         return Frame(self.gateway.session, T.StructType([*schema, *more]), rows)
 
+    def _rows(self, file: File, version: int | None) -> Iterator[tuple[int, Row]]:
+        """The live rows of a file, with NULL in the columns that came after it."""
+        width = len(self.schema if version is None else self.schema_at(version))
+        return ((i, _padded(row, width)) for i, row in self.folder.rows(file))
+
+    def frame(self, version: int) -> Any:
+        """The rows at a version."""
+        return self.frame_of(self.files(version).values(), version)
+
     def frame_of(self, files: Iterable[File], version: int | None = None) -> Any:  # type: ignore[override]
         """The rows of some files."""
-        rows = (row for f in files for _, row in self.folder.rows(f))
+        rows = (row for f in files for _, row in self._rows(f, version))
         return self._frame(rows, version, T.StructType([]))
 
     def locate_rows(self, version: int) -> Any:
         """The rows at a version with their places."""
         files = self.files(version).values()
-        rows = ((*row, f.path, i) for f in files for i, row in self.folder.rows(f))
+        rows = ((*row, f.path, i) for f in files for i, row in self._rows(f, version))
         return self._frame(rows, version, _PLACES)
 
     def change_rows(self, first: int, last: int) -> Any:
         """What the commits first..last change, with ``_change_type``."""
         new, old = self.folder.contents(last), self.folder.contents(first - 1)
+        width = len(self.schema_at(last))
+        new, old = (Counter(_padded(r, width) for r in b.elements()) for b in (new, old))
         come = [(*row, "insert") for row in (new - old).elements()]
         gone = [(*row, "delete") for row in (old - new).elements()]
         return self._frame(come + gone, last, _CHANGE)
@@ -161,7 +173,7 @@ class Commands:
         for one in tree.args["properties"].expressions if tree.args.get("properties") else ():
             if type(one) is exp.Property:
                 said[one.name] = one.args["value"].name
-            elif not isinstance(one, exp.FileFormatProperty):
+            elif not isinstance(one, exp.FileFormatProperty | exp.SchemaCommentProperty):
                 raise NotModelled(f"CREATE TABLE with {type(one).__name__}")
         rows, schema = None, columns_of(tree)
         if isinstance(tree.expression, exp.Query):
@@ -205,7 +217,9 @@ class Commands:
         query = exp.select(*_PLACES.names, *chosen).from_(table)
         if tree.args.get("where") is not None:
             query = query.where(tree.args["where"].this)
-        self._gateway.session.hold(location, self._gateway.table(location).locate_rows(folder.newest))
+        self._gateway.session.hold(
+            location, self._gateway.table(location).locate_rows(folder.newest)
+        )
         found = self._gateway.session.query(query)
         names = [f"v{i}" for i in range(len(schema))]
         found = found.toDF(*_PLACES.names, *names)
@@ -232,6 +246,10 @@ class Commands:
     def _commit(self, folder: Folder, actions: list[str]) -> None:
         if actions:
             folder.append(Sent(USER, folder.newest, actions))
+
+
+def _padded(row: Row, width: int) -> Row:
+    return (*row, *(None for _ in range(width - len(row))))
 
 
 def _stored(value: str, field: T.StructField) -> str:
