@@ -4,7 +4,7 @@ What Spark does lazily is done at once here: a query is run when it is given, on
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -115,14 +115,6 @@ class Frame(Rows):
 
         return SimpleNamespace(agg=agg)
 
-    def orderBy(self, column: str, *, ascending: bool = True) -> "Frame":
-        """The rows in the order of a column."""
-        return self._query("*", behind=f" ORDER BY {column} {'ASC' if ascending else 'DESC'}")
-
-    def limit(self, count: int) -> "Frame":
-        """The first rows."""
-        return self.like(self.rows[:count])
-
     def _query(self, what: str, tags: dict[str, Any] | None = None, behind: str = "") -> "Frame":
         session, name = self.sparkSession, f"__ct_here_{id(self)}"
         self.createOrReplaceTempView(name)
@@ -154,18 +146,10 @@ class Frame(Rows):
         """Let texts read it under a name."""
         self.sparkSession.hold(name, self)
 
-    def take(self, count: int) -> Any:
-        """The first rows."""
-        return self.limit(count).collect()
-
     def collect(self) -> Any:
         """The rows."""
         named = T.Row(*self.columns)
         return [named(*row) for row in self.rows]
-
-    def toLocalIterator(self, prefetchPartitions: bool = False) -> Iterator[Any]:
-        """The rows."""
-        return iter(self.collect())
 
 
 def _selected(chosen: Any) -> str:

@@ -20,7 +20,6 @@ from tests.scenarios.without_spark.session import DuckSession, Frame, Refused
 from tests.simulation.memory_log import MemoryGateway, MemoryTable
 from tests.simulation.memory_store import Fate, File, Folder, Row, Sent, Store, metadata_action
 
-USER = "user"
 _PLACES = T.StructType([T.StructField(FILE_COLUMN, T.StringType()),
                         T.StructField(ROW_COLUMN, T.LongType())])  # fmt: skip
 _CHANGE = T.StructType([T.StructField(CHANGE_TYPE, T.StringType())])
@@ -161,11 +160,14 @@ class Commands:
                 raise NotModelled(type(tree).__name__.upper())
         return Frame(self._gateway.session, T.StructType([]), ())
 
-    def _folder(self, tree: exp.Expression) -> Folder:
-        table = tree.find(exp.Table)
-        assert table is not None
-        assert table.db == "delta"
-        return self._gateway.store.folders[table.name]
+    def _target(self, tree: exp.Expression) -> Table:
+        """The table that a statement writes, of which NOT NULL is not kept here."""
+        named = tree.find(exp.Table)
+        assert named is not None
+        table = self._gateway.table(named.name)
+        if any(not f.nullable for f in table.schema):
+            raise NotModelled("writing a table with NOT NULL")
+        return table
 
     def _create(self, tree: exp.Create) -> None:
         table, said = tree.find(exp.Table), {}
@@ -175,21 +177,22 @@ class Commands:
                 said[one.name] = one.args["value"].name
             elif not isinstance(one, exp.FileFormatProperty | exp.SchemaCommentProperty):
                 raise NotModelled(f"CREATE TABLE with {type(one).__name__}")
-        rows, schema = None, columns_of(tree)
+        schema, rows, store = columns_of(tree), (), self._gateway.store
         if isinstance(tree.expression, exp.Query):
             self._read_tables(tree.expression)
-            rows = self._gateway.session.query(tree.expression)
-            schema = rows.schema
-        folder = Folder(self._gateway.store, table.name)
-        self._gateway.store.folders[table.name] = folder
-        action = json.dumps(metadata_action(said, schema.json()))
-        folder.append(Sent(USER, -1, [action, *_added(folder, rows.rows if rows else ())]))
+            made = self._gateway.session.query(tree.expression)
+            schema, rows = made.schema, made.rows
+        folder = store.folders[table.name] = Folder(store, table.name)
+        actions = [json.dumps(metadata_action(said, schema.json()))]
+        if rows:
+            actions.append(folder.write_file(rows, "user").line("add", data_change=True))
+        folder.append(Sent("user", -1, actions))
 
     def _insert(self, tree: exp.Insert) -> None:
         if tree.args.get("overwrite") or tree.args.get("by_name"):
             raise NotModelled("INSERT BY NAME or OVERWRITE")
-        folder, schema = self._folder(tree), self._schema(tree)
-        into = schema.names
+        table = self._target(tree)
+        into = table.schema.names
         if isinstance(tree.this, exp.Schema):
             into = [one.name for one in tree.this.expressions]
         source = tree.expression
@@ -201,39 +204,24 @@ class Commands:
             counts = {"insertColumns": str(len(given.columns)), "numColumns": str(len(into))}
             raise Refused("not as many", "INSERT_COLUMN_ARITY_MISMATCH", **counts)
         place = {name.lower(): f"v{i}" for i, name in enumerate(into)}
-        values = [_stored(place.get(f.name.lower(), "NULL"), f) for f in schema]
-        rows = given.toDF(*place.values()).select(*values).rows
-        self._commit(folder, _added(folder, rows))
+        values = [_stored(place.get(f.name.lower(), "NULL"), f) for f in table.schema]
+        self._commit(table, given.toDF(*place.values()).select(*values))
 
     def _change(self, tree: exp.Update | exp.Delete) -> None:
-        """UPDATE and DELETE: the rows at fault go, and with new values come again."""
-        folder, schema = self._folder(tree), self._schema(tree)
-        table = tree.find(exp.Table)
-        assert table is not None
-        location = table.name
+        """UPDATE and DELETE: rows go, and with new values they come again."""
+        table, session = self._target(tree), self._gateway.session
         self._read_tables(tree)
+        session.hold(table.location, table.locate_rows(table.version()))
         new = {e.this.name.lower(): e.expression for e in tree.expressions}
-        chosen = [new.get(f.name.lower(), exp.column(f.name, quoted=True)) for f in schema]
-        query = exp.select(*_PLACES.names, *chosen).from_(table)
-        if tree.args.get("where") is not None:
-            query = query.where(tree.args["where"].this)
-        self._gateway.session.hold(
-            location, self._gateway.table(location).locate_rows(folder.newest)
-        )
-        found = self._gateway.session.query(query)
-        names = [f"v{i}" for i in range(len(schema))]
-        found = found.toDF(*_PLACES.names, *names)
-        actions = _without(folder, [row[:2] for row in found.rows])
-        if isinstance(tree, exp.Update):
-            stored = [_stored(name, f) for name, f in zip(names, schema, strict=True)]
-            actions += _added(folder, found.select(*stored).rows)
-        self._commit(folder, actions)
-
-    def _schema(self, tree: exp.Expression) -> T.StructType:
-        table = self._gateway.table(self._folder(tree).location)
-        if any(not f.nullable for f in table.schema):
-            raise NotModelled("writing a table with NOT NULL")
-        return table.schema
+        own = [exp.column(f.name, quoted=True) for f in table.schema]
+        chosen = [new.get(column.name.lower(), column) for column in own]
+        query = exp.select(*_PLACES.names, *chosen).from_(tree.this)
+        query.set("where", tree.args.get("where"))
+        names = [f"v{i}" for i in range(len(own))]
+        found = session.query(query).toDF(*_PLACES.names, *names)
+        stored = [_stored(name, f) for name, f in zip(names, table.schema, strict=True)]
+        rows = found.select(*stored) if isinstance(tree, exp.Update) else None
+        self._commit(table, rows, (row[:2] for row in found.rows))
 
     def _read_tables(self, tree: exp.Expression) -> None:
         """Let a statement read tables by their place."""
@@ -243,9 +231,19 @@ class Commands:
                 self._gateway.session.hold(table.name, read.frame(read.version()))
                 table.set("db", None)
 
-    def _commit(self, folder: Folder, actions: list[str]) -> None:
-        if actions:
-            folder.append(Sent(USER, folder.newest, actions))
+    def _commit(self, table: Table, rows: Frame | None, gone: Iterable[Row] = ()) -> None:
+        """Commit rows that come, and the places of those that go; nothing for none."""
+        by_file: dict[str, set[int]] = {}
+        for path, number in gone:
+            by_file.setdefault(path, set()).add(number)
+        txn = table.begin()
+        if by_file:
+            deletes, _ = txn.stage_deletes([(p, frozenset(n)) for p, n in by_file.items()])
+            txn.delete(deletes)
+        if rows is not None and rows.rows:
+            txn.add_files(txn.stage(rows))
+        if by_file or (rows is not None and rows.rows):
+            txn.commit(label="", epoch=0, metadata="")
 
 
 def _padded(row: Row, width: int) -> Row:
@@ -254,25 +252,3 @@ def _padded(row: Row, width: int) -> Row:
 
 def _stored(value: str, field: T.StructField) -> str:
     return f"CAST({value} AS {field.dataType.simpleString()}) AS `{field.name}`"
-
-
-def _added(folder: Folder, rows: Iterable[Row]) -> list[str]:
-    rows = list(rows)
-    return [folder.write_file(rows, USER).line("add", data_change=True)] if rows else []
-
-
-def _without(folder: Folder, places: Iterable[Row]) -> list[str]:
-    """The actions that delete rows, by their places."""
-    gone: dict[str, set[int]] = {}
-    for path, number in places:
-        gone.setdefault(path, set()).add(number)
-    actions = []
-    for path, numbers in gone.items():
-        file = folder.live[-1][path]
-        old = folder.vectors[file.vector][path] if file.vector else frozenset()
-        actions.append(file.line("remove", data_change=True))
-        if len(all_gone := old | numbers) < file.records:
-            name = folder.write_vector({path: all_gone}, USER)
-            left = File(path, file.records, name, len(all_gone))
-            actions.append(left.line("add", data_change=True))
-    return actions
