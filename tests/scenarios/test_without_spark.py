@@ -29,20 +29,20 @@ from tests.scenarios.without_spark.tables import Warehouses
 OF_TABLES = "Delta's own statements keep constraints of tables"
 OF_ROWS = "rows that break constraints are sorted out by Spark, or in its driver"
 AT_FAULT = "rows at fault are found by their bytes"
-PLANS = "the question is answered by what Spark's optimizer leaves of a plan"
+PLANS = "it is told by what Spark's optimizer leaves of a plan"
+SYSTEM = "rows of system tables are given to Spark"
 NEEDS_SPARK = {
     "changed_rows_of_kept_tables": ("'txn'", OF_TABLES),
     "constraints_of_tables": ("ALTER", OF_TABLES),
     "constraints_of_tasks": ("'schema'", OF_ROWS),
-    "constraints_of_views": ("'_jsc'", OF_ROWS),
-    "fail_of_keys_of_views": ("'_jvm'", OF_ROWS),
+    "fail_of_keys_of_views": ("'_jvm'", SYSTEM),
     "fates_of_rows_of_tables": ("'txn'", OF_TABLES),
     "inputs_with_alias_and_condition": ("DID NOT RAISE", "DuckDB takes a number for a condition"),
     "keys_of_tables": ("'txn'", OF_TABLES),
     "keys_of_tasks_and_views": ("'schema'", OF_ROWS),
     "names_quoted_and_in_any_case": ("ünï", "DuckDB knows no other case of letters beyond ASCII"),
     "replaced_plain_views": ("'sparkContext'", PLANS),
-    "replacement_with_a_quarantine": ("'_jvm'", OF_ROWS),
+    "replacement_with_a_quarantine": ("'_jvm'", SYSTEM),
     "retry_quarantine": ("octet_length", AT_FAULT),
     "retry_quarantine_of_other_types": ("octet_length", AT_FAULT),
     "rows_at_fault_in_the_quarantine": ("octet_length", AT_FAULT),

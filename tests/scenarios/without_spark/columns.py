@@ -13,6 +13,9 @@ from typing import Any
 from unittest import mock
 
 from pyspark import SparkContext
+from pyspark.errors import utils
+from pyspark.sql import SparkSession
+from pyspark.sql.types import _parse_datatype_json_string
 
 from ctsql.catalog.names import backtick
 from ctsql.literals import literal
@@ -97,6 +100,9 @@ class _Functions:
     def negate(self, value: Expression) -> Expression:
         return Expression(f"(- {value.sql})")
 
+    def to_json(self, value: Expression, _: object = None) -> Expression:
+        return Expression(f"CAST(to_json({value.sql}) AS STRING)")
+
     def when(self, condition: Expression, value: object) -> Expression:
         return Expression("CASE END").when(condition, value)
 
@@ -110,9 +116,6 @@ _ANSWERS: dict[str, object] = {
         partitionBy=lambda keys: Expression(f"PARTITION BY {', '.join(map(_sql, keys))}")
     ),
     "PythonUtils": SimpleNamespace(toList=list, toSeq=list),
-    "org.apache.spark.sql.classic.SparkSession": SimpleNamespace(
-        getActiveSession=lambda: SimpleNamespace(isDefined=lambda: False)
-    ),
 }
 
 
@@ -123,11 +126,21 @@ class _Java:
         return _ANSWERS[name]
 
 
+def _type_text(json_text: str) -> str:
+    """A type for a CAST."""
+    return _parse_datatype_json_string(json_text).simpleString()
+
+
 @contextmanager
 def columns_of_sql() -> Iterator[None]:
-    """Inside, PySpark makes columns of texts, and types of their names."""
-    assert SparkContext._gateway is None, "a JVM runs"
+    """Inside, PySpark makes columns of texts, and types of their names; no JVM is started."""
+    running = SparkContext._gateway
     context = SimpleNamespace(_jvm=_Java(), _parse_ddl=kind_of)
-    with mock.patch.object(SparkContext, "_active_spark_context", context):
+    session = SimpleNamespace(_jsparkSession=SimpleNamespace(parseDataType=_type_text))
+    with (
+        mock.patch.object(SparkContext, "_active_spark_context", context),
+        mock.patch.object(SparkSession, "_getActiveSessionOrCreate", lambda: session),
+        mock.patch.object(utils, "_enable_debugging_cache", False),  # else a session is asked
+    ):
         yield
-        assert SparkContext._gateway is None, "a JVM was started"
+    assert SparkContext._gateway is running, "a JVM was started"
