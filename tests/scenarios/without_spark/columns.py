@@ -139,7 +139,7 @@ def columns_of_sql() -> Iterator[None]:
     session = SimpleNamespace(_jsparkSession=SimpleNamespace(parseDataType=_type_text))
     with (
         mock.patch.object(SparkContext, "_active_spark_context", context),
-        mock.patch.object(SparkSession, "_getActiveSessionOrCreate", lambda: session),
+        mock.patch.object(SparkSession, "_getActiveSessionOrCreate", return_value=session),
         mock.patch.object(utils, "_enable_debugging_cache", False),  # else a session is asked
     ):
         yield
