@@ -27,19 +27,17 @@ from tests.scenarios.without_spark.kinds import NotModelled
 from tests.scenarios.without_spark.tables import Warehouses
 
 OF_TABLES = "Delta's own statements keep constraints of tables"
-OF_ROWS = "rows that break constraints are sorted out by Spark, or in its driver"
+OF_KEYS = "keys are looked up in Delta's files, or by Spark"
 AT_FAULT = "rows at fault are found by their bytes"
 PLANS = "it is told by what Spark's optimizer leaves of a plan"
 SYSTEM = "rows of system tables are given to Spark"
 NEEDS_SPARK = {
     "changed_rows_of_kept_tables": ("'txn'", OF_TABLES),
     "constraints_of_tables": ("ALTER", OF_TABLES),
-    "constraints_of_tasks": ("'schema'", OF_ROWS),
     "fail_of_keys_of_views": ("'_jvm'", SYSTEM),
     "fates_of_rows_of_tables": ("'txn'", OF_TABLES),
-    "inputs_with_alias_and_condition": ("DID NOT RAISE", "DuckDB takes a number for a condition"),
     "keys_of_tables": ("'txn'", OF_TABLES),
-    "keys_of_tasks_and_views": ("'schema'", OF_ROWS),
+    "keys_of_tasks_and_views": ("bitwiseAND", OF_KEYS),
     "names_quoted_and_in_any_case": ("ünï", "DuckDB knows no other case of letters beyond ASCII"),
     "replaced_plain_views": ("'sparkContext'", PLANS),
     "replacement_with_a_quarantine": ("'_jvm'", SYSTEM),
@@ -48,7 +46,7 @@ NEEDS_SPARK = {
     "rows_at_fault_in_the_quarantine": ("octet_length", AT_FAULT),
     "rows_changed_by_key": ("MERGE", "MERGE into a table"),
     "tables_with_defaults": ("DefaultColumn", "Delta computes defaults"),
-    "task_begins_with_the_rows_of_a_table": ("'schema'", OF_ROWS),
+    "task_begins_with_the_rows_of_a_table": ("bitwiseAND", OF_KEYS),
     "why_a_row_is_not_there": ("'_jvm'", PLANS),
 }
 """By name what is missing first, as the error tells it, and why it is not there."""

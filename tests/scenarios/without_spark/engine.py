@@ -1,8 +1,9 @@
 """The engine in the place of Spark: the product's own lowering, whose SQL DuckDB runs.
 
-Not there: change plans, so each view is computed anew and compared; and whatever the product does
-sooner for few rows. What :class:`ctsql.runtime.warehouse.query_engine.QueryEngine` has beyond
-these methods is an AttributeError.
+Not there: change plans, so each view is computed as of both times and compared; and whatever the
+product does sooner for few rows. What
+:class:`ctsql.runtime.warehouse.query_engine.QueryEngine` has beyond these methods is an
+AttributeError.
 """
 
 from collections import Counter
@@ -10,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import types as T
 
 from ctsql.catalog.names import backtick_all
-from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, ROW_COLUMN
+from ctsql.catalog.reserved_columns import BROKEN, DIFF, FILE_COLUMN, ROW_COLUMN
 from ctsql.catalog.schemas import Column, plain_type
 from ctsql.planner.lowering import Context, declared_type, fields_of, lower_view
 from ctsql.planner.lowering.store_assignment import may_store
@@ -21,6 +23,7 @@ from ctsql.planner.nodes import Query, Transaction, ViewWrite
 from ctsql.runtime.delta.table_rows import CHANGE_TYPE
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset_local import cancel
+from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.spark.analyzer import ColumnsOf, EmptySources, SparkAnalyst
 from ctsql.runtime.tasks.body import propose
 from ctsql.runtime.views.outcomes import Fallback
@@ -37,6 +40,29 @@ class _Empty(EmptySources):
     def like(self, columns: Sequence[Column]) -> Any:
         session: Any = self._session
         return Frame(session, fields_of(list(columns)), ())
+
+
+class Held(LocalRows):
+    """Few rows as the product sorts those that break constraints."""
+
+    @staticmethod
+    def marked(rows: Any) -> Any:
+        """Rows with a mark of what they break; others stay a frame."""
+        if rows is None or BROKEN not in rows.columns:
+            return rows
+        values = zip(*rows.rows, strict=True) if rows.rows else ((),) * len(rows.columns)
+        arrow = pa.table([pa.array(v) for v in values], rows.columns)
+        return Held(rows.sparkSession, rows.schema, arrow)
+
+    @property
+    def plain_frame(self) -> Any:  # type: ignore[override]
+        """The rows for the session."""
+        session: Any = self.session
+        return Frame(session, self.schema, (tuple(r.values()) for r in self.arrow.to_pylist()))
+
+    def with_rows(self, schema: T.StructType, arrow: pa.Table) -> "Held":
+        """Other rows."""
+        return Held(self.session, schema, arrow)
 
 
 class DuckAnalyst(SparkAnalyst):
@@ -99,7 +125,9 @@ class DuckEngine:
         """What a body proposes, by the product's lowering."""
         found = replace(sources, are_small=False)  # else keys are looked up in Delta's files
         made = propose(body, Context(self._session, found, at, clock_at=at), columns)
-        return {output: Proposed(one.inserts, one.victims) for output, one in made.items()}
+        return {
+            output: Proposed(Held.marked(one.inserts), one.victims) for output, one in made.items()
+        }
 
     def stage_together(self, *_: object) -> None:
         """Each T by itself."""
@@ -135,13 +163,14 @@ class DuckEngine:
     def stage(
         self,
         staging: Any,
-        desired: Frame | None,
+        desired: Any,
         stored: Frame | None,
         columns: list[str],
         *,
         small: bool,
     ) -> bool:
         """Stage desired - stored, with the same cancelling as the product's small way."""
+        desired = None if desired is None else desired.plain_frame
         names, places = backtick_all(columns), (FILE_COLUMN, ROW_COLUMN)
         wanted = [] if desired is None else desired.select(*names).rows
         held = [] if stored is None else stored.select(*names, *places).rows

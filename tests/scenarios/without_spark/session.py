@@ -53,7 +53,8 @@ class Refused(PySparkException):
 def _as_spark_says(problem: Exception) -> Refused:
     """An error of DuckDB's or sqlglot's; of another kind than these it is a defect of the model."""
     message = str(problem).splitlines()[0]
-    if isinstance(problem, sqlglot.ParseError | duckdb.ParserException):
+    is_misplaced = "cannot contain aggregates" in message
+    if is_misplaced or isinstance(problem, sqlglot.ParseError | duckdb.ParserException):
         return Refused(message, "PARSE_SYNTAX_ERROR")
     if isinstance(problem, _ABOUT_ROWS):
         return Refused(message, "", "22000")
@@ -75,6 +76,11 @@ class Frame(Rows):
         super().__init__(rows)
         self.schema = schema
         self.sparkSession: Any = session
+
+    @property
+    def plain_frame(self) -> "Frame":
+        """As rows sorted by what they break have it."""
+        return self
 
     @property
     def columns(self) -> list[str]:
@@ -114,6 +120,15 @@ class Frame(Rows):
             return self._query(", ".join(map(_selected, chosen)), _tags_of(chosen), behind)
 
         return SimpleNamespace(agg=agg)
+
+    def orderBy(self, *columns: str, ascending: bool = True) -> "Frame":
+        """The rows in the order of columns."""
+        way = "ASC" if ascending else "DESC"
+        return self._query("*", behind=f" ORDER BY {', '.join(f'{c} {way}' for c in columns)}")
+
+    def limit(self, count: int) -> "Frame":
+        """The first rows."""
+        return self.like(self.rows[:count])
 
     def _query(self, what: str, tags: dict[str, Any] | None = None, behind: str = "") -> "Frame":
         session, name = self.sparkSession, f"__ct_here_{id(self)}"
@@ -187,8 +202,10 @@ class DuckSession(Session):
     def query(self, tree: exp.Expression) -> Frame:
         """The rows of a query."""
         is_definite = tree.find(*_BY_CHANCE) is None
-        text = tree.transform(_as_in_spark).sql("duckdb")
+        tree = tree.transform(_as_in_spark)
+        text = tree.sql("duckdb")
         try:
+            self._check_condition(tree)
             found = self.duck.sql(text)
             rows = found.fetchall()
         except duckdb.Error as problem:
@@ -198,6 +215,16 @@ class DuckSession(Session):
         made = Frame(self, schema, rows)
         made.is_definite = is_definite
         return made
+
+    def _check_condition(self, tree: exp.Expression) -> None:
+        """Refuse WHERE with a value that is no condition, which DuckDB would cast to one."""
+        if not isinstance(tree, exp.Select) or tree.args.get("where") is None:
+            return
+        parts = {name: tree.args.get(name) for name in ("with_", "from_", "joins", "laterals")}
+        asked = exp.Select(expressions=[tree.args["where"].this], **parts).copy()
+        (kind,) = self.duck.sql(asked.sql("duckdb")).types
+        if str(kind) not in ("BOOLEAN", '"NULL"'):
+            raise Refused(f"WHERE takes a condition, not {kind}", "DATATYPE_MISMATCH")
 
     def hold(self, name: str, rows: Frame) -> None:
         """Make rows a table of DuckDB's."""
