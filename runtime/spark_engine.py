@@ -14,6 +14,7 @@ from ctsql.runtime.rows.collect import collect_bounded
 from ctsql.runtime.rows.multiset import net_change
 from ctsql.runtime.rows.prepared_rows import derive, prepared_plans
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
+from ctsql.runtime.spark.analyzer import ColumnsOf, SparkAnalyst
 from ctsql.runtime.spark.job_metrics import Meter
 from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.tasks.body import propose
@@ -45,6 +46,10 @@ class SparkEngine:
     def __init__(self, session: SparkSession) -> None:
         self._session = session
         self._types_given: dict[Hashable, tuple[str, ...] | None] = {}
+
+    def analyst(self, columns_of: ColumnsOf) -> SparkAnalyst:
+        """Spark's own."""
+        return SparkAnalyst(self._session, columns_of)
 
     def meter(self) -> Meter:
         """Counts Spark's jobs."""

@@ -19,7 +19,6 @@ from ctsql.planner.binding.definitions import definition_of
 from ctsql.planner.nodes import Query, TaskWrite, ViewWrite
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.spark.analyzer import SparkAnalyst
 from ctsql.runtime.spark.columns_read import reads_columns
 from ctsql.runtime.statements.table_constraints import references_to
 from ctsql.runtime.tasks.progress import complete_through
@@ -166,7 +165,7 @@ def analyse(
     def columns_of(item: Item) -> tuple[Column, ...]:
         return columns if item.id == source.id else relations.columns_now(item)
 
-    analyst = SparkAnalyst(engine.session, lambda i: columns_of(known.items[i]))
+    analyst = engine.queries.analyst(lambda i: columns_of(known.items[i]))
     try:
         binder = Binder(
             known, reader.search_schema, analyst, reads=reader.reads, columns_of=columns_of

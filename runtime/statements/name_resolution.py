@@ -11,9 +11,9 @@ from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
 from ctsql.catalog.system_tables import is_system
 from ctsql.planner.binding import Binder, qualify
+from ctsql.planner.binding.analyst import Analyst
 from ctsql.planner.syntax.ast import CreateContinualTask, RelationRef
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.spark.analyzer import SparkAnalyst
 from ctsql.runtime.tasks.tallies import QUARANTINE_COLUMNS
 
 
@@ -41,10 +41,10 @@ class Namespace:
         """The columns that an object has now, whoever changed its table."""
         return self.engine.relations.columns_now(item)
 
-    def analyst(self, catalog: Catalog) -> SparkAnalyst:
-        """Spark's analyser over the objects of a catalog."""
-        return SparkAnalyst(
-            self.engine.session, lambda object_id: self.columns_now(catalog.items[object_id])
+    def analyst(self, catalog: Catalog) -> Analyst:
+        """The engine's analyser over the objects of a catalog."""
+        return self.engine.queries.analyst(
+            lambda object_id: self.columns_now(catalog.items[object_id])
         )
 
     def binder(self) -> Binder:

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 
 from ctsql.catalog.items import Item
 from ctsql.catalog.schemas import Column
+from ctsql.planner.binding.analyst import Analyst
 from ctsql.planner.delete_by_key import KeyLookup
 from ctsql.planner.ivm import Input, Query, StatePlan, Text
 from ctsql.planner.lowering import Sources
@@ -22,6 +23,7 @@ from ctsql.runtime.log.staging import Staging
 from ctsql.runtime.log.table_changes import Movement
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import AnyRows, LocalRows, RowSet
+from ctsql.runtime.spark.analyzer import ColumnsOf
 from ctsql.runtime.spark.job_metrics import Meter
 from ctsql.runtime.spark.temp_views import TemporaryNames
 
@@ -66,6 +68,9 @@ class StoredRelations(Sources, Protocol):
 
 class QueryEngine(Protocol):
     """Computes rows. What is ``Any`` here has a type of the room that asks."""
+
+    def analyst(self, columns_of: ColumnsOf) -> Analyst:
+        """What names and types of definitions are asked of, over objects of some columns."""
 
     def collect_bounded(self, rows: DataFrame) -> DataFrame | Declined:
         """The rows, computed now and held by the driver; declined when they are not few."""

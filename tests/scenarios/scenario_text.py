@@ -28,6 +28,9 @@ space, or holds two spaces, is written in single quotes, as in SQL. Dates, times
 of several values are the text that Python prints of them. ``restart`` closes the connection and
 opens another one.
 
+A file in one of the folders runs by itself, and twice: ``test_scenarios.py`` plays it on Spark,
+``test_without_spark.py`` in this process on DuckDB, in a second, unless it is listed there.
+
 Source: sqllogictest's ``statement ok``, ``statement error``, ``query`` and ``----``; its letters
 for the types of columns are left out, because a value says itself what it is.
 """

@@ -1,0 +1,93 @@
+"""Connections on a warehouse in memory: the product's own, but for the start and DML on tables."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+from ctsql.api import Connection
+from ctsql.caller_scope import NOWHERE, CallerVariables
+from ctsql.catalog.errors import InterfaceError
+from ctsql.catalog.names import quote
+from ctsql.catalog.spans import Span
+from ctsql.literals import Parameters
+from ctsql.planner.syntax import ast as st, parse
+from ctsql.result import Result
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.statements.dml import run_on_table, target_table
+from ctsql.runtime.warehouse.multi_table_commit import alone
+from ctsql.settings import Settings
+from tests.scenarios.without_spark.engine import DuckEngine
+from tests.scenarios.without_spark.kinds import NotModelled
+from tests.scenarios.without_spark.tables import Gateway
+from tests.simulation.memory_store import Store
+
+LOCATION = "memory:/warehouse"
+
+
+class DuckWarehouse(Engine):
+    """The engine on a warehouse in memory."""
+
+    def __init__(self, store: Store) -> None:
+        gateway: Any = Gateway(store)
+        queries: Any = DuckEngine(gateway.session)
+        self._memory = gateway
+        super().__init__(gateway.session, LOCATION, queries=queries)
+
+    def _open(self) -> None:
+        self.gateway = self._memory
+        external: Any = SimpleNamespace(kind=lambda _: None)  # nothing but objects is read
+        self.external = external
+        self._open_at(LOCATION)
+
+
+class DuckConnection(Connection):
+    """A connection that starts no Spark."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(LOCATION)
+        self._store = store
+
+    def _opened(self) -> Engine:
+        if self._closed:
+            raise InterfaceError("the connection is closed")
+        if self._engine is None:
+            with translate_spark_errors():
+                self._engine = DuckWarehouse(self._store)
+            self._settings = Settings.of_connection(read_only=False, python_variables=False)
+        return self._engine
+
+    @contextmanager
+    def _running(self, label: str) -> Iterator[Engine]:
+        with translate_spark_errors():
+            yield self._opened()
+
+    def run_statement(
+        self,
+        span: Span,
+        parameters: Parameters | None = None,
+        variables: CallerVariables = NOWHERE,
+    ) -> Result:
+        """Parse and run one statement."""
+        with self._running(span.text) as engine:
+            return self._run(engine, parse(span), ())
+
+    def _run(self, engine: Engine, statement: st.Statement, values: tuple[str, ...]) -> Result:
+        match statement:
+            case st.Dml():
+                return self._write(engine, statement)
+            case st.Transact():
+                raise NotModelled("a transaction")
+            case _:
+                return super()._run(engine, statement, values)
+
+    def _write(self, engine: Engine, statement: st.Dml) -> Result:
+        """Let the session run a statement on a table, as a foreign writer would."""
+        item, target = target_table(engine, statement.target, self.search_schema), statement.target
+        alias = ""
+        if statement.verb != "INSERT" and not target.aliased:
+            alias = f" AS {quote(target.parts[-1])}"
+        with alone(engine.timeline, item, engine.mint) as location:
+            run_on_table(engine, statement.text, target, location, self.search_schema, alias=alias)
+        return Result.of_status(statement.verb)
