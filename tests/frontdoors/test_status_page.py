@@ -75,7 +75,7 @@ def test_all_objects_are_in_the_graph_and_in_the_table() -> None:
 
 
 def test_what_is_read_is_told_once_for_all() -> None:
-    """References in parentheses, nothing of what is not shown; thousands of objects take no time."""
+    """References in parentheses, nothing of what is not shown; thousands take no time."""
     named = [Shown(id=i, name=f"the {i}", kind="table", state="stored") for i in ("a", "b", "c")]
     arrows = [Arrow("a", "c", "input"), Arrow("b", "c", "reference"), Arrow("x", "b", "input")]
     assert Overview(tuple(named), tuple(arrows), 1).reads() == {
