@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctsql.caller_scope import CallerVariables, caller_variables
 from ctsql.catalog.errors import error, misuse
-from ctsql.catalog.names import Name
+from ctsql.catalog.names import Name, backtick
 from ctsql.catalog.spans import Source, Span
 from ctsql.literals import Parameters
 from ctsql.planner.syntax import ast as st, parse, split
@@ -45,7 +45,8 @@ def transaction(con: "Connection") -> Iterator[None]:
 def append(con: "Connection", table: str, rows: Any) -> Result:
     """Append rows to a table in one commit, so that they have one T.
 
-    Columns that the rows do not have get NULL. Datetimes without a zone are taken as UTC.
+    Columns that the rows do not have get their default, or NULL. Datetimes without a zone are taken
+    as UTC.
 
     Args:
         table: its name, as SQL spells it.
@@ -121,7 +122,7 @@ def register(con: "Connection", name: str, rows: Any) -> None:
     with con._running(f"register {name}") as engine:
         catalog = engine.refresh_catalog()
         check_free(catalog, Name(con.search_schema, ref.parts[0]), None, quiet=False)
-        frame_of(spark, rows).createOrReplaceTempView(ref.parts[0])
+        frame_of(spark, rows).createOrReplaceTempView(backtick(ref.parts[0]))
 
 
 def unregister(con: "Connection", name: str) -> None:

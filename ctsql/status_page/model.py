@@ -95,13 +95,15 @@ class Overview:
         """The object with an id."""
         return next((o for o in self.objects if o.id == object_id), None)
 
-    def reads_of(self, object_id: str) -> str:
-        """The names of what an object reads; references in parentheses."""
-        by_id = {o.id: o.name for o in self.objects}
-        reads = [a for a in self.arrows if a.reader == object_id and a.read in by_id]
-        return ", ".join(
-            f"({by_id[a.read]})" if a.role == REFERENCE else by_id[a.read] for a in reads
-        )
+    def reads(self) -> dict[str, str]:
+        """The names of what each object reads, by its id; references in parentheses."""
+        names = {o.id: o.name for o in self.objects}
+        found: dict[str, list[str]] = {o.id: [] for o in self.objects}
+        for arrow in self.arrows:
+            if arrow.read in names and arrow.reader in names:
+                name = names[arrow.read]
+                found[arrow.reader].append(f"({name})" if arrow.role == REFERENCE else name)
+        return {reader: ", ".join(told) for reader, told in found.items()}
 
     @property
     def counts(self) -> dict[str, int]:

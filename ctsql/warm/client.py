@@ -201,24 +201,30 @@ def _run(connection: socket.socket, arguments: Sequence[str]) -> int | None:
     }
     body = json.dumps(request).encode()
     with _passing_on(connection) as received:
-        try:
-            connection.sendall(RUN)
-            socket.send_fds(connection, [f"{len(body):016d}".encode()], [0, 1, 2])
-            connection.sendall(body)
-            if connection.recv(1) != ACCEPTED:
-                return None
-        except OSError:
-            return None
-        answer = b""
+        is_taken, answer = _is_taken(connection, body), b""
         with suppress(ConnectionError):
-            while part := connection.recv(4096):
+            while is_taken and (part := connection.recv(4096)):
                 answer += part
+    if not is_taken:
+        # A signal that nobody has taken ends this process: nothing is to be run any more.
+        return _SIGNALLED + received[0] if received else None
     if not answer:
         sys.stderr.write(
             "error: the process that ran this has ended; what it was doing may be done or not\n"
         )
         return 1
     return _status(int(answer), received)
+
+
+def _is_taken(connection: socket.socket, request: bytes) -> bool:
+    """Hand a request over; returns whether a worker runs it."""
+    try:
+        connection.sendall(RUN)
+        socket.send_fds(connection, [f"{len(request):016d}".encode()], [0, 1, 2])
+        connection.sendall(request)
+        return connection.recv(1) == ACCEPTED
+    except OSError:
+        return False
 
 
 def _status(answered: int, received: Sequence[int]) -> int:

@@ -22,6 +22,7 @@ Source: Cui, Widom and Wiener, Tracing the Lineage of View Data in a Warehousing
 2000); the annotated rewriting is that of Perm (Glavic and Alonso, ICDE 2009).
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -53,6 +54,7 @@ from ctsql.planner.ivm.rewrites.column_pruning import prune
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import Pairs, pairs_of_operand, restrict
 from ctsql.planner.ivm.sql.queries import Text
 
+CHAR = re.compile(r"char\((\d+)\)", re.IGNORECASE)
 WANTED = "wanted"
 """The step with the rows that are asked about: see :func:`wanted_columns`."""
 _NOT_THROUGH = (
@@ -102,18 +104,27 @@ def trace(whole: Text, casts: Mapping[int, str]) -> Lineage:
 
     Args:
         whole: of :func:`whole_query`.
-        casts: the types in which columns are stored, by their places, where they are others.
+        casts: the types in which columns are stored, by their places, where they are others, or
+            values get blanks there.
     """
     node = whole.node
     if casts:
         numbers = numbers_above(node)
         items = []
         for i, col in enumerate(node.columns):
-            expr = alg.Expr.of("CAST (", col, "AS", casts[i], ")") if i in casts else None
+            expr = _as_stored(col, casts[i]) if i in casts else None
             made = replace(col, number=next(numbers)) if i in casts else col
             items.append(alg.Projection(expr or alg.Expr.of(col), made))
         node = alg.Project(child=node, items=tuple(items))
     return lineage(node)
+
+
+def _as_stored(col: alg.Col, kind: str) -> alg.Expr:
+    """A column's values in a type as they are stored: those of CHAR(n) with blanks behind them."""
+    length = CHAR.fullmatch(kind)
+    if length is None:
+        return alg.Expr.of("CAST (", col, "AS", kind, ")")
+    return alg.Expr.of("rpad ( CAST (", col, "AS STRING ) ,", length[1], ")")
 
 
 def whole_query(sql: str, relations: Mapping[str, Relation]) -> Text | Reason:

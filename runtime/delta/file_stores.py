@@ -135,10 +135,13 @@ def s3_arguments(bucket: str, setting: Setting) -> tuple[dict[str, Any], bool] |
         own = name.replace("fs.s3a.", f"fs.s3a.bucket.{bucket}.", 1)
         return (setting(own) or setting(name) or "").strip()
 
+    def says(name: str, word: str) -> bool:
+        return get(name).lower() == word  # as Hadoop reads true and false
+
     for name in _ONLY_SPARK:
         if get(name):
             return Declined(f"{name} is set")
-    if get("fs.s3a.requester.pays.enabled") == "true":
+    if says("fs.s3a.requester.pays.enabled", "true"):
         return Declined("the requester pays")
     encryption = get("fs.s3a.encryption.algorithm")
     if encryption.startswith("CSE") or encryption == "SSE-C":
@@ -157,7 +160,7 @@ def s3_arguments(bucket: str, setting: Setting) -> tuple[dict[str, Any], bool] |
     endpoint = get("fs.s3a.endpoint")
     scheme, _, host = endpoint.rpartition("://")
     if not scheme:
-        scheme = "http" if get("fs.s3a.connection.ssl.enabled") == "false" else "https"
+        scheme = "http" if says("fs.s3a.connection.ssl.enabled", "false") else "https"
     is_own = bool(host) and host != _AWS
     arguments = {
         "access_key": access if by_keys else None,
@@ -167,7 +170,7 @@ def s3_arguments(bucket: str, setting: Setting) -> tuple[dict[str, Any], bool] |
         "endpoint_override": host.rstrip("/") if is_own else None,
         "scheme": scheme,
         "region": get("fs.s3a.endpoint.region") or None,
-        "force_virtual_addressing": is_own and get("fs.s3a.path.style.access") != "true",
+        "force_virtual_addressing": is_own and not says("fs.s3a.path.style.access", "true"),
     }
     return arguments, not any(get(name) for name in _ONLY_SPARK_WRITES)
 

@@ -46,6 +46,9 @@ def first_within(table: "DeltaTable", app: str, t: Bounds, at: Bounds) -> int:
         first = 1 + _last_within(table, newest, at.lower - 1, lambda c: c.time_ms * MICROSECONDS)
     if t.lower is not None:
         below = _last_within(table, newest, t.lower - 1, lambda c: _reached(table, app, c))
+        # A commit that brings the output to no T may record a failure at a later one.
+        while (commit := table.find_commit(below)) is not None and commit.transaction(app) is None:
+            below -= 1
         first = max(first, 1 + below)
     return first
 

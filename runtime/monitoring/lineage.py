@@ -51,10 +51,16 @@ class Lineage:
 
 
 def lineage(reader: LogReader, name: str) -> Lineage | None:
-    """The lineage of an output, by its name; None where there is none, or it cannot be read."""
+    """The lineage of an output, by its name; None where there is none, or it cannot be read.
+
+    By the name of a task with outputs it is that of the first one.
+    """
     catalog = reader.refresh_catalog()
-    output = next((i for i in catalog if str(i.name) == name and i.location is not None), None)
-    if output is None or output.problem:
+    named = next((i for i in catalog if str(i.name) == name), None)
+    if named is None or named.problem:
+        return None
+    output = reader.relations.lead(named)
+    if output.location is None or output.problem:
         return None
     task = catalog.items[output.owner] if output.kind is ObjectKind.TASK_OUTPUT else output
     if task.id not in reader.relations.readable([task.id]) or not task.is_run:

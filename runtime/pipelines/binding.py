@@ -16,7 +16,7 @@ from ctsql.catalog.errors import (
     not_supported,
 )
 from ctsql.catalog.items import Item, ObjectKind, Reading, check_no_cycle
-from ctsql.catalog.names import Name, fold
+from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.schemas import Column, keeps_columns, lacking, same_columns
 from ctsql.catalog.spans import Source
 from ctsql.planner.binding import Bound, bind_task, qualify
@@ -527,7 +527,7 @@ def _stays_as_it_is(engine: Engine, view: Item) -> bool:
 def check_schema_there(overlay: Overlay, name: Name, made: Definition) -> None:
     """Raise UNKNOWN_SCHEMA unless the schema is there or would be."""
     if fold(name.schema) not in overlay.catalog.schemas:
-        hint = f"Add to the folder: CREATE SCHEMA {name.schema}"
+        hint = f"Add to the folder: CREATE SCHEMA {quote(name.schema)}"
         raise error("UNKNOWN_SCHEMA", span=made.span, name=name.schema, hint=hint)
 
 

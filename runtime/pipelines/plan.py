@@ -169,7 +169,8 @@ def saved(text: str, name: str) -> Mapping[str, Any]:
         if raw["format"] != FORMAT:
             raise ValueError(f"its format is {raw['format']}, and this ctsql writes {FORMAT}")
         found: Mapping[str, Any] = {k: raw[k] for k in ("warehouse", "folder", "changes")}
-    except (ValueError, KeyError, TypeError) as problem:
+        moved_between(found, found)  # which fails unless all is there that is compared
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
         detail = f"{type(problem).__name__}: {problem}."
         raise error("PLAN_NOT_READ", name=name, detail=detail, cause=problem) from problem
     return found

@@ -58,19 +58,23 @@ class Launch:
         self._folder = tempfile.mkdtemp()
         self._info = Path(self._folder, "info")
         self._chatter: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # gone with the JVM
-        self.process = subprocess.Popen(
-            [*command, *noted["command"]],
-            stdin=subprocess.PIPE,  # which it ends with
-            stdout=self._chatter,
-            stderr=self._chatter,
-            env={
-                **os.environ,
-                **noted["environ"],
-                "SPARK_CONNECT_MODE": "0",
-                _INFO_PATH: str(self._info),
-            },
-            preexec_fn=_ignore_interrupts,
-        )
+        try:
+            self.process = subprocess.Popen(
+                [*command, *noted["command"]],
+                stdin=subprocess.PIPE,  # which it ends with
+                stdout=self._chatter,
+                stderr=self._chatter,
+                env={
+                    **os.environ,
+                    **noted["environ"],
+                    "SPARK_CONNECT_MODE": "0",
+                    _INFO_PATH: str(self._info),
+                },
+                preexec_fn=_ignore_interrupts,
+            )
+        except OSError:
+            self._forget_files()
+            raise
         atexit.register(self.stop)
 
     def info(self) -> bytes | None:
@@ -144,7 +148,8 @@ def keep(settings: Mapping[str, str], java: Java, jars: Sequence[Path], process:
         program, *command = _strings(Path(f"/proc/{process}/cmdline"))
         if _MAIN not in command or Path(program).resolve() != java.program.resolve():
             return
-        started_with = dict(line.split("=", 1) for line in _strings(_environ_of(process)))
+        told = _strings(_environ_of(process))
+        started_with = dict(line.split("=", 1) for line in told if "=" in line)
         set_there = {
             name: value
             for name, value in started_with.items()
@@ -164,7 +169,7 @@ def _environ_of(process: int) -> Path:
 
 
 def _strings(path: Path) -> list[str]:
-    return [os.fsdecode(part) for part in path.read_bytes().split(b"\0") if part]
+    return [os.fsdecode(part) for part in path.read_bytes().removesuffix(b"\0").split(b"\0")]
 
 
 def _state_of(program: Path) -> list[object]:
@@ -209,6 +214,10 @@ def _is_own(path: Path) -> bool:
 
 def _write(note: Path, said: Mapping[str, object]) -> None:
     number, draft = tempfile.mkstemp(dir=note.parent)  # readable by its owner only
-    with open(number, "w") as written:
-        json.dump(said, written)
-    os.replace(draft, note)
+    try:
+        with open(number, "w") as written:
+            json.dump(said, written)
+        os.replace(draft, note)
+    except OSError:  # the disk is full, say
+        os.unlink(draft)
+        raise

@@ -6,12 +6,14 @@ have options of ours. Needs no import of Spark.
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
 LOCAL = "local[*]"
-_KEY_END = re.compile(r"\s*[=:]\s*|\s+")
+_KEY_END = re.compile(r"(?<!\\)(?:\s*[=:]\s*|\s+)")
+_ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _LOCAL = re.compile(r"local(\[[^\[\]]*\])?")
 CONFIGURED_BY = (
     "PYSPARK_SUBMIT_ARGS",
@@ -42,11 +44,34 @@ def configured(name: str, environ: Mapping[str, str] = os.environ) -> str | None
     folders = [Path(own)] if own else [home / "conf" for home in _homes(environ)]
     found = None
     for file in (folder / "spark-defaults.conf" for folder in folders):
-        for line in file.read_text("utf-8").splitlines() if file.is_file() else ():
-            key, *value = _KEY_END.split(line.strip(), maxsplit=1)
-            if key == name and value:
-                found = value[0].strip()  # the last one counts
+        text = file.read_text("utf-8", errors="replace") if file.is_file() else ""
+        for key, value in _properties(text):
+            if key == name:
+                found = value or None  # the last one counts
     return found
+
+
+def _properties(text: str) -> Iterator[tuple[str, str]]:
+    """The keys and values of a file of Java's properties; behind a backslash a line goes on."""
+    lines = iter(text.splitlines())
+    for line in lines:
+        told = line.lstrip()
+        if told[:1] in ("", "#", "!"):
+            continue
+        while (len(told) - len(told.rstrip("\\"))) % 2:
+            told = told[:-1] + next(lines, "").lstrip()
+        key, *value = _KEY_END.split(told, maxsplit=1)
+        yield _plain(key), _plain("".join(value)).strip()
+
+
+def _plain(text: str) -> str:
+    """A text without the escapes of Java's properties."""
+
+    def one(found: re.Match[str]) -> str:
+        sign = found[1]
+        return chr(int(sign[1:], 16)) if len(sign) > 1 else _ESCAPES.get(sign, sign)
+
+    return _ESCAPED.sub(one, text)
 
 
 def spark_home() -> Path:

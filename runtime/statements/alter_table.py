@@ -20,7 +20,7 @@ from ctsql.catalog.items import (
     still_there,
     with_columns_there,
 )
-from ctsql.catalog.names import Name, backtick, fold, table_at
+from ctsql.catalog.names import Name, backtick, fold, quote, table_at
 from ctsql.catalog.schemas import Schema, names, same_columns
 from ctsql.catalog.spans import Span
 from ctsql.planner.lowering.store_assignment import is_exact
@@ -231,7 +231,7 @@ class TableAlteration(OnNames):
             if changed & about and (table, fold(name)) not in gone:
                 of = "" if table == item.name else f' of table "{table}"'
                 told = f'Constraint "{name}"{of} is about the column.'
-                hint = f"Type first: ALTER TABLE {table} DROP CONSTRAINT {name}"
+                hint = f"Type first: ALTER TABLE {table} DROP CONSTRAINT {quote(name)}"
                 raise columns_in_use(item, told, statement.span, hint)
 
     def _constraints_about(
@@ -351,7 +351,8 @@ def _set_not_null(table: DeltaTable, change: st.SetNotNull) -> None:
     if not rows.where(rows[backtick(column.name)].isNull()).isEmpty():
         what = "NOT NULL for a column that holds NULL"
         why = "Rows that are there would not be allowed."
-        hint = f"Type first: UPDATE ... SET {column.name} = ... WHERE {column.name} IS NULL"
+        name = quote(column.name)
+        hint = f"Type first: UPDATE ... SET {name} = ... WHERE {name} IS NULL"
         raise not_supported(column.span, what, why=why, hint=hint)
     txn.depend_on_all()
     stored = table.metadata_at(txn.version_read).schema_text

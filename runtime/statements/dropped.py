@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from ctsql.catalog.errors import CtsqlError, capitalised, error, unknown_relation
 from ctsql.catalog.items import Catalog, Dropped, Item, ObjectKind, replacement_of
-from ctsql.catalog.names import Name, fold
+from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.times import to_iso
 from ctsql.planner.binding import qualify
 from ctsql.planner.syntax import ast as st
@@ -150,7 +150,7 @@ class Undropping(OnNames):
             raise _blocked(statement, detail, hint)
         if fold(item.name.schema) not in restored.schemas:
             detail = f"There is no schema {item.name.schema}."
-            raise _blocked(statement, detail, f"Type: CREATE SCHEMA {item.name.schema}")
+            raise _blocked(statement, detail, f"Type: CREATE SCHEMA {quote(item.name.schema)}")
         for reading in item.reads:
             self._check_reading(restored, item, reading.object_id, statement)
         for _, object_id in item.refers:

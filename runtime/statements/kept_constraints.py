@@ -29,7 +29,7 @@ from pyspark.sql import DataFrame, functions as F, types as T
 
 from ctsql.catalog.errors import CtsqlError, error, unknown_relation
 from ctsql.catalog.items import Item
-from ctsql.catalog.names import backtick, backtick_all, fold
+from ctsql.catalog.names import backtick, backtick_all, fold, quote
 from ctsql.catalog.reserved_columns import BROKEN, ROW_ID, STAYS
 from ctsql.catalog.schemas import Schema, get
 from ctsql.planner.binding.constraints import bind_constraint, check_reference
@@ -103,7 +103,7 @@ def _bound(warehouse: Warehouse, own: Item, stored: StoredConstraint) -> Constra
     assert made is not None  # it is one that ctsql keeps
     there = {fold(column.name) for column in own.columns}
     lost = next((c for c in made.columns if fold(c) not in there), None)
-    hint = f"Type: ALTER TABLE {own.name} DROP CONSTRAINT {stored.name}"
+    hint = f"Type: ALTER TABLE {own.name} DROP CONSTRAINT {quote(stored.name)}"
     if lost is not None:
         detail = f'"{own.name}" has lost it, and constraint "{stored.name}" is about it.'
         raise error("UNKNOWN_COLUMN", column=lost, detail=detail, hint=hint)

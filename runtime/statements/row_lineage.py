@@ -29,7 +29,7 @@ from ctsql.planner import nodes as lp
 from ctsql.planner.body_rows import written_rows
 from ctsql.planner.ivm import Input, PlainView, Relation, TableUse, Text
 from ctsql.planner.ivm.algebra.reasons import Reason
-from ctsql.planner.ivm.lineage import Contribution, trace, wanted_columns, whole_query
+from ctsql.planner.ivm.lineage import CHAR, Contribution, trace, wanted_columns, whole_query
 from ctsql.planner.lowering import Context
 from ctsql.planner.lowering.queries import rewrite_text
 from ctsql.planner.rules import transform
@@ -530,10 +530,14 @@ class _Step:
 
     @property
     def casts(self) -> dict[int, str]:
-        """The types in which columns are stored, by place, where the query gives others."""
+        """The types in which columns are stored, by place, where the query gives others.
+
+        And of CHAR, whose values are stored with blanks behind them.
+        """
         given = self.query.columns or ()
         pairs = enumerate(zip(given, self.stored, strict=False))
-        return {i: plain_type(b.type) for i, (a, b) in pairs if a.type != plain_type(b.type)}
+        found = {i: plain_type(b.type) for i, (a, b) in pairs if a.type != plain_type(b.type)}
+        return found | {i: c.type for i, c in enumerate(self.stored) if CHAR.fullmatch(c.type)}
 
 
 def _begins_with_copies(task: Item) -> bool:

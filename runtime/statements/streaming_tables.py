@@ -145,7 +145,7 @@ class StreamingTables(Redefinition):
         table = self._table(statement)
         name = qualify(statement.name, self.names.search_schema)
         if fold(name.schema) != fold(table.name.schema):
-            hint = f"Call it {table.name.schema}.{quote(name.name)}."
+            hint = f"Call it {Name(table.name.schema, name.name).qualified()}."
             what = "a flow in another schema than its table"
             raise not_supported(statement.name.span, what, hint=hint)
         old, holder = self._existing(name)

@@ -59,6 +59,8 @@ def test_what_outputs_are_made_of(reader: SideReader) -> None:
     assert latest.reads == (k, v)
     high = _of(reader, "high")
     assert (high.object, high.output.name, high.fields) == ("sort_feed", "high", latest.fields)
+    failing = _of(reader, "sort_feed")  # which is what fails
+    assert (failing.id, failing.object, failing.output.name) == (high.id, "sort_feed", "low")
     levels = _of(reader, "levels")
     a = Field(dataset=_of(reader, "averages").output.location, column="a")
     assert (levels.kind, levels.fields) == ("MATERIALIZED VIEW", {"level": (a,), "a": (a,)})

@@ -177,6 +177,21 @@ def test_register(table: Connection) -> None:
         table.unregister("given")
     with pytest.raises(CtsqlError, match="UNKNOWN_RELATION"):
         table.execute("SELECT * FROM given")
+    for name in ("`a ``b`", "select_1", "`order`"):
+        table.register(name, [{"id": 7}])
+        assert _rows(table, f"SELECT id FROM {name}") == [(7,)]
+        table.unregister(name)
+        with pytest.raises(CtsqlError, match="UNKNOWN_RELATION"):
+            table.execute(f"SELECT * FROM {name}")
+
+
+def test_columns_that_are_not_given_get_their_default(table: Connection) -> None:
+    """As of an INSERT that does not name them."""
+    table.execute("CREATE TABLE d (a INT, b INT DEFAULT 7, c TEXT)")
+    table.append("d", [{"a": 1}])
+    table.executemany("INSERT INTO d (a) VALUES (?)", [(2,)])
+    table.writer("d").compare_and_append([{"a": 3}], expected_upper=0, new_upper=1)
+    assert _rows(table, "SELECT * FROM d") == [(n, 7, None) for n in (1, 2, 3)]
 
 
 def test_functions_of_the_session(table: Connection) -> None:

@@ -2,10 +2,12 @@
 
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -49,6 +51,32 @@ def test_the_client_knows_which_options_have_values() -> None:
     """As the command line declares them."""
     options = [o for o in main.params if o.param_type_name == "option" and not o.is_flag]  # type: ignore[attr-defined]
     assert {name for o in options for name in o.opts} == client._WITH_VALUES
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(None, None), (signal.SIGINT, 130), (signal.SIGTERM, 143)]
+)
+def test_a_signal_that_nobody_takes_ends_the_command(
+    number: signal.Signals | None, status: int | None
+) -> None:
+    """A keeper that ends has run nothing: without a signal the command is run without it."""
+    ours, theirs = socket.socketpair()
+
+    def keeper() -> None:
+        with theirs:
+            got = b""
+            while b'"umask"' not in got:
+                got += theirs.recv(1 << 20)
+            if number is not None:
+                os.kill(os.getpid(), number)
+                while theirs.recv(1) != bytes([number]):
+                    pass
+
+    thread = threading.Thread(target=keeper)
+    thread.start()
+    with ours:
+        assert client._run(ours, ["-c", "SELECT 1"]) == status
+    thread.join()
 
 
 def test_the_socket_depends_on_what_a_jvm_depends_on(tmp_path: Path) -> None:

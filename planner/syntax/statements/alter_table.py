@@ -1,6 +1,7 @@
 """Reads what ALTER TABLE changes of a table's columns, as Spark and PostgreSQL spell it."""
 
 from ctsql.catalog.errors import not_supported
+from ctsql.catalog.names import quote
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.columns import read_columns, read_default, read_type
 from ctsql.planner.syntax.tokens.token_reader import Cursor
@@ -50,14 +51,14 @@ def _add(cursor: Cursor) -> st.AddColumns:
             what = "DEFAULT of a column that is added"
             why = "Rows that are there would not have it: they have NULL."
             hint = (
-                f"Add it, then: ALTER COLUMN {column.name} SET DEFAULT ...; and UPDATE the "
+                f"Add it, then: ALTER COLUMN {quote(column.name)} SET DEFAULT ...; and UPDATE the "
                 "rows that are there."
             )
             raise not_supported(column.default.span, what, why=why, hint=hint)
         if not column.nullable:
             what = "NOT NULL of a column that is added"
             why = "Rows that are there have no value for it."
-            hint = f"Add it, UPDATE the rows, then: ALTER COLUMN {column.name} SET NOT NULL"
+            hint = f"Add it, UPDATE the rows, then: ALTER COLUMN {quote(column.name)} SET NOT NULL"
             raise not_supported(column.span, what, why=why, hint=hint)
     return st.AddColumns(columns=columns, if_not_exists=quiet)
 
@@ -113,7 +114,7 @@ def _alter(cursor: Cursor) -> st.ColumnChange:
     if cursor.upper() != "COMMENT":
         expected = '"TYPE", "SET NOT NULL", "DROP NOT NULL", "SET DEFAULT" or "DROP DEFAULT"'
         cursor.fail(expected, known=_KNOWN)
-    hint = f"Type: COMMENT ON COLUMN <table>.{column.name} IS '...'"
+    hint = f"Type: COMMENT ON COLUMN <table>.{quote(column.name)} IS '...'"
     raise not_supported(cursor.here, "ALTER COLUMN ... COMMENT", hint=hint)
 
 

@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from ctsql.catalog.errors import invalid, not_supported
-from ctsql.catalog.names import fold
+from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.body import QUERY_WORDS, read_body
@@ -26,7 +26,8 @@ from ctsql.planner.syntax.tokens.rewrite import splice
 from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, closing, span_of, tokenise, word_set
 
-_BEFORE = ("FROM", "JOIN", ",", "(")
+_CLAUSES = word_set("SELECT WHERE GROUP BY HAVING QUALIFY WINDOW LIMIT VALUES SET")
+"""Words behind which no relation stands, up to the next FROM or JOIN."""
 _NO_NAME = word_set("""
     AS ON WHERE JOIN INNER LEFT RIGHT FULL CROSS NATURAL GROUP ORDER HAVING LIMIT UNION EXCEPT
     INTERSECT MINUS QUALIFY WINDOW USING SEMI ANTI LATERAL PIVOT UNPIVOT SORT DISTRIBUTE CLUSTER
@@ -186,7 +187,7 @@ def read_appending(
 
 def _renamed(streams: list[st.RelationRef], form: str) -> Iterator[st.Edit]:
     for ref in streams:
-        alias = "" if ref.aliased or form == "{}" else f" AS `{ref.parts[-1]}`"
+        alias = "" if ref.aliased or form == "{}" else f" AS {backtick(ref.parts[-1])}"
         yield st.Edit(span=ref.span, text=form.format(ref.name_span.text) + alias)
 
 
@@ -196,11 +197,14 @@ def _marks(tokens: Tokens) -> Iterator[st.Edit]:
     Raises NOT_SUPPORTED for what else may stand there in Databricks.
     """
     for index, token in enumerate(tokens):
-        before = tk.upper_at(tokens, index - 1)
-        if token.upper == "WATERMARK":
+        if token.upper == "WATERMARK" and _has_delay(tokens[index + 1 :]):
             why = "State is a table here; what is late is not left out."
             raise not_supported(token.span, "WATERMARK", why=why, hint="Leave the clause out.")
-        if token.kind is not Kind.WORD or token.upper != "STREAM" or before not in _BEFORE:
+        if (
+            token.kind is not Kind.WORD
+            or token.upper != "STREAM"
+            or not _is_relation(tokens, index)
+        ):
             continue
         following = tokens[index + 1] if index + 1 < len(tokens) else None
         if following is None or not (following.upper == "(" or following.is_name):
@@ -223,6 +227,31 @@ def _marks(tokens: Tokens) -> Iterator[st.Edit]:
             raise not_supported(tokens[stop + 1].span, "STREAM ... WITH (...)", hint=hint)
         span = Span(token.source, token.start, tokens[stop].stop)
         yield st.Edit(span=span, text=f"inserts({span_of(inside).text})")
+
+
+def _has_delay(tokens: Tokens) -> bool:
+    """Whether DELAY OF comes, which WATERMARK has behind it where it is no column."""
+    return any(tk.words_are(tokens, i, "DELAY", "OF") for i in range(1, len(tokens)))
+
+
+def _is_relation(tokens: Tokens, index: int) -> bool:
+    """Whether a relation may begin at a token: behind FROM or JOIN, or further on in their list."""
+    place = index - 1
+    while tk.upper_at(tokens, place) == "(":
+        place -= 1
+    if tk.upper_at(tokens, place) != ",":
+        is_test = tk.words_are(tokens, place - 1, "DISTINCT", "FROM")
+        return tk.upper_at(tokens, place) in ("FROM", "JOIN") and not is_test
+    depth = 0  # of parentheses that are open, seen from their end
+    while place > 0:
+        place -= 1
+        word = tokens[place].upper
+        depth += (word == ")") - (word == "(")
+        if depth < 0:
+            return _is_relation(tokens, place)  # FROM (a, b)
+        if not depth and (word in _CLAUSES or word in ("FROM", "JOIN")):
+            return word not in _CLAUSES
+    return False
 
 
 def _no_name(place: Span, inside: Tokens) -> Exception:

@@ -112,6 +112,29 @@ def test_what_cannot_be_told(con: Connection, monkeypatch: pytest.MonkeyPatch) -
     ]
 
 
+def test_texts_that_are_stored_with_blanks(con: Connection) -> None:
+    """Values of CHAR have as many characters as it says, whatever the body gives."""
+    con.execute(
+        "CREATE TABLE feed (k INT, v TEXT);"
+        "CREATE CONTINUAL TASK added (k INT, v CHAR(3), w VARCHAR(3)) ON INPUT feed AS ("
+        " INSERT INTO added SELECT k, v, v FROM feed);"
+        "CREATE CONTINUAL TASK merged (k INT, v CHAR(3)) ON INPUT feed AS ("
+        " MERGE INTO merged AS m USING feed AS f ON m.k = f.k WHEN MATCHED THEN UPDATE SET v = f.v"
+        " WHEN NOT MATCHED THEN INSERT (k, v) VALUES (f.k, f.v));"
+        "INSERT INTO feed VALUES (1, 'a'), (2, NULL); INSERT INTO feed VALUES (1, 'b')"
+    )
+    lines = [(line[1], line[2]) for line in _why(con, "WHY added WHERE k = 1")]
+    assert lines[2:] == [("feed", '{"k":1,"v":"b"}'), ("feed", '{"k":1,"v":"a"}')]
+    lines = [(line[1], line[2]) for line in _why(con, "WHY added WHERE k = 2")]
+    assert lines[1:] == [("feed", '{"k":2,"v":null}')]
+    lines = [(line[1], line[2]) for line in _why(con, "WHY merged WHERE k = 1")]
+    assert lines == [
+        ("merged", '{"k":1,"v":"b  "}'),
+        ("merged", '{"k":1,"v":"a  "}'),
+        ("feed", '{"k":1,"v":"b"}'),
+    ]
+
+
 def test_bodies_that_run_several_times(con: Connection) -> None:
     """What a pass reads of what earlier ones made is followed to what these had it from."""
     con.execute(

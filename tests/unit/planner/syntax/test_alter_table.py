@@ -2,6 +2,7 @@
 
 import pytest
 
+from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import ast as st, parse
@@ -132,3 +133,18 @@ def test_refused(text: str, condition: str, place: str) -> None:
     """With the place, before anything is done."""
     with refused(condition, place):
         altered(COLUMNS, _parse(text).change)
+
+
+@pytest.mark.parametrize(
+    ("change", "typed"),
+    [
+        ("ADD COLUMN `a b` INT NOT NULL", "ALTER COLUMN `a b` SET NOT NULL"),
+        ("ADD COLUMN `a b` INT DEFAULT 1", "ALTER COLUMN `a b` SET DEFAULT ..."),
+        ("ALTER COLUMN `a b` COMMENT 'c'", "COMMENT ON COLUMN <table>.`a b` IS '...'"),
+    ],
+)
+def test_what_is_to_be_typed_is_sql(change: str, typed: str) -> None:
+    """A name that is no word stands in backticks."""
+    with pytest.raises(CtsqlError) as caught:
+        _parse(f"ALTER TABLE t {change}")
+    assert typed in (caught.value.hint or "")

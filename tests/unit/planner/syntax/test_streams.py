@@ -53,6 +53,47 @@ def test_a_stream_is_an_input(query: str, inserts: str, fills: str, sources: lis
     assert [s.parts[-1] for s in made.sources] == sources
 
 
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "SELECT a, stream FROM {}",
+        "SELECT watermark, max(a) AS watermark FROM {} GROUP BY watermark",
+        "SELECT a, stream b, concat(a, stream) FROM {}",
+        "SELECT a FROM {} WHERE (stream IS NULL) OR a IN (1, stream) OR ((stream LIKE 'x'))",
+        "SELECT a FROM {} WHERE a IS DISTINCT FROM stream AND a > 1",
+        "SELECT a FROM {} ORDER BY a, stream DESC",
+        "SELECT sum(a) OVER (PARTITION BY a, stream ROWS 1 PRECEDING) FROM {}",
+    ],
+)
+def test_a_column_may_be_called_stream(rest: str) -> None:
+    """The word means an input only where a relation may stand; WATERMARK comes with DELAY OF."""
+    assert _appending(rest.format("STREAM t")).inserts == f"INSERT INTO x {rest.format('t')}"
+
+
+@pytest.mark.parametrize(
+    ("query", "inserts"),
+    [
+        ("SELECT * FROM a, STREAM t", "SELECT * FROM contents(a) AS `a`, t"),
+        (
+            "SELECT * FROM (SELECT 1, 2) AS a JOIN b ON a.c = b.c, STREAM t",
+            "SELECT * FROM (SELECT 1, 2) AS a JOIN contents(b) AS `b` ON a.c = b.c, t",
+        ),
+        ("SELECT * FROM (a, STREAM t)", "SELECT * FROM (contents(a) AS `a`, t)"),
+        (
+            "SELECT * FROM (STREAM t JOIN a ON true)",
+            "SELECT * FROM (t JOIN contents(a) AS `a` ON true)",
+        ),
+    ],
+)
+def test_a_stream_may_stand_in_a_list(query: str, inserts: str) -> None:
+    assert _appending(query).inserts == f"INSERT INTO x {inserts}"
+
+
+def test_a_stream_may_have_any_name() -> None:
+    made = _appending("SELECT * FROM STREAM `a``b`")
+    assert made.fills == "INSERT INTO x SELECT * FROM contents(`a``b`) AS `a``b`"
+
+
 def test_the_clauses_of_a_table_and_of_a_flow() -> None:
     """What is there besides the query."""
     made = parsed(
@@ -81,6 +122,11 @@ def test_the_clauses_of_a_table_and_of_a_flow() -> None:
         ("TABLE x AS SELECT * FROM STREAM read_files('a')", "NOT_SUPPORTED", "STREAM"),
         ("TABLE x AS SELECT * FROM STREAM((SELECT 1))", "NOT_SUPPORTED", "STREAM"),
         ("TABLE x AS SELECT * FROM STREAM t WITH (SKIPCHANGECOMMITS)", "NOT_SUPPORTED", "WITH"),
+        (
+            "TABLE x AS SELECT * FROM STREAM t WATERMARK a.b DELAY OF INTERVAL 1 DAY AS e",
+            "NOT_SUPPORTED",
+            "WATERMARK",
+        ),
         ("TABLE x PARTITIONED BY (a) AS SELECT * FROM STREAM t", "NOT_SUPPORTED", "PARTITIONED"),
         ("TABLE x TBLPROPERTIES ('delta.a' = 'b')", "NOT_SUPPORTED", "'delta.a'"),
         ("TABLE x SCHEDULE CRON '0 0 3 * * ?'", "NOT_SUPPORTED", "CRON"),

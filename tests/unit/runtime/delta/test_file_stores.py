@@ -65,11 +65,11 @@ def by(*keys: str, may_write: bool = True, **others: object) -> Connection:
             by(anonymous=True),
         ),
         (
-            {**KEYS, "endpoint": "http://127.0.0.1:9000/", "path.style.access": "true"},
+            {**KEYS, "endpoint": "http://127.0.0.1:9000/", "path.style.access": "True"},
             by("a", "s", endpoint_override="127.0.0.1:9000", scheme="http"),
         ),
         (
-            {**KEYS, "endpoint": "store:9000", "connection.ssl.enabled": "false"},
+            {**KEYS, "endpoint": "store:9000", "connection.ssl.enabled": "FALSE"},
             by(
                 "a",
                 "s",
@@ -108,6 +108,7 @@ def test_a_bucket_is_reached_as_spark_is_told(
         ({**KEYS, "encryption.algorithm": "CSE-KMS"}, "the connector itself encrypts, by CSE-KMS"),
         ({**KEYS, "encryption.algorithm": "SSE-C"}, "the connector itself encrypts, by SSE-C"),
         ({**KEYS, "requester.pays.enabled": "true"}, "the requester pays"),
+        ({**KEYS, "requester.pays.enabled": "True"}, "the requester pays"),
         ({**KEYS, "proxy.host": "gate"}, "fs.s3a.proxy.host is set"),
         ({**KEYS, "bucket.lake.accesspoint.arn": "arn:x"}, "fs.s3a.accesspoint.arn is set"),
     ],

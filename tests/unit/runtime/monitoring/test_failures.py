@@ -69,6 +69,10 @@ CASES = [
     (("failed 3", "upper 8"), OPEN, []),
     (("failed 3", "upper 8", "failed 9"), Wanted(t=Bounds(upper=4)), [(3, 1, "passed", 2)]),
     (("failed 3", "upper 8", "failed 9"), Wanted(at=Bounds(2_500_000)), [(9, 3, "open", None)]),
+    (("failed 3", "upper 8", "failed 9"), Wanted(t=Bounds(9)), [(9, 3, "open", None)]),
+    (("upper 8", "failed 12", "compacted"), Wanted(t=Bounds(10, 12)), [(12, 2, "open", None)]),
+    (("upper 8", "failed 9", "skip 9 10"), Wanted(t=Bounds(9)), [(9, 2, "skipped", 3)]),
+    (("upper 8", "failed 9", "upper 10"), Wanted(t=Bounds(10)), []),
 ]
 
 

@@ -101,7 +101,19 @@ def test_a_schema_may_be_called_as_a_table_is() -> None:
     assert "It says otherwise of: A." in str(caught.value.detail)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 99}', '{"format": 1}'])
+_CHANGED = '{"format": 1, "warehouse": "", "folder": "", "changes": %s}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[]", "{}", '{"format": 99}', '{"format": 1}'),
+        *(
+            _CHANGED % c
+            for c in ("5", "[5]", "[{}]", '[{"name": 1}]', '[{"name": "a", "parts": 1}]')
+        ),
+    ],
+)
 def test_no_plan(text: str) -> None:
     """A file that holds something else is refused."""
     with pytest.raises(CtsqlError) as caught:

@@ -1,8 +1,10 @@
 """Which start of a JVM is noted, and which is started by a note; Python stands for Java."""
 
+import errno
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,7 +55,7 @@ def _running(java: Java, tmp_path: Path, code: str = UP, main: str = MAIN) -> It
         "SET_BY_THE_SCRIPT": "yes",
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(tmp_path / "first"),
     }
-    command = [str(java.program), "-c", code, main, "--conf", "x=a b"]
+    command = [str(java.program), "-c", code, main, "--conf", "x=a b", ""]
     with subprocess.Popen(command, stdin=subprocess.PIPE, env=environ) as process:
         while not (tmp_path / "first").is_file():
             pass
@@ -82,7 +84,7 @@ def test_started_as_before(java: Java, jars: list[Path], tmp_path: Path) -> None
     assert launch(SETTINGS, java, jars) is None
     _note_one(java, jars, tmp_path)
     assert known_java() == java
-    assert _ended(launch(SETTINGS, java, jars)) == b"['--conf', 'x=a b'] yes"
+    assert _ended(launch(SETTINGS, java, jars)) == b"['--conf', 'x=a b', ''] yes"
 
 
 def test_whatever_decides_is_the_same(
@@ -116,6 +118,22 @@ def test_one_that_does_not_come_up(
     assert _ended(launch(SETTINGS, java, jars)) is None
     Path("ends").unlink()
     assert launch(SETTINGS, java, jars) is None
+
+
+def test_one_that_cannot_be_started_leaves_no_files(
+    java: Java, jars: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No memory for a process, say: then it is PySpark's way that fails."""
+    _note_one(java, jars, tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "files"))
+    (tmp_path / "files").mkdir()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOMEM, "no memory")
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    assert launch(SETTINGS, java, jars) is None
+    assert list((tmp_path / "files").iterdir()) == []
 
 
 def test_nobody_waits_for_one_that_is_not_needed(

@@ -49,3 +49,21 @@ def test_settings_that_are_configured(tmp_path: Path) -> None:
     found = [configured(name, environ) for name in ("a", "b", "a.b", "c", "d", "e")]
     assert found == ["1 2", "3", "4", None, "6", None]
     assert configured("a", {**environ, "SPARK_CONF_DIR": str(tmp_path / "other")}) is None
+
+
+def test_a_setting_may_go_over_several_lines(tmp_path: Path) -> None:
+    """With a backslash at their ends, and before signs that mean something else."""
+    file = tmp_path / "spark-defaults.conf"
+    lines = [
+        "spark.jars.packages a\\:b:1, \\",
+        "    c:d:2,\\",
+        "",
+        "# e is none \\",
+        "e \\u0061\\tb\\\\",
+        "f\\ g = 1",
+        "h x\\",
+    ]
+    file.write_bytes("\n".join(lines).encode() + b"\ni \xe4\n")
+    names = ("spark.jars.packages", "e", "f g", "h", "i")
+    found = [configured(name, {"SPARK_CONF_DIR": str(tmp_path)}) for name in names]
+    assert found == ["a:b:1, c:d:2,", "a\tb\\", "1", "xi \ufffd", None]
