@@ -670,6 +670,9 @@ class Catalog:
     _readers: dict[str, list[Item]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )  # by id of what they read, once it was asked for: each tick asks it of each object
+    _with_dropped: dict[str, list[Item]] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )  # the same, with the readers that can be had back
 
     @staticmethod
     def of(
@@ -730,22 +733,32 @@ class Catalog:
                 if not item.is_outlined:
                     item.check()
 
-    def readers(self, object_id: str) -> list[Item]:
-        """The objects whose definitions read this one directly, in order of name."""
-        if not self._readers:
-            self._readers.update(_readers_by_id(self))
-        return [*self._readers.get(object_id, ())]
+    def readers(self, object_id: str, *, dropped: bool = False) -> list[Item]:
+        """The objects whose definitions read this one directly, in order of name.
+
+        Args:
+            dropped: with those that can be had back.
+        """
+        known = self._with_dropped if dropped and self.dropped else self._readers
+        if not known:
+            others = (i for _, i in self.all_dropped()) if known is self._with_dropped else ()
+            known.update(_readers_by_id([*self, *others]))
+        return [*known.get(object_id, ())]
 
     def flow_targets(self, task: Item) -> list[Item]:
         """The view of a flow's task; none for another one."""
         return [i for i in self.readers(task.id) if i.flow] if task.flow else []
 
-    def all_readers(self, object_id: str) -> list[Item]:
-        """The objects that read this one directly or through others, nearest first."""
+    def all_readers(self, object_id: str, *, dropped: bool = False) -> list[Item]:
+        """The objects that read this one directly or through others, nearest first.
+
+        Args:
+            dropped: with those that can be had back.
+        """
         found: dict[str, Item] = {}
         queue = [object_id]
         while queue:
-            for item in self.readers(queue.pop(0)):
+            for item in self.readers(queue.pop(0), dropped=dropped):
                 if item.id not in found:
                     found[item.id] = item
                     queue.append(item.id)

@@ -62,9 +62,14 @@ def bring_to_an_end(engine: Engine, item: Item) -> None:
 
 
 def end_if_followed(engine: Engine, item: Item) -> None:
-    """The same, of a task, and of a view each T of which somebody sees."""
+    """The same, of a task, and of a view each T of which somebody sees.
+
+    Raises:
+        TASK_SUSPENDED: Ts that wait would be run by what comes after, once that is resumed.
+    """
     is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
     if item.is_task or (is_view and engine.relations.is_followed(item)):
+        check_not_suspended(engine.warehouse, item)
         bring_to_an_end(engine, item)
 
 

@@ -217,18 +217,21 @@ class Relations:
     def is_followed(self, item: Item, watched: Collection[str] = ()) -> bool:
         """Does a task or a subscription read it, also through views, so that every T matters?
 
-        So it is while a task that will read it is being made.
+        So it is while a task that will read it is being made, and while one that was dropped can be
+        had back: UNDROP lets it run for each T since.
 
         ``watched`` are the ids of what unnamed subscriptions follow, of which no catalog knows.
         """
-        readers = self.catalog.all_readers(item.id)
+        readers = self.catalog.all_readers(item.id, dropped=True)
         if any(r.kind is ObjectKind.CONTINUAL_TASK for r in readers):
             return True
         own = self.catalog.items.get(item.id, item)
         if any(i.followed_until > self.timeline.now for i in (own, *readers)):
             return True
-        subscriptions = self.catalog.subscriptions.values()
-        if any(s.problem for s in subscriptions):
+        drops = self.catalog.dropped.values()
+        subscriptions = [*self.catalog.subscriptions.values()]
+        subscriptions += (s for drop in drops for s in drop.subscriptions)
+        if any(s.problem for s in subscriptions) or any(d.problem for d in drops):
             return True  # nobody can tell what it follows
         told = {*watched, *(s.object_id for s in subscriptions)}
         return item.id in told or any(r.id in told for r in readers)

@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ctsql.api import Connection
-from tests.helpers.opened import check_rows, item_of
+from tests.helpers.opened import check_rows, engine_of, item_of
 from tests.scenarios.runner import expect_error
 
 pytestmark = pytest.mark.spark
@@ -70,6 +71,34 @@ def test_all_of_a_drop_comes_back_and_goes_on(connect: Callable[[], Connection])
     check_rows(other, "SELECT * FROM m", (1, 6), (2, 5))
     changes = _follow(con)
     assert _net(changes) == {(1, 1): -1, (1, 6): 1, (2, 5): 1}
+
+
+def test_a_task_has_each_t_of_a_view_that_was_read_meanwhile(
+    connect: Callable[[], Connection],
+) -> None:
+    """While it is dropped nobody else follows the views, and yet no T of them is passed over."""
+    con, other = connect(), connect()
+    con.execute("""
+        CREATE TABLE t (k INT, v INT);
+        CREATE MATERIALIZED VIEW m AS SELECT k, sum(v) AS s FROM t GROUP BY k;
+        CREATE MATERIALIZED VIEW twice AS SELECT 2 * s AS s FROM m;
+        CREATE CONTINUAL TASK f ON INPUT m AS (INSERT INTO f SELECT s, diff FROM changes(m));
+        CREATE CONTINUAL TASK g ON INPUT twice
+            AS (INSERT INTO g SELECT s, diff FROM changes(twice));
+        DROP CONTINUAL TASK f;
+        DROP MATERIALIZED VIEW twice CASCADE""")
+    # As it is a day later: what is about to be followed counts as followed for so long.
+    engine_of(con).change_catalog(lambda c: c.with_items(replace(i, followed_until=0) for i in c))
+    con.execute("INSERT INTO t VALUES (1, 1); INSERT INTO t VALUES (1, 2)")
+    check_rows(other, "SELECT * FROM m", (1, 3))
+    con.execute("UNDROP CONTINUAL TASK f; UNDROP CONTINUAL TASK g")
+    check_rows(other, "SELECT * FROM f", (1, 1), (1, -1), (3, 1))
+    check_rows(con, "SELECT * FROM g", (2, 1), (2, -1), (6, 1))
+    con.execute("DROP CONTINUAL TASK f PURGE; DROP MATERIALIZED VIEW twice CASCADE PURGE")
+    con.execute("INSERT INTO t VALUES (1, 3); INSERT INTO t VALUES (1, 4)")
+    before = len(con.commits("m"))
+    check_rows(con, "SELECT * FROM m", (1, 10))
+    assert len(con.commits("m")) == before + 1, "nobody can have back what followed it"
 
 
 def test_what_is_in_the_way_is_named_and_nothing_changes(con: Connection, warehouse: Path) -> None:

@@ -168,6 +168,19 @@ def test_what_a_drop_took_is_had_back_as_it_was() -> None:
     assert left.purged(["d"]).last_drop(TASK.name) is None
 
 
+def test_readers_that_can_be_had_back() -> None:
+    """Directly or through others, whichever of them were dropped; none that were removed."""
+    left = SEVERAL
+    for number, object_id in enumerate("vx"):
+        gone = tuple(left.going_with([object_id]))
+        left = left.with_dropped(Dropped(id=str(number), at_ms=number, items=gone))
+    there, all_of_them = (left.all_readers("f", dropped=both) for both in (False, True))
+    assert [i.id for i in there] == ["m"]
+    assert [i.id for i in all_of_them] == ["m", "x", "a", "b", "v"]
+    assert [i.id for i in left.purged(["1"]).all_readers("f", dropped=True)] == ["m"]
+    assert SEVERAL.all_readers("f", dropped=True) == SEVERAL.all_readers("f")
+
+
 def test_an_entry_of_a_drop_that_cannot_be_read() -> None:
     """It is kept, and nothing is maintained while it is not known what it keeps."""
     damaged = Dropped.of_entry("d", "[]")
