@@ -2,6 +2,7 @@
 
 import logging
 import socket
+import threading
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -96,13 +97,15 @@ def test_a_complaint_is_told_once() -> None:
 
 
 def test_a_dead_collector_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes connections and answers nothing: spans are dropped, and the end is bounded."""
-    monkeypatch.setattr(tracing, "END_SECONDS", 1.0)
+    """Neither who notes nor who ends; what still tries then ends, too."""
+    monkeypatch.setattr(tracing, "END_SECONDS", 0.5)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "4")
+    monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "2048")
     told: list[str] = []
+    before = set(threading.enumerate())
     with socket.create_server(("127.0.0.1", 0)) as dead:
         address = f"http://127.0.0.1:{dead.getsockname()[1]}"
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "20")
         with Tracing(tell=told.append).opened() as made:
             begun = time.monotonic()
             for t in range(1_000, 4_000):  # more than the processor's queue holds
@@ -111,6 +114,10 @@ def test_a_dead_collector_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) 
             noted = time.monotonic() - begun
             ending = time.monotonic()
         ended = time.monotonic() - ending
+        # A thread that tries again draws random numbers, in whatever test comes next.
+        for thread in set(threading.enumerate()) - before:
+            thread.join(30)
+            assert not thread.is_alive()
     assert noted < 10
-    assert ended < 10
+    assert ended < 3
     assert len(told) <= 3
