@@ -33,6 +33,9 @@ _RUNTIME = {
     # A limited read looks at all partitions in one job, not at one and then at more.
     "spark.sql.limit.initialNumPartitions": "1000",
     "spark.sql.storeAssignmentPolicy": "ANSI",
+    # Delta refuses to read columns that are mapped by id without it. It sets it itself, but only in
+    # a session that has asked for such a table in SQL.
+    "spark.sql.parquet.fieldId.read.enabled": "true",
     # What only helps to find a call in a program, or Spark's authors: paid for by every query.
     "spark.sql.dataFrameQueryContext.enabled": "false",
     "spark.sql.lightweightPlanChangeValidation": "false",

@@ -22,6 +22,7 @@ from tests.helpers.foreign_writers import (
     by_ctsql,
     by_spark,
 )
+from tests.helpers.opened import check_rows
 from tests.helpers.table_folder import log
 
 pytestmark = pytest.mark.spark
@@ -254,3 +255,22 @@ def test_columns_that_changed_after_a_cleaned_log(
     problem = by_ctsql(con, "SELECT * FROM copied")
     assert isinstance(problem, CtsqlError)
     assert problem.condition == "HISTORY_LOST"
+
+
+def test_columns_that_are_mapped_by_id(connect: Callable[[], Connection], tmp_path: Path) -> None:
+    """A process that has not asked for the table yet brings up what reads it."""
+    con = connect()
+    place = Place(con.spark, str(tmp_path / "t"))
+    place.sql(
+        "CREATE TABLE {t} (k INT, s STRING) USING delta"
+        " TBLPROPERTIES ('delta.columnMapping.mode' = 'id')"
+    )
+    place.insert((1, "a"))
+    con.execute(f"""
+        CREATE TABLE t LOCATION '{place.path}';
+        CREATE MATERIALIZED VIEW m AS SELECT k, s FROM t WHERE k > 0;
+        CREATE CONTINUAL TASK c ON INPUT t AS (INSERT INTO c SELECT k, diff FROM changes(t))""")
+    place.insert((2, "b"))
+    check_rows(connect(), "SELECT * FROM m", (1, "a"), (2, "b"))
+    place.sql("DELETE FROM {t} WHERE k = 1")
+    check_rows(connect(), "SELECT * FROM c", (1, 1), (2, 1), (1, -1))
