@@ -308,7 +308,7 @@ class TaskReplacement(Redefinition):
         failure = failure_of(engine.warehouse, task)
         if failure is not None and failure.time <= since:
             raise failure.task_error(engine.relations.in_force(task, failure.time)[0])
-        self._check_followed(task, item, begin.span)
+        self._check_followed(task, item, since, begin.span)
         takes_in = task.backfill is None and bool(
             snapshot_inputs(engine.relations.bound(task).task)
         )
@@ -340,21 +340,30 @@ class TaskReplacement(Redefinition):
         engine.mint()
         since = Schedule.of([every], task.created).last_at_or_before(engine.timeline.now)
         assert since is not None  # the first one is its creation
-        self._check_followed(task, item, span)
+        self._check_followed(task, item, since, span)
         check_history(engine, stored_reads(engine.catalog, item), since)
         return _Beginning(since=since)
 
-    def _check_followed(self, task: Item, item: Item, span: Span) -> None:
-        """Refuse a view as an input that the task does not follow: not every T of it is stored."""
+    def _check_followed(self, task: Item, item: Item, since: int, span: Span) -> None:
+        """Refuse a view as an input of which not every T behind ``since`` is stored."""
         known = {r.object_id for r in task.reads}
         for read in self.engine.catalog.closure(r.object_id for r in item.reads):
             if read.kind is ObjectKind.MATERIALIZED_VIEW and read.id not in known:
                 is_input = read in self.engine.relations.followed(item)
-                if is_input and not self.engine.relations.is_followed(read):
-                    why = f'Not every T of "{read.name}" is stored, as nothing has followed it.'
+                if is_input and not self._was_followed(read, max(since, read.created)):
+                    why = f'Not every T of "{read.name}" since then is stored: nothing followed it.'
                     raise not_supported(
                         span, "FROM with this input", why=why, hint="Type: SNAPSHOT"
                     )
+
+    def _was_followed(self, view: Item, since: int) -> bool:
+        """Whether a task or a named reader reads it, also through views, and did at a T."""
+        readers = self.engine.catalog.all_readers(view.id)
+        if any(r.kind is ObjectKind.CONTINUAL_TASK and r.created <= since for r in readers):
+            return True
+        told = {view.id, *(r.id for r in readers)}
+        named = self.engine.catalog.subscriptions.values()
+        return any(s.object_id in told and s.start <= since and not s.problem for s in named)
 
     @contextmanager
     def _built(

@@ -164,6 +164,26 @@ def test_history_that_is_gone_is_told_first(con: Connection, warehouse: Path) ->
     assert_rows(con.execute("SELECT * FROM x").fetchall(), [(10,)], "what is kept is enough")
 
 
+def test_a_view_that_was_followed_only_lately_is_no_input(con: Connection) -> None:
+    """The Ts that a replacement begins with were passed over then: two commits are one T of it."""
+    con.execute("""
+        CREATE TABLE t (k INT);
+        CREATE MATERIALIZED VIEW m AS SELECT sum(k) AS s FROM t;
+        CREATE CONTINUAL TASK x (s BIGINT) ON INPUT t AS (INSERT INTO x SELECT k FROM t)""")
+    early = con.now()
+    con.execute("INSERT INTO t VALUES (1); INSERT INTO t VALUES (2); SELECT * FROM m")
+    con.execute("CREATE CONTINUAL TASK f (s BIGINT) ON INPUT m AS (INSERT INTO f SELECT s FROM m)")
+    late = con.now()
+    body = "ON INPUT m AS (INSERT INTO r SELECT s FROM m)"
+    told = expect_error(con, f"CREATE REPLACEMENT CONTINUAL TASK r FOR x FROM {early} {body}")
+    assert told.condition == "NOT_SUPPORTED"
+    assert "Type: SNAPSHOT" in told.hint
+    con.execute("INSERT INTO t VALUES (3); INSERT INTO t VALUES (4)")
+    con.execute(f"CREATE REPLACEMENT CONTINUAL TASK r FOR x FROM {late + 1} {body}")
+    wanted = [(1,), (2,), (6,), (10,)]
+    assert_rows(con.execute("SELECT * FROM r").fetchall(), wanted, "each T")
+
+
 LISTS = (
     "OUTPUTS ({0} (k INT, v INT, CONSTRAINT few CHECK (v < 90) ON VIOLATION QUARANTINE),"
     " {1} (k INT, CONSTRAINT one UNIQUE (k) ON VIOLATION QUARANTINE))"
