@@ -60,8 +60,7 @@ class Vectors:
         if before.deleted_count + after.deleted_count <= ALWAYS_SHORT:
             return True
         differ = self.deleted_rows(before) ^ self.deleted_rows(after)
-        # Ascii85 writes four bytes as five characters.
-        return len(_MAGIC + differ.serialize()) * 5 // 4 <= INLINE_CHARS_MAX
+        return _is_short(_MAGIC + differ.serialize())
 
     def show_only(self, file: DataFile, rows: BitMap64, count: int) -> DataFile | None:
         """A file of so many rows, by a vector that deletes all of them but these.
@@ -73,14 +72,13 @@ class Vectors:
         others -= rows
         others.run_optimize()
         data = _MAGIC + others.serialize()
-        made = self.jvm.vector_classes.descriptors.inlineInLog(data, len(others))
-        text = str(made.pathOrInlineDv())
-        if len(text) > INLINE_CHARS_MAX:
+        if not _is_short(data):
             return None
+        made = self.jvm.vector_classes.descriptors.inlineInLog(data, len(others))
         return file.with_vector(
             {
                 "storageType": "i",
-                "pathOrInlineDv": text,
+                "pathOrInlineDv": str(made.pathOrInlineDv()),
                 "sizeInBytes": len(data),
                 "cardinality": len(others),
             }
@@ -103,6 +101,11 @@ class Vectors:
         while self._remembered_bytes > REMEMBERED_BYTES_MAX:
             oldest = next(iter(self._remembered))
             self._remembered_bytes -= self._remembered.pop(oldest)[1]
+
+
+def _is_short(data: bytes) -> bool:
+    """Whether the text of a vector is: Base85 writes each four bytes as five characters."""
+    return -(-len(data) // 4) * 5 <= INLINE_CHARS_MAX
 
 
 class VectorFile:
