@@ -25,7 +25,7 @@ from ctsql.runtime.delta.change_feed import added_rows
 from ctsql.runtime.delta.keyed_scan import Keys, Lookups, change_of, rows_of
 from ctsql.runtime.log.actions import Change, rows_changed
 from ctsql.runtime.log.table_changes import Movement, Stored, merge, rows_inserted
-from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, NARROW
+from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.key_predicates import may_equal
 from ctsql.runtime.rows.multiset import net_change, net_of
@@ -201,10 +201,7 @@ class Relations:
         """The rows of a table that has keys itself, where they are few."""
         if use.table in self.spans:
             return Declined("which rows are in a window, Spark has to say")
-        found = self._near(use)
-        if isinstance(found, Declined):
-            return found
-        return NARROW.too_many if found.row_count > NARROW.rows else found
+        return self._near(use)
 
     def _rows(self, use: TableUse) -> RowSet:
         is_change = use.version is Version.DELTA
