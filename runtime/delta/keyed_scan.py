@@ -6,7 +6,7 @@ function declines, :mod:`ctsql.runtime.views.table_deltas` reads the rows by Spa
 """
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -39,6 +39,8 @@ STORED_MAX = 2_000
 """The most rows of a view that is read whole where some of them are wanted."""
 FILES_MAX = 10_000
 """The most files whose statistics are searched for keys."""
+OTHER_KEYS_SHARE = 1 / 8
+"""Of some keys, so many may be others than those that were looked up before."""
 
 Keys = tuple[LocalRows, Sequence[tuple[str, str]]]
 """Few rows, and pairs of a table's column and one of these."""
@@ -199,11 +201,14 @@ class _Read:
     @property
     def identity(self) -> Hashable:
         """Equal for reads with the same result at each version."""
-        sets = []
-        for one in self.sets:
-            sets.append((tuple(one.columns), frozenset(keys(pa.table(dict(one.columns))))))
+        return self.shape, tuple(frozenset(_values(one)) for one in self.sets)
+
+    @property
+    def shape(self) -> Hashable:
+        """Equal for reads of the same columns by the same keys' columns."""
         kinds = tuple(f.dataType for f in self.fields)
-        return self.table.location, tuple(self._columns), kinds, tuple(sets)
+        by = tuple(tuple(one.columns) for one in self.sets)
+        return self.table.location, tuple(self._columns), kinds, by
 
     def at(self, version: int) -> LocalRows | Declined:
         files = self._files(version)
@@ -226,6 +231,18 @@ class _Read:
             return now
         found = move_local_rows(self.table, rows.arrow, was, now, after, self.sets, self._columns)
         return found if isinstance(found, Declined) else rows.with_rows(rows.schema, found)
+
+    def less(self, other: "_Read") -> "_Read | None":
+        """The same read of the keys that another one of one set lacks; None for too many."""
+        (mine,), (others,) = self.sets, other.sets
+        wanted, had = _values(mine), {*_values(others)}
+        missing = [i for i, key in enumerate(wanted) if key not in had]
+        odd = len(missing) + len(had.difference(wanted))
+        if odd > len(wanted) * OTHER_KEYS_SHARE:
+            return None
+        places = pa.array(missing, pa.int64())
+        columns = {name: column.take(places) for name, column in mine.columns.items()}
+        return replace(self, sets=[replace(mine, columns=columns)])
 
     @property
     def _columns(self) -> list[str]:
@@ -250,11 +267,12 @@ class Lookups:
     """A cache of keyed scans, for one refresh.
 
     A plan reads the same keys several times, before a change and after it. The rows at one version
-    are derived from those at another and from the files that differ.
+    are derived from those at another and from the files that differ; those of nearly the same
+    keys, from these and from the keys that differ.
     """
 
     def __init__(self) -> None:
-        self._found: dict[Hashable, dict[int, LocalRows | Declined]] = {}
+        self._reads: dict[Hashable, _Known] = {}
 
     def rows(
         self,
@@ -273,17 +291,53 @@ class Lookups:
             read = _Read.of(table, version, columns, keys)
         if isinstance(read, Declined):
             return read
-        known = self._found.setdefault(read.identity, {})
-        if version not in known:
-            alike = (
-                (v, rows)
-                for v, rows in known.items()
-                if table.versions.read_alike(min(v, version), max(v, version))
-            )
-            other = next(alike, None)
-            known[version] = read.at(version) if other is None else read.move(*other, version)
-        found = known[version]
+        known = self._reads.setdefault(read.identity, _Known(read))
+        found = known.derive(version)
+        if found is None:
+            found = self._derive_from_alike(read, version)
+        if found is None:
+            found = read.at(version)
+        known.found[version] = found
         return found if isinstance(found, Declined) else found.select(columns)
+
+    def _derive_from_alike(self, read: _Read, version: int) -> LocalRows | Declined | None:
+        """The rows of nearly the same keys, and of the others; None if no such keys are known."""
+        if len(read.sets) != 1:
+            return None  # a row may have keys of several
+        for known in self._reads.values():
+            if not known.found or known.read.shape != read.shape:
+                continue
+            less = read.less(known.read)
+            had = None if less is None else known.derive(version)
+            if less is None or had is None or isinstance(had, Declined):
+                continue
+            others = less.at(version)
+            if isinstance(others, Declined):
+                continue
+            return had.with_rows(had.schema, pa.concat_tables([had.arrow, others.arrow]))
+        return None
+
+
+@dataclass(slots=True)
+class _Known:
+    """A read with the rows that were found, by version."""
+
+    read: _Read
+    found: dict[int, LocalRows | Declined] = field(default_factory=dict)
+
+    def derive(self, version: int) -> LocalRows | Declined | None:
+        """The rows at a version, from those at another one; None if files are read otherwise."""
+        if version in self.found:
+            return self.found[version]
+        table = self.read.table
+        for v, rows in self.found.items():
+            if table.versions.read_alike(min(v, version), max(v, version)):
+                return self.read.move(v, rows, version)
+        return None
+
+
+def _values(keys_: KeySet) -> list[Hashable]:
+    return keys(pa.table(dict(keys_.columns)))
 
 
 def _key_set(

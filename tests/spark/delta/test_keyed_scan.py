@@ -135,6 +135,47 @@ def test_rows_by_keys_at_one_version_after_another(con: Connection) -> None:
             assert bag(mine, *COLUMNS) == theirs[version], (first, version)
 
 
+def test_rows_by_nearly_the_same_keys(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the keys that differ are looked up; the wanted rows are as Spark has them."""
+    con.execute("CREATE TABLE x (k INT, s STRING)")
+    con.execute("INSERT INTO x SELECT id % 40, chr(65 + id % 3) FROM range(400)")
+    con.execute("INSERT INTO x VALUES (NULL, 'n'), (NULL, NULL)")
+    con.execute("DELETE FROM x WHERE k < 30 AND s = 'A'; UPDATE x SET k = 7 WHERE k = 39")
+    con.execute("INSERT INTO x SELECT id, 'later' FROM range(60)")
+    table = table_of(con, "x")
+    last = table.version()
+    looked_up: list[int] = []
+    real = keyed_scan._Read.at
+
+    def noted(read: keyed_scan._Read, version: int) -> LocalRows | Declined:
+        looked_up.append(len(next(iter(read.sets[0].columns.values()))))
+        return real(read, version)
+
+    monkeypatch.setattr(keyed_scan._Read, "at", noted)
+    had = [*range(20), None, 38]
+    cases: list[tuple[list[int | None], int]] = [
+        (had, 22),
+        ([*range(20), 39, 38], 1),  # one in the place of NULL
+        ([*range(1, 20), 38, None], 0),  # fewer
+        ([*range(30)], 30),  # too many others
+        ([*range(1, 20), 38, 0, None, 39, 44], 2),
+    ]
+    for version in (2, 3, 4, last):
+        for first in (2, last):
+            lookups = Lookups()
+            for wanted, asked in cases:
+                looked_up.clear()
+                few = con.spark.createDataFrame([(k,) for k in wanted], "a INT")
+                keys: Sequence[Keys] = [(LocalRows.of(few), [("k", "a")])]
+                at = first if wanted is had else version
+                mine = lookups.rows(table, at, ["k", "s"], keys)
+                assert not isinstance(mine, Declined)
+                ours = mine.frame.join(F.broadcast(few), F.expr("k <=> a"), "left_semi")
+                rows = table.frame(at).join(F.broadcast(few), F.expr("k <=> a"), "left_semi")
+                assert bag(ours, "k", "s") == bag(rows, "k", "s"), (first, version, wanted)
+                assert sum(looked_up) <= asked, (first, version, wanted)
+
+
 def test_what_is_left_to_spark(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     """Texts that compare otherwise, columns by other names, other layouts, too many rows."""
     con.execute(
