@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from ctsql.planner.nodes import Query
     from ctsql.runtime.engine import Engine
+    from ctsql.runtime.log.write_handle import Entry
     from ctsql.runtime.log_reader import LocalLogReader, LogReader
     from ctsql.runtime.monitoring.pulse import Pulse
     from ctsql.runtime.monitoring.watch import Watched
@@ -91,6 +92,7 @@ class Connection(AbstractContextManager["Connection"]):
         self._reader: LocalLogReader | None = None
         self._reader_lock = threading.Lock()
         self._maintenance: ConnectionMaintenance | None = None
+        self._tell: Callable[[Event], None] | None = None
 
     def __repr__(self) -> str:
         mode = " read-only" if self.read_only else ""
@@ -367,7 +369,7 @@ class Connection(AbstractContextManager["Connection"]):
                         yield engine
                         if self._settings.maintains and not engine.read_only:
                             assert self._maintenance is not None  # with the engine
-                            self._maintenance.start_if_due(engine)
+                            self._maintenance.start_if_due(engine, self._tell)
                 except CtsqlError as problem:
                     if problem.condition == "TASK_FAILED":
                         show_rows(engine, problem)
@@ -461,7 +463,8 @@ class Connection(AbstractContextManager["Connection"]):
                 running work. report: called with each T that was reached.
             interval: the most seconds between two looks at the logs; by default 1.
             on_event: called with each commit and each failure, one at a time; several workers
-                call it in their threads.
+                call it in their threads, and so does maintenance, which with ``once`` may end
+                after this returns.
             workers: the number of outputs that are brought up in parallel.
             pulse: is kept up to date with what the service is doing.
             on_time: called with each T that was reached, after its events; these then name the
@@ -486,17 +489,28 @@ class Connection(AbstractContextManager["Connection"]):
             if report is not None:
                 report(f"T = {now} ({times.to_iso(now)})")
 
+        def committed(object_id: str, entry: "Entry") -> None:
+            assert self._maintenance is not None  # with the engine
+            self._maintenance.note(object_id, entry)
+
+        stop = stop or threading.Event()
         service = Service(
             opened=partial(_following, self),
-            stop=stop or threading.Event(),
+            stop=stop,
             on_event=on_event or (lambda _: None),
             on_time=reached,
             tells_origins=on_time is not None,
             workers=WORKERS if workers is None else workers,
-            maintains=self._settings is None or self._settings.maintains,
+            on_commit=committed,
             pulse=pulse or Pulse(),
         )
-        service.run(once=once, interval=INTERVAL_SECONDS if interval is None else interval)
+        self._tell = service.tell
+        try:
+            service.run(once=once, interval=INTERVAL_SECONDS if interval is None else interval)
+        finally:
+            self._tell = None
+            if stop.is_set() and self._maintenance is not None:
+                self._maintenance.cancel()
 
     def subscribe(
         self,

@@ -2,8 +2,8 @@
 
     commit of an output --> note --> after the tick, if due --> compact, checkpoint, trim
 
-The service does it between two ticks, other connections in a thread of their own
-(:mod:`ctsql.runtime.service.connection_maintenance`); one process of a warehouse at a time.
+A connection does it in a thread of its own (:mod:`ctsql.runtime.service.connection_maintenance`);
+one process of a warehouse at a time.
 
 [due-by-versions] it is due every ``LOOK_EVERY_COMMITS`` versions of an output, a checkpoint every
     ``CHECKPOINT_EVERY_COMMITS`` of an output, of a table that CREATE TABLE made, or of the
@@ -97,14 +97,6 @@ class Upkeep:
             checkpoints=_due(written | moved, CHECKPOINT_EVERY_COMMITS),
             trim=bool(_due(written, TRIM_EVERY_COMMITS)),
         )
-
-    def after_round(
-        self, engine: Engine, tell: Callable[[Event], None], stop: threading.Event
-    ) -> None:
-        """Do the maintenance that is due, unless another process is at it; see :func:`maintain`."""
-        with maintenance_lock(engine.location, wait_seconds=0) as is_ours:
-            if is_ours:
-                maintain(engine, self.take_due(other_logs(engine)), tell, stop)
 
 
 def other_logs(engine: Engine) -> dict[str, int]:

@@ -4,14 +4,18 @@
                                                           |
                                                           +--> compact, trim --> end
 
-What is due is that of :mod:`ctsql.runtime.service.background_maintenance`, and so is what a killed
-process leaves: files that no version names, and the next look does all of it. There is a thread
-only while there is work. It is none that the interpreter ends by force, so a short-lived process
-finishes what it has begun after its answer is out.
+The service's ticks are statements here: it goes on while the thread works. What is due is that of
+:mod:`ctsql.runtime.service.background_maintenance`, and so is what a killed process leaves: files
+that no version names, and the next look does all of it. There is a thread only while there is work.
+It is none that the interpreter ends by force, so a short-lived process finishes what it has begun
+after its answer is out.
 """
 
 import logging
 import threading
+import time
+import uuid
+from collections.abc import Callable
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.engine import Engine
@@ -25,12 +29,15 @@ from ctsql.runtime.service.background_maintenance import (
     other_logs,
 )
 from ctsql.runtime.service.events import Event, EventKind
+from ctsql.runtime.spark.errors import is_lost, translate_spark_errors
 from ctsql.runtime.spark.session import active
 from ctsql.runtime.warehouse.advance_context import AdvanceContext
 
 LOG = logging.getLogger("ctsql.maintenance")
 WAIT_SECONDS = 60.0
 """How long to wait for another process that maintains the warehouse."""
+LOOK_SECONDS = 1.0
+"""How often a thread that waits looks whether it is to end."""
 
 
 class ConnectionMaintenance:
@@ -40,13 +47,20 @@ class ConnectionMaintenance:
         self._upkeep = Upkeep()
         self._engine: Engine | None = None
         self._thread: threading.Thread | None = None
-        self.context = AdvanceContext(on_commit=self._note)
+        self._stop = threading.Event()
+        self._group = f"ctsql-maintenance-{uuid.uuid4().hex}"
+        self.context = AdvanceContext(on_commit=self.note)
 
-    def _note(self, object_id: str, entry: Entry) -> None:
+    def note(self, object_id: str, entry: Entry) -> None:
+        """Note a commit of an output."""
         self._upkeep.note(object_id, entry.version)
 
-    def start_if_due(self, engine: Engine) -> None:
-        """Begin what is due; while a thread works, the rest waits for a later call."""
+    def start_if_due(self, engine: Engine, tell: Callable[[Event], None] | None = None) -> None:
+        """Begin what is due; while a thread works, the rest waits for a later call.
+
+        Args:
+            tell: called in the thread with what was done, or failed; else the log says it.
+        """
         if self._thread is not None and self._thread.is_alive():
             return
         try:
@@ -59,10 +73,23 @@ class ConnectionMaintenance:
         except CtsqlError as problem:  # the statement has succeeded
             LOG.warning("%s: %s", problem.condition, problem.message)
             return
+        self._stop.clear()
         self._thread = threading.Thread(
-            target=self._work, args=(self._engine, due), name="ctsql-maintenance"
+            target=self._work, args=(self._engine, due, tell or _log), name="ctsql-maintenance"
         )
         self._thread.start()
+
+    def cancel(self) -> None:
+        """End what runs; it changes nothing, and the next look at what is due does it."""
+        self._stop.set()
+        if self._engine is None or self._thread is None or not self._thread.is_alive():
+            return
+        try:
+            with translate_spark_errors():
+                self._engine.session.sparkContext.cancelJobGroup(self._group)
+        except CtsqlError as problem:
+            if not is_lost(problem):
+                raise
 
     def close(self) -> None:
         """Wait until what was begun is done."""
@@ -70,22 +97,33 @@ class ConnectionMaintenance:
             self._thread.join()
         self._engine = None
 
-    def _work(self, mine: Engine, due: Due) -> None:
+    def _work(self, mine: Engine, due: Due, tell: Callable[[Event], None]) -> None:
         try:
-            context = mine.session.sparkContext
-            context.setJobGroup("ctsql-maintenance", "maintenance", interruptOnCancel=True)
-            with (
-                active(mine.session),
-                maintenance_lock(mine.location, wait_seconds=WAIT_SECONDS) as is_ours,
-            ):
-                if not is_ours:
-                    LOG.info("left to another process, which is at it")
+            mine.session.sparkContext.setJobGroup(
+                self._group, "maintenance", interruptOnCancel=True
+            )
+            with active(mine.session):
+                if self._do_alone(mine, due, tell):
                     return
-                mine.refresh_catalog()
-                maintain(mine, due, _tell, threading.Event())
+            LOG.info("left to another process, which is at it")
         except CtsqlError as problem:
-            LOG.warning("%s: %s", problem.condition, problem.message)
+            if not self._stop.is_set():
+                LOG.warning("%s: %s", problem.condition, problem.message)
+
+    def _do_alone(self, mine: Engine, due: Due, tell: Callable[[Event], None]) -> bool:
+        """Do what is due when no other process maintains the warehouse; returns whether."""
+        until = time.monotonic() + WAIT_SECONDS
+        while not self._stop.is_set():
+            seconds = min(LOOK_SECONDS, max(0.0, until - time.monotonic()))
+            with maintenance_lock(mine.location, wait_seconds=seconds) as is_ours:
+                if is_ours:
+                    mine.refresh_catalog()
+                    maintain(mine, due, tell, self._stop)
+                    return True
+            if time.monotonic() >= until:
+                return False
+        return True
 
 
-def _tell(event: Event) -> None:
+def _log(event: Event) -> None:
     LOG.log(logging.WARNING if event.kind is EventKind.FAILED else logging.INFO, event.line())

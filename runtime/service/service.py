@@ -33,7 +33,6 @@ from ctsql.runtime.monitoring.pulse import Pulse
 from ctsql.runtime.monitoring.refreshes import OutputOf, refresh_of
 from ctsql.runtime.monitoring.traces import Origin, parse_parent
 from ctsql.runtime.service.at_rest import AtRest
-from ctsql.runtime.service.background_maintenance import Upkeep
 from ctsql.runtime.service.backoff import Pace, Trouble
 from ctsql.runtime.service.events import Event, EventKind
 from ctsql.runtime.service.workers import WorkerPool
@@ -48,6 +47,10 @@ SERVICE = ""
 """In place of an object's id, for failures of the service itself."""
 
 
+def _ignore(_: str, __: Entry) -> None:
+    """Do nothing about a commit."""
+
+
 @dataclass
 class Service:
     """One run of the service.
@@ -56,7 +59,7 @@ class Service:
         opened: opens the engine for one look or tick. stop: ends the run when set.
         on_event, on_time: called with each event, and with each T that was reached.
         workers: the number of outputs that are brought up in parallel.
-        maintains: whether it compacts outputs and trims logs.
+        on_commit: called with each commit that moved an output's upper, one at a time.
         pulse: is kept up to date for whoever looks at it from another thread.
         tells_origins: whether events of commits name the commits of the sources at their T.
     """
@@ -66,7 +69,7 @@ class Service:
     on_event: Callable[[Event], None]
     on_time: Callable[[int], None]
     workers: int = 1
-    maintains: bool = True
+    on_commit: Callable[[str, Entry], None] = _ignore
     pulse: Pulse = field(default_factory=Pulse)
     tells_origins: bool = False
     _watch: LogWatch = field(default_factory=LogWatch)
@@ -74,7 +77,6 @@ class Service:
     _failures: list[CtsqlError] = field(default_factory=list)
     _now: int = NOTHING
     _said: int = 0
-    _upkeep: Upkeep = field(default_factory=Upkeep)
     _at_rest: AtRest = field(default_factory=AtRest)
     _telling: threading.Lock = field(default_factory=threading.Lock)
 
@@ -141,8 +143,6 @@ class Service:
         ):
             return False
         self._timed_tick(engine)
-        if self.maintains:
-            self._upkeep.after_round(engine, self._say, self.stop)
         return True
 
     def _anything_came(self, engine: Engine) -> bool:
@@ -318,7 +318,7 @@ class Service:
     def _report_commit(self, engine: Engine, object_id: str, entry: Entry, seconds: float) -> None:
         """Report one commit of ours, unless it only moves the upper."""
         with self._telling:
-            self._upkeep.note(object_id, entry.version)
+            self.on_commit(object_id, entry)
         item = engine.relations.item(object_id)
         commit = engine.relations.table(item).commit_at(entry.version)
         if "skipped" in commit.metadata:
@@ -345,6 +345,11 @@ class Service:
         else:
             return
         self._say(event)
+
+    def tell(self, event: Event) -> None:
+        """Report what was done beside the ticks, from any thread."""
+        with self._telling:
+            self.on_event(event)
 
     def _say(self, event: Event) -> None:
         with self._telling:

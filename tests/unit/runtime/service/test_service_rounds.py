@@ -73,7 +73,6 @@ def test_a_tick_that_failed_is_made_again() -> None:
         stop=stop,
         on_event=told.append,
         on_time=lambda _: stop.set(),
-        maintains=False,
     )
     ended = threading.Timer(20, stop.set)
     ended.start()
