@@ -12,7 +12,7 @@ jobs (19 the first time).
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,7 @@ from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.session import setting
 from ctsql.runtime.spark.storage_errors import translate_os_errors
 
 LOG_FOLDER = "_delta_log"
@@ -39,6 +40,9 @@ CHANGE_FOLDER = "_change_data"
 ICEBERG_FOLDER = "metadata"
 """Where a table with ``delta.universalFormat.enabledFormats`` has what readers of Iceberg need."""
 FEATURES_OF_OTHERS = ("clustering", "rowTracking")
+SNAPSHOT_TASKS = "spark.databricks.delta.snapshotPartitions"
+SMALL_LOG_BYTES = 16 * 1024 * 1024
+"""A log that one task replays, so that a core is left for ticks."""
 FEATURES_OF_LOGS = ("catalogManaged", "checkpointProtection", "v2Checkpoint")
 
 
@@ -121,21 +125,29 @@ def is_of_others(table: DeltaTable) -> bool:
 
 
 def write_checkpoint(table: DeltaTable, *, commits_min: int) -> int | None:
-    """Write a checkpoint of the newest version, unless one of the last versions has one.
+    """Write a checkpoint of the version before the newest, unless one of the last ones has one.
+
+    Not of the newest: a commit would wait until its state is computed, to put the next one in its
+    place.
 
     Args:
-        commits_min: the number of commits behind the last checkpoint that are worth a new one.
+        commits_min: the number of commits behind the last checkpoint that are worth a new one; at
+            least 1.
 
     Returns:
         Its version; None for none.
     """
     with translate_spark_errors():
-        option = table.gateway.jvm.scala.Option.empty()
-        newest = table.log.update(False, option, option)
-        version = int(newest.version())
+        none = table.gateway.none
+        newest = table.log.update(False, none, none)
+        version = int(newest.version()) - 1
         if version - int(newest.checkpointProvider().version()) < commits_min:
             return None
-        table.log.checkpoint(newest, option)
+        state = table.log.getSnapshotAt(version, none, none, False)
+        is_small = state.checkpointSizeInBytes() + state.deltaFileSizeInBytes() <= SMALL_LOG_BYTES
+        session = table.gateway.session
+        with setting(session, SNAPSHOT_TASKS, "1") if is_small else nullcontext():
+            table.log.checkpoint(state, none)
         return version
 
 
