@@ -157,9 +157,14 @@ class DeltaRows(TableLog):
         where a commit deletes more rows of a file by a vector than the feed tells a task of. All
         rows have the columns of the last version.
         """
-        if not self.versions.read_alike(max(first - 1, 0), last):
+        versions = range(first, last + 1)
+        coarse = not all(
+            self._has_feed(v) and self._tells_vectors(v, coarse=False) for v in versions
+        )
+        is_alike = self.versions.read_alike(max(first - 1, 0), last)
+        is_told = not coarse or all(self._tells_vectors(v, coarse=True) for v in versions)
+        if not is_alike or not is_told:
             return self._difference(first - 1, last)
-        coarse = not all(map(self._is_fine, range(first, last + 1)))
         none = self.gateway.none
         snapshot = java_of(self.versions.snapshot(last))
         reader = singleton(self.gateway.delta.commands.cdc, "CDCReader")
@@ -176,16 +181,27 @@ class DeltaRows(TableLog):
             )
         return DataFrame(jdf, self.gateway.session)
 
-    def _is_fine(self, version: int) -> bool:
-        """Whether the feed can give the changed rows of a commit, and not its files alone."""
+    def _has_feed(self, version: int) -> bool:
+        """Whether the feed gives the changed rows of a commit, and not its files alone."""
+        configuration = self.metadata_at(version).configuration
+        is_kept = bool(is_on(configuration, "delta.enableChangeDataFeed"))
+        return is_kept or bool(self.commit_at(version).change_paths)
+
+    def _tells_vectors(self, version: int, *, coarse: bool) -> bool:
+        """Whether tasks take the vectors by which Delta tells of a commit's deleted rows.
+
+        Where it reads files as a whole (``coarse``), it makes some of two vectors of a file alone.
+        """
         commit = self.commit_at(version)
-        if commit.change_paths:
+        if commit.change_paths and not coarse:
             return True
-        if not is_on(self.metadata_at(version).configuration, "delta.enableChangeDataFeed"):
-            return False
         gone = {file.path: file for file in commit.removes if file.data_change}
-        both = ((gone[a.path], a) for a in commit.adds if a.data_change and a.path in gone)
-        return all(self.vectors.tell_apart(before, after) for before, after in both)
+        both = [(gone[a.path], a) for a in commit.adds if a.data_change and a.path in gone]
+        return all(
+            self.vectors.tell_apart(before, after)
+            for before, after in both
+            if not coarse or (before.vector and after.vector)
+        )
 
     def _difference(self, before: int, after: int) -> DataFrame:
         """The rows of files that differ between two versions, each read by its own metadata."""

@@ -89,9 +89,10 @@ def test_rows_far_apart(con: Connection, count: int) -> None:
 
 @pytest.mark.parametrize("has_changed_rows", [True, False])
 def test_the_feed_of_rows_far_apart(con: Connection, *, has_changed_rows: bool) -> None:
-    """A task and a view get more rows of one commit than the feed can tell a task of.
+    """A task and a view get more rows of one commit than the feed can tell a task of, twice.
 
-    With changed rows a commit beside it stores what it changes in files of their own.
+    With changed rows a commit beside it stores what it changes in files of their own. The second
+    time the file has a vector before, too.
     """
     con.execute("CREATE TABLE x (k BIGINT, s STRING)")
     con.execute("INSERT INTO x SELECT id, 'a' FROM range(0, 600000, 1, 1)")
@@ -110,3 +111,9 @@ def test_the_feed_of_rows_far_apart(con: Connection, *, has_changed_rows: bool) 
         (200_000 + has_changed_rows, int(has_changed_rows))
     ]
     assert con.execute("SELECT n FROM n").fetchall() == [(400_000,)]
+    con.spark.sql(f"DELETE FROM delta.`{table.location}` WHERE k % 3 = 1 AND s = 'a'")
+    con.run(once=True)
+    assert con.execute("SELECT count(*), sum(k) FROM gone WHERE k % 3 = 1").fetchall() == [
+        (200_000, sum(range(1, 600_000, 3)))
+    ]
+    assert con.execute("SELECT n FROM n").fetchall() == [(200_000 + has_changed_rows,)]
