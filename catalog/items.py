@@ -24,6 +24,7 @@ from ctsql.catalog.errors import (
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, did_you_mean, fold
 from ctsql.catalog.ordering import behind_needs
 from ctsql.catalog.proposals import Proposal
+from ctsql.catalog.refreshes import Stretch
 from ctsql.catalog.schemas import Column, Schema, changes_between, commented, quote_text
 from ctsql.catalog.spans import Span
 from ctsql.catalog.subscriptions import Subscription
@@ -178,6 +179,8 @@ class Item:
         continues: of a view whether its newest columns came while somebody read it: what its table
             held before is known on, by the columns that both have. Else it is known from
             ``created`` on.
+        paced: of a view whose refresh times were changed how it was refreshed before: each stretch
+            with the T at which it began, the oldest first. ``created`` is when the newest began.
         followed_until: of a view the T until which it counts as followed, as a task that reads it
             is being made; 0 for none.
         problem: of an unreadable object what is wrong with its entry; else empty.
@@ -213,6 +216,7 @@ class Item:
     backfill: str | None = None
     built_beside: tuple[str, int] | None = None
     continues: bool = False
+    paced: tuple[Stretch, ...] = ()
     followed_until: int = 0
     problem: str = ""
     is_outlined: bool = True
@@ -312,6 +316,11 @@ class Item:
         return self.kind in (ObjectKind.MATERIALIZED_VIEW, ObjectKind.CONTINUAL_TASK)
 
     @property
+    def known_from(self) -> int:
+        """The T from which on it is known: of a view also from before its refresh times changed."""
+        return self.paced[0].begun if self.paced else self.created
+
+    @property
     def is_task(self) -> bool:
         """Whether it is a continual task."""
         return self.kind is ObjectKind.CONTINUAL_TASK
@@ -350,6 +359,7 @@ class Item:
             "backfill": self.backfill,
             "built_beside": self.built_beside,
             "continues": self.continues,
+            "paced": [s.to_json() for s in self.paced],
             "followed_until": self.followed_until,
         }
         kept |= {name: value for name, value in told.items() if value}
@@ -403,6 +413,7 @@ class Item:
                 backfill=raw.get("backfill"),
                 built_beside=_built_beside(raw),
                 continues=raw.get("continues", False) is True,
+                paced=tuple(Stretch.from_json(s) for s in raw.get("paced", ())),
                 followed_until=int(raw.get("followed_until", 0)),
             )
         except (ValueError, KeyError, TypeError) as problem:

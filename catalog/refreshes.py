@@ -8,9 +8,10 @@ reads them (Debian's cron, and a sixth field in front for seconds).
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 from cronsim import CronSim, CronSimError
 
@@ -82,6 +83,38 @@ class At:
 
 
 RefreshPart = Every | Cron | At
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """How a view was refreshed from a T on; ``parts`` None is on commit."""
+
+    begun: Time
+    parts: tuple[RefreshPart, ...] | None
+
+    def to_json(self) -> list[Any]:
+        """What the catalog keeps of it."""
+        parts = None if self.parts is None else [_part_json(p) for p in self.parts]
+        return [self.begun, parts]
+
+    @staticmethod
+    def from_json(raw: list[Any]) -> "Stretch":
+        """The same of what :meth:`to_json` gave.
+
+        >>> parts = (Every(5, 2), Every(7), Cron("0 3 * * *"), At(9), At())
+        >>> Stretch.from_json(Stretch(3, parts).to_json()) == Stretch(3, parts)
+        True
+        """
+        begun, parts = raw
+        made = None if parts is None else tuple(_KINDS[kind](*given) for kind, *given in parts)
+        return Stretch(int(begun), made)
+
+
+_KINDS: dict[str, type[Every] | type[Cron] | type[At]] = {"every": Every, "cron": Cron, "at": At}
+
+
+def _part_json(part: RefreshPart) -> list[Any]:
+    return [type(part).__name__.lower(), *astuple(part)]
 
 
 def refresh_text(parts: tuple[RefreshPart, ...] | None) -> str:

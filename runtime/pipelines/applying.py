@@ -39,6 +39,7 @@ from ctsql.catalog.items import (
 from ctsql.catalog.names import fold
 from ctsql.catalog.proposals import Proposal
 from ctsql.planner.folder import Folder
+from ctsql.planner.nodes import ViewWrite
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
@@ -70,6 +71,7 @@ from ctsql.runtime.warehouse.replaced_views import (
     give_columns,
     is_redefined,
     with_history,
+    with_pace,
 )
 from ctsql.runtime.warehouse.table_checks import identified
 from ctsql.runtime.warehouse.timeline import TaskState
@@ -220,17 +222,19 @@ class _Application:
             raise error("DEFINITIONS_CHANGED")
         return there
 
-    def _give_columns(self, changed: Iterable[BoundObject]) -> tuple[set[str], dict[str, History]]:
+    def _give_columns(
+        self, changed: Iterable[BoundObject]
+    ) -> tuple[dict[str, ViewWrite], dict[str, History]]:
         """Give the tables of changed views columns at their end.
 
         Returns:
-            The ids of those that count as created at the T, as they have other columns that nobody
-            reads, or refresh times; and what becomes of what each held before.
+            Those that count as created at the T, as they have other columns that nobody reads, or
+            refresh times, with what they were; and what becomes of what each held before.
 
         Raises:
             The error of columns that a table cannot have.
         """
-        anew, found = set[str](), dict[str, History]()
+        anew, found = dict[str, ViewWrite](), dict[str, History]()
         for bound in changed:
             for item in bound.redefined:
                 if item.kind is ObjectKind.MATERIALIZED_VIEW:
@@ -240,8 +244,10 @@ class _Application:
                         self.engine.warehouse, old, item.columns, is_read=is_read
                     )
                     found[item.id] = history
-                    if history is History.CUT or bound.plans[item.id].view.refresh is not None:
-                        anew.add(item.id)
+                    plan = self.engine.relations.bound(old).view
+                    is_timed = bool(plan.refresh or bound.plans[item.id].view.refresh)
+                    if history is History.CUT or is_timed:
+                        anew[item.id] = plan
         return anew, found
 
     def _make(self, bound: BoundObject) -> Sequence[Item]:
@@ -283,7 +289,7 @@ class _Application:
         self,
         made: Sequence[Item],
         changed: Sequence[BoundObject],
-        anew: set[str],
+        anew: Mapping[str, ViewWrite],
         histories: Mapping[str, History],
         current: Catalog,
     ) -> Proposal:
@@ -293,12 +299,13 @@ class _Application:
         known = {i.id for i in made}
         later = [item for bound in changed for item in with_changes(current, bound)]
         later = [
-            with_history(item, histories.get(item.id, History.KEPT), 0)
+            with_pace(item, anew[item.id]) if item.id in anew else item
             for item in later
             if item.id not in known
         ]
+        later = [with_history(i, histories.get(i.id, History.KEPT), 0) for i in later]
         begun = {i.id for i in made if i.kind not in (ObjectKind.TABLE, ObjectKind.VIEW)}
-        begun |= anew
+        begun.update(anew)
         gone = [current.items[i.id] for i in self.planned.gone]
         check_not_referred_to(current, gone)
         _check_not_followed(current, gone)

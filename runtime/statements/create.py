@@ -79,6 +79,7 @@ from ctsql.runtime.statements.name_resolution import (
 )
 from ctsql.runtime.statements.output_tables import create_table_text, make_table, undo_on_failure
 from ctsql.runtime.statements.refresh_view import (
+    begin_anew,
     check_not_finished,
     end_if_followed,
     refresh_view,
@@ -94,6 +95,7 @@ from ctsql.runtime.warehouse.replaced_views import (
     check_history,
     give_columns,
     with_history,
+    with_pace,
 )
 from ctsql.runtime.warehouse.table_checks import identified
 from ctsql.runtime.warehouse.watched_topics import check_topic_columns
@@ -412,8 +414,8 @@ class Creation(OnNames):
     def _replace_materialized_view(self, old: Item, statement: st.CreateMaterializedView) -> str:
         """Keep the table under another query: the next T writes the difference.
 
-        With other columns than more at the end it writes all rows. If nobody reads it then, and
-        with refresh times, which are counted from now, the view counts as created now.
+        With other columns than more at the end it writes all rows. If nobody reads it then, the
+        view counts as created now. Refresh times are counted from now, those of before are kept.
         """
         check_no_quarantine(self.engine.catalog, old, statement.target.span)
         check_not_finished(self.engine, old)
@@ -430,16 +432,15 @@ class Creation(OnNames):
         for there, new in pairs:
             self.check_replacement(self.engine.catalog, there, new, statement.target.span)
         end_if_followed(self.engine, old)
-        catalog = self.engine.catalog
+        warehouse, read = self.engine.warehouse, self.engine.catalog.readers
         history, *of_away = [
-            give_columns(
-                self.engine.warehouse, there, new.columns, is_read=bool(catalog.readers(there.id))
-            )
+            give_columns(warehouse, there, new.columns, is_read=bool(read(there.id)))
             for there, new in pairs
         ]
-        has_times = refresh_parts(statement) is not None
+        plan = self.engine.relations.bound(old).view
+        has_times = bool(plan.refresh or refresh_parts(statement))
         begins_anew = has_times or History.CUT in (history, *of_away)
-        created = self.engine.mint_fresh() if begins_anew else 0
+        created = begin_anew(self.engine, old) if begins_anew else 0
         if away is not None:
             away = with_history(away, of_away[0] if of_away else History.CUT, created)
             if old.quarantine is None:
@@ -456,13 +457,14 @@ class Creation(OnNames):
                 reads=bound.reads,
                 columns=bound.columns,
                 comment=statement.comment,
-                created=max(now.created, created if has_times else 0),
                 quarantine=None if away is None else now.quarantine or away.id,
                 flow=self.flow,
             )
             if self.alters:
                 columns = commented(now.columns, bound.columns)
                 item = replace(item, columns=columns, comment=now.comment, flow=now.flow)
+            if has_times and created > now.created:
+                item = replace(with_pace(item, plan), created=created)
             item = with_history(item, history, created)
             self.check_replacement(current, now, item, statement.target.span)
             if history is History.KEPT and not keeps_columns(now.columns, item.columns):

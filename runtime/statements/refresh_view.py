@@ -52,10 +52,14 @@ def refresh_view(engine: Engine, item: Item, *, full: bool, replaced: bool = Fal
         until = engine.mint_fresh()
 
 
-def bring_to_an_end(engine: Engine, item: Item) -> None:
-    """Bring an object up to now by its definition of now, which changes at a later T."""
+def bring_to_an_end(engine: Engine, item: Item, until: int | None = None) -> None:
+    """Bring an object up to now by its definition of now, which changes at a later T.
+
+    Args:
+        until: a T to bring it up to instead.
+    """
     try:
-        engine.advance([item], engine.mint())
+        engine.advance([item], engine.mint() if until is None else until)
     except CtsqlError as problem:
         if problem.condition not in MENDED:
             raise
@@ -71,6 +75,17 @@ def end_if_followed(engine: Engine, item: Item) -> None:
     if item.is_task or (is_view and engine.relations.is_followed(item)):
         check_not_suspended(engine.warehouse, item)
         bring_to_an_end(engine, item)
+
+
+def begin_anew(engine: Engine, view: Item) -> int:
+    """The T from which a view is to have other refresh times, or is another one altogether.
+
+    What followers see is complete through the T before it.
+    """
+    created = engine.mint_fresh()
+    if engine.relations.is_followed(view):
+        bring_to_an_end(engine, view, created - 1)
+    return created
 
 
 def check_not_finished(engine: Engine, item: Item) -> None:

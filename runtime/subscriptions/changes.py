@@ -32,6 +32,7 @@ from ctsql.runtime.log.table_changes import Movement, rows_inserted
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import net
 from ctsql.runtime.warehouse.replaced_views import is_before_columns
+from ctsql.runtime.warehouse.schedules import first_shown
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
@@ -70,10 +71,7 @@ class Changes:
                     default=0,
                 )
             case _:
-                schedule = warehouse.schedules.schedule(item)
-                if schedule is None:
-                    return item.created
-                return warehouse.schedules.next_refresh(item, schedule, item.created)
+                return first_shown(warehouse.schedules, item)
 
     def times(self, *, after: int, until: int) -> set[int]:
         """The times with after < T <= until at which the object may have changed."""

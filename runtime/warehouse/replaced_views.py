@@ -35,10 +35,11 @@ from typing import Any
 from ctsql.catalog.errors import CtsqlError, error, not_supported
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import fold
+from ctsql.catalog.refreshes import Stretch
 from ctsql.catalog.schemas import Column, Schema, keeps_columns, same_columns
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering import fields_of
-from ctsql.planner.nodes import Node, NormalReference, ViewReference, children
+from ctsql.planner.nodes import Node, NormalReference, ViewReference, ViewWrite, children
 from ctsql.runtime.log.table_metadata import is_on
 from ctsql.runtime.log.write_handle import NO_UPPER, Entry
 from ctsql.runtime.warehouse.output_columns import ensure_columns
@@ -138,7 +139,16 @@ def with_history(item: Item, history: History, created: int) -> Item:
         case History.CONTINUED:
             return replace(item, continues=True)
         case History.CUT:
-            return replace(item, continues=False, created=max(item.created, created))
+            return replace(item, continues=False, created=max(item.created, created), paced=())
+
+
+def with_pace(item: Item, before: ViewWrite) -> Item:
+    """A view whose refresh times change at a T at which it begins anew.
+
+    Args:
+        before: what it is until then.
+    """
+    return replace(item, paced=(*item.paced, Stretch(item.created, before.refresh)))
 
 
 def check_history(warehouse: Warehouse, catalog: Catalog, item: Item, history: History) -> None:

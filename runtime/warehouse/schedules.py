@@ -5,6 +5,8 @@ bound by the timeline because somebody asked for a refresh by hand.
 
 [as-of-refresh-time] what it shows at T is its query as of the newest refresh time R <= T, whether
     or not anything was written at R.
+[times-of-then] where its refresh times were changed, those of then count at each T: what reads the
+    view as of an earlier T is shown what it would have been shown at that time.
 
 A view that compares with the clock also changes when a row is due, whether or not a source moves.
 
@@ -60,11 +62,12 @@ class Schedules:
 
     def shown_at(self, item: Item, at: int) -> int | None:
         """The time whose contents a view shows at T; None before its first refresh."""
-        schedule = self.schedule(item)
+        stretches = _stretches(item, self.schedule(item))
+        begun, schedule = next((s for s in reversed(stretches) if s[0] <= at), stretches[0])
         if schedule is None:
             return at
         last = schedule.last_at_or_before(at)
-        after = item.created - 1 if last is None else last
+        after = begun - 1 if last is None else last
         return max(self._timeline.requests(item.id, after=after, until=at), default=last)
 
     def next_refresh(self, item: Item, schedule: Schedule, time: int) -> int:
@@ -204,7 +207,7 @@ class Schedules:
                 # One that nobody follows may have been written at a later T, not at those between.
                 entries = self._relations.output(item).entries(since=until + 1)
                 is_written = bool(entries) and entries[0].upper <= until + 1
-                written = entries[0].upper - 1 if is_written else item.created
+                written = entries[0].upper - 1 if is_written else item.known_from
                 since = max(after, written)
                 times |= self.change_times(item, after=since, until=until, known=known)
             return times
@@ -265,17 +268,15 @@ class Schedules:
         self, item: Item, after: int, until: int, changes: Callable[[int], set[int]]
     ) -> set[int]:
         """The refresh times at which a change becomes due; without a schedule the changes'."""
-        schedule = self.schedule(item)
-        if schedule is None:
-            return changes(after)
-        first = self.next_refresh(item, schedule, max(after, item.created - 1) + 1)
-        if first > until:
-            return set()
-        shown = self.shown_at(item, after)
-        since = first if shown is None else shown
-        due = {first} if shown is None else set()
-        times = (self.next_refresh(item, schedule, t) for t in changes(since))
-        return due | {t for t in times if t <= until}
+        found, stretches = set[int](), _stretches(item, self.schedule(item))
+        ends = [begun - 1 for begun, _ in stretches[1:]] + [until]
+        for number, ((begun, schedule), end) in enumerate(zip(stretches, ends, strict=True)):
+            start, stop = max(after, begun - 1) if number else after, min(until, end)
+            if start < stop:
+                if number and start < begun and schedule is None:
+                    found.add(begun)  # what it held was as of a refresh time of before
+                found |= _refreshes_by(self, item, begun, schedule, (start, stop), changes)
+        return found
 
     def due_times(self, item: Item, *, after: int, until: int) -> set[int]:
         """The times at which an object may have to be brought up; a task is, for its inputs."""
@@ -349,3 +350,44 @@ def _once(known: Known, key: tuple[str, int, int], find: Callable[[], set[int]])
     if key not in known:
         known[key] = frozenset(find())
     return {*known[key]}
+
+
+def first_shown(schedules: Schedules, item: Item) -> int:
+    """The first T at which an output is shown; CLOSED when none is known."""
+    begun, schedule = _stretches(item, schedules.schedule(item))[0]
+    return begun if schedule is None else schedules.next_refresh(item, schedule, begun)
+
+
+def _stretches(item: Item, newest: Schedule | None) -> list[tuple[int, Schedule | None]]:
+    """How an object was refreshed, and is: from which T on, with which refresh times.
+
+    Args:
+        newest: the present ones.
+    """
+    earlier = [
+        (s.begun, None if s.parts is None else Schedule.of(s.parts, s.begun)) for s in item.paced
+    ]
+    return [*earlier, (item.created, newest)]
+
+
+def _refreshes_by(
+    schedules: Schedules,
+    item: Item,
+    begun: int,
+    schedule: Schedule | None,
+    span: tuple[int, int],
+    changes: Callable[[int], set[int]],
+) -> set[int]:
+    """Refresh times of a stretch at which changes become due, within ``span`` (not its start)."""
+    after, until = span
+    if schedule is None:
+        return {t for t in changes(after) if t <= until}
+    first = schedules.next_refresh(item, schedule, max(after, begun - 1) + 1)
+    if first > until:
+        return set()
+    is_first = begun == item.known_from
+    shown = schedules.shown_at(item, after) if is_first or after >= begun else None
+    since = first if shown is None else shown
+    due = {first} if shown is None else set()
+    times = (schedules.next_refresh(item, schedule, t) for t in changes(since))
+    return due | {t for t in times if t <= until}

@@ -72,7 +72,7 @@ class StoredSources:
             return self.warehouse.versions.contents_at(item, at)
         if item.kind is ObjectKind.MATERIALIZED_VIEW:
             check_known(self.warehouse, item)
-        if at < item.created:
+        if at < item.known_from:
             raise self._too_early(item, at)
         if item.kind is ObjectKind.MATERIALIZED_VIEW:
             shown = self.warehouse.schedules.shown_at(item, at)
@@ -110,8 +110,16 @@ class StoredSources:
 
     def is_exact(self, item: Item, at: int) -> bool:
         """Does the version of a view that was stored last before T still hold at T?"""
-        entries = self.warehouse.relations.output(item).entries(since=at + 1)
-        if not entries or not item.created < entries[0].upper <= at + 1:
+        output = self.warehouse.relations.output(item)
+        entries = output.entries(since=at + 1)
+        anew = {s.begun for s in item.paced[1:]} | {item.created} if item.paced else set()
+        if entries and entries[0].upper == at + 1 and at + 1 in anew:
+            # A view that begins anew has an upper of then before it holds anything by its new
+            # definition: this says nothing of what it held before.
+            before = output.entries(since=at)
+            if before and before[0].revision < entries[0].revision:
+                entries = before
+        if not entries or not item.known_from < entries[0].upper <= at + 1:
             return False  # up to its creation an upper says that there was nothing
         if is_before_columns(self.warehouse, item, at, entries):
             return False
@@ -131,7 +139,7 @@ class StoredSources:
         return out_of_range(item.name, at, detail, hint, self.span)
 
     def _too_early(self, item: Item, at: int) -> CtsqlError:
-        first = item.created
+        first = item.known_from
         if item.kind is ObjectKind.TABLE:
             first = self.warehouse.timeline.first_time(item.id) or 0
         detail, hint = f"It is known from T = {first} on.", f"Read it AS OF {first} or later."
