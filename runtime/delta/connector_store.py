@@ -41,11 +41,6 @@ class ConnectorStore(FileStore):
     def _path(self, path: str) -> Any:
         return self._path_of(f"{self._scheme}://{path}")
 
-    def size_of(self, path: str) -> int:
-        """The bytes of a file."""
-        with _as_os_errors():
-            return int(self._files.getFileStatus(self._path(path)).getLen())
-
     def open_input(self, path: str, size: int) -> pa.NativeFile:
         """A file of some bytes, to read from any place of it; reading opens it."""
         return pa.PythonFile(_Input(self, path, size), "r")

@@ -35,7 +35,14 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.names import table_at
 from ctsql.runtime.delta.connector_store import ConnectorStore
 from ctsql.runtime.delta.deletion_vectors import Vectors
-from ctsql.runtime.delta.file_stores import LOCAL, FileStore, bucket_of, open_bucket, path_in_store
+from ctsql.runtime.delta.file_stores import (
+    LOCAL,
+    ArrowStore,
+    FileStore,
+    bucket_of,
+    open_bucket,
+    path_in_store,
+)
 from ctsql.runtime.delta.jvm import JvmObjects
 from ctsql.runtime.delta.local_log import LocalLogFiles
 from ctsql.runtime.delta.locks import local_path
@@ -327,8 +334,8 @@ class DeltaTable(DeltaRows):
 
     def _find_store(self) -> FileStore:
         found = self.gateway.file_store(self.location)
-        if found.is_local or isinstance(found, ConnectorStore):
-            return found
+        if found.is_local or not isinstance(found, ArrowStore):
+            return found  # by Spark itself
         version = self.version()
         mark = self.log_files.mark(version)
         path = f"{path_in_store(self.location)}/_delta_log/{version:020d}.json"
