@@ -351,10 +351,10 @@ class DeltaTable(DeltaRows):
         found = self._files.get(version)
         if found is not None:
             return found
-        below = [v for v in self._files if v < version]
-        if below and version - max(below) < COMMITS_CACHED_MAX:
-            commits = (self.commit_at(v) for v in range(max(below) + 1, version + 1))
-            found = roll_files(dict(self._files[max(below)]), commits)
+        below = self._files_near(version)
+        if below is not None:
+            commits = (self.commit_at(v) for v in range(below + 1, version + 1))
+            found = roll_files(dict(self._files[below]), commits)
         else:
             found = self._files_from_log(version)
         if len(self._files) >= VERSIONS_CACHED_MAX:
@@ -362,9 +362,14 @@ class DeltaTable(DeltaRows):
         self._files[version] = found
         return found
 
+    def _files_near(self, version: int) -> int | None:
+        """The version at or few commits before one whose files are known; None without one."""
+        below = max((v for v in self._files if v <= version), default=None)
+        return None if below is None or version - below >= COMMITS_CACHED_MAX else below
+
     def files_count(self, version: int) -> int | None:
         """The number of live files at a version; None where it takes reading all of the log."""
-        if self._files:
+        if self._files_near(version) is not None:
             return len(self.files(version))
         count: int | None = self.log_files.checksum(version).get("files_count")
         return count
