@@ -23,7 +23,6 @@ from ctsql.catalog.errors import (
 )
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, did_you_mean, fold
 from ctsql.catalog.ordering import behind_needs
-from ctsql.catalog.proposals import Proposal
 from ctsql.catalog.refreshes import Stretch
 from ctsql.catalog.schemas import Column, Schema, changes_between, commented, quote_text
 from ctsql.catalog.spans import Span
@@ -677,7 +676,6 @@ class Catalog:
     schemas: Mapping[str, str]  # folded name -> name as typed
     subscriptions: Mapping[str, Subscription] = field(default_factory=dict)  # by folded name
     dropped: Mapping[str, Dropped] = field(default_factory=dict)  # by id of the DROP, newest first
-    proposal: Proposal | None = None  # as it is stored; never of a catalog that is in force
     _readers: dict[str, list[Item]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )  # by id of what they read, once it was asked for: each tick asks it of each object

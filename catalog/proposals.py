@@ -8,12 +8,10 @@ nobody, and from then on by everybody who knows the T.
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ctsql.catalog.errors import RESTORE, not_readable
-
-if TYPE_CHECKING:
-    from ctsql.catalog.items import Catalog, Dropped, Item
+from ctsql.catalog.items import Catalog, Dropped, Item
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,12 +25,12 @@ class Proposal:
     """
 
     id: str
-    items: "tuple[Item, ...]" = ()
+    items: tuple[Item, ...] = ()
     begun: frozenset[str] = field(default_factory=frozenset)
-    gone: "Dropped | None" = None
+    gone: Dropped | None = None
     schemas: tuple[str, ...] = ()
 
-    def in_force(self, catalog: "Catalog", at: int) -> "Catalog":
+    def in_force(self, catalog: Catalog, at: int) -> Catalog:
         """The catalog from T on."""
         made = catalog
         for schema in self.schemas:
@@ -41,7 +39,7 @@ class Proposal:
         made = made.with_items(begun)
         if self.gone is not None:
             made = made.with_dropped(self.gone)
-        return replace(made, proposal=None)
+        return made
 
     def to_json(self) -> str:
         """The proposal as text for the store."""
@@ -55,13 +53,25 @@ class Proposal:
         )
 
 
-def proposal_of(entries: "Iterable[tuple[str, str]]") -> Proposal | None:
+@dataclass(frozen=True, slots=True)
+class StoredCatalog:
+    """The catalog as it is stored, with the proposal that may be in force on top of it."""
+
+    catalog: Catalog
+    proposal: Proposal | None = None
+
+    def in_force(self, at: int | None) -> Catalog:
+        """The catalog where the proposal is in force from T on, or is not (None)."""
+        if self.proposal is None or at is None:
+            return self.catalog
+        return self.proposal.in_force(self.catalog, at)
+
+
+def proposal_of(entries: Iterable[tuple[str, str]]) -> Proposal | None:
     """The proposal of a catalog's entries (id and text), of which there is at most one.
 
     Raises STORED_DATA_INVALID where it cannot be read: what is in force is not known then.
     """
-    from ctsql.catalog.items import Dropped, Item  # which has catalogs, and they proposals
-
     found = next(iter(entries), None)
     if found is None:
         return None

@@ -182,8 +182,16 @@ def _stop(address: Path) -> int:
         return 0
     with connection:
         connection.sendall(STOP)
-        while connection.recv(1):  # until it is gone
-            pass
+        used_by = b""
+        while part := connection.recv(4096):  # until it is gone
+            used_by += part
+    if used_by:
+        processes = used_by.decode().replace(" ", ", ")
+        sys.stderr.write(
+            f"error: the Spark that was left running is used by a prompt (process {processes})\n"
+            "hint: End the prompt, then type: ctsql cool\n"
+        )
+        return 1
     sys.stderr.write("the Spark that was left running has ended\n")
     return 0
 

@@ -4,6 +4,9 @@ It listens first, so that the command that started it can wait, then starts the 
 command is given to an idle worker, else to a new one, else it waits. The keeper ends, and the JVM
 with it, when no command came for some minutes, when the JVM has ended, when ctsql or a library was
 replaced, or when it is told to. The socket goes first, so nobody waits for one that ends.
+
+It does not end under a prompt that uses its JVM: told to, it answers which processes those are; and
+after a replacement it takes nothing more, and ends when the last of them has.
 """
 
 import os
@@ -46,6 +49,7 @@ class Keeper:
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
         self._code = state_of_code()
+        self._is_current = True
         self._idle_since = time.monotonic()
 
     def start_spark(self) -> None:
@@ -66,15 +70,17 @@ class Keeper:
                     self._accept()
                 else:
                     self._hear(channel)
-            is_current = state_of_code() == self._code
-            if is_current:
+            self._is_current = self._is_current and state_of_code() == self._code
+            if self._is_current:
                 self._assign()
+            else:
+                self._turn_away()
             is_busy = self.waiting or self.guests or len(self.idle) < len(self.workers)
             if is_busy:
                 self._idle_since = time.monotonic()
             elif time.monotonic() - self._idle_since > idle_seconds:
                 return
-            if self.gateway.proc.poll() is not None or not is_current:
+            if self.gateway.proc.poll() is not None or not (self._is_current or self.guests):
                 return
             self._cancel_of_gone()
 
@@ -102,13 +108,17 @@ class Keeper:
                 self.waiting.append(connection)
             elif wish == JOIN:
                 process = connection.recv(PROCESS_DIGITS).strip()
-                if not process.isdigit():
-                    return  # it has just been killed
+                if not process.isdigit() or not self._is_current:
+                    connection.close()  # it has just been killed, or starts a Spark of its own
+                    return
                 self.gone.pop(int(process), None)
                 parameters = self.gateway.gateway_parameters
                 connection.sendall(join_answer(parameters.port, parameters.auth_token))
                 self.guests[connection] = int(process)
                 self._selector.register(connection, selectors.EVENT_READ)
+            elif wish == STOP and self.guests:
+                with connection:
+                    connection.sendall(" ".join(map(str, self.guests.values())).encode())
             elif wish == STOP:
                 self.stopper = connection
 
@@ -137,6 +147,11 @@ class Keeper:
         starting = len(self.workers) - len(self.idle)
         if self.waiting and not self.idle and starting < min(WORKERS_MAX, len(self.waiting) + 1):
             self._start_worker()
+
+    def _turn_away(self) -> None:
+        """Take no command any more; each starts a Spark of its own, as nothing of it has run."""
+        while self.waiting:
+            self.waiting.popleft().close()
 
     def _goes(self, process: int) -> None:
         self.gone[process] = time.monotonic() + _CANCEL_SECONDS

@@ -114,8 +114,9 @@ def few_changed(table: DeltaTable, movement: Movement, columns: list[str]) -> Fe
         return NOT_STORED
 
     def read() -> FewChanged | Declined:
-        if (table.files_count(movement.version) or 0) > FILES_MAX:
-            return Declined(f"more than {FILES_MAX} files")
+        count = table.files_count(movement.version)
+        if count is None or count > FILES_MAX:
+            return Declined(f"more than {FILES_MAX} files, or nobody knows")
         net = change_of(table, movement, columns)
         if isinstance(net, Declined):
             return net

@@ -10,7 +10,7 @@ import io
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -40,11 +40,6 @@ class ConnectorStore(FileStore):
 
     def _path(self, path: str) -> Any:
         return self._path_of(f"{self._scheme}://{path}")
-
-    def size_of(self, path: str) -> int:
-        """The bytes of a file."""
-        with _as_os_errors():
-            return int(self._files.getFileStatus(self._path(path)).getLen())
 
     def open_input(self, path: str, size: int) -> pa.NativeFile:
         """A file of some bytes, to read from any place of it; reading opens it."""
@@ -104,6 +99,7 @@ class _Input(io.RawIOBase):
         self._size = size
         self._place = 0
         self._opened: tuple[Any, Any, int] | None = None  # two streams, and the file of copies
+        self._closing = ExitStack()
 
     def readable(self) -> bool:
         return True
@@ -139,23 +135,24 @@ class _Input(io.RawIOBase):
     def _open(self) -> tuple[Any, Any, int]:
         file, path = tempfile.mkstemp(prefix="ctsql-")
         try:
-            copies = self._store.new_copies(path)
-            return self._store.stream_of(self._path, self._size), copies, file
-        except BaseException:
-            os.close(file)
-            raise
+            with ExitStack() as closing:
+                closing.callback(os.close, file)
+                copies = self._store.new_copies(path)
+                closing.callback(copies.close)
+                stream = self._store.stream_of(self._path, self._size)
+                closing.callback(stream.close)
+                self._closing = closing.pop_all()
+            return stream, copies, file
         finally:
             os.unlink(path)
 
     def close(self) -> None:
-        if self._opened is not None:
-            stream, copies, file = self._opened
-            self._opened = None
-            os.close(file)
+        self._opened = None
+        try:
             with _as_os_errors():
-                copies.close()
-                stream.close()
-        super().close()
+                self._closing.close()  # all that is open, also where a part of it fails
+        finally:
+            super().close()
 
 
 class _Output(io.RawIOBase):

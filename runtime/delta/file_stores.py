@@ -55,10 +55,6 @@ class FileStore(ABC):
         return (os.cpu_count() or 1) if self.is_local else REMOTE_THREADS
 
     @abstractmethod
-    def size_of(self, path: str) -> int | None:
-        """The bytes of a file; None if there is none."""
-
-    @abstractmethod
     def open_input(self, path: str, size: int) -> NativeFile:
         """A file of some bytes, to read from any place of it."""
 

@@ -23,7 +23,7 @@ from ctsql.catalog.names import table_at
 from ctsql.runtime.delta.clones import is_of_copy
 from ctsql.runtime.delta.local_scan import live_rows
 from ctsql.runtime.delta.locks import commit_lock, local_path
-from ctsql.runtime.delta.table import DeltaTable, Gateway
+from ctsql.runtime.delta.table import SMALL_LOG_BYTES, DeltaTable, Gateway
 from ctsql.runtime.log.actions import sum_known
 from ctsql.runtime.log.batches import StagedFile
 from ctsql.runtime.log.data_files import Bin, DataFile, StoredFile
@@ -41,8 +41,6 @@ ICEBERG_FOLDER = "metadata"
 """Where a table with ``delta.universalFormat.enabledFormats`` has what readers of Iceberg need."""
 FEATURES_OF_OTHERS = ("clustering", "rowTracking")
 SNAPSHOT_TASKS = "spark.databricks.delta.snapshotPartitions"
-SMALL_LOG_BYTES = 16 * 1024 * 1024
-"""A log that one task replays, so that a core is left for ticks."""
 FEATURES_OF_LOGS = ("catalogManaged", "checkpointProtection", "v2Checkpoint")
 
 
@@ -146,6 +144,7 @@ def write_checkpoint(table: DeltaTable, *, commits_min: int) -> int | None:
         state = table.log.getSnapshotAt(version, none, none, False)
         is_small = state.checkpointSizeInBytes() + state.deltaFileSizeInBytes() <= SMALL_LOG_BYTES
         session = table.gateway.session
+        # One task leaves a core to ticks.
         with setting(session, SNAPSHOT_TASKS, "1") if is_small else nullcontext():
             table.log.checkpoint(state, none)
         return version

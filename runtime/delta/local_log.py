@@ -177,11 +177,11 @@ class LocalTable(OnSpark, TableLog):
         They are those of a checksum file that lists them, and of the commits behind it.
         """
         commits: list[Commit] = []
-        for older in range(version, version - ROLLED_MAX, -1):
+        for older in range(version, version - ROLLED_MAX - 1, -1):
             known = self.log_files.checksum(older).get("files")
             if known is not None or older < 0:
                 return roll_files(dict(known or {}), reversed(commits))
-            if not self.has(older):
+            if len(commits) == ROLLED_MAX or not self.has(older):
                 break
             commits.append(self.commit_at(older))
         raise NeedsSpark("the files of a large table")

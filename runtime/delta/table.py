@@ -35,7 +35,14 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.names import table_at
 from ctsql.runtime.delta.connector_store import ConnectorStore
 from ctsql.runtime.delta.deletion_vectors import Vectors
-from ctsql.runtime.delta.file_stores import LOCAL, FileStore, bucket_of, open_bucket, path_in_store
+from ctsql.runtime.delta.file_stores import (
+    LOCAL,
+    ArrowStore,
+    FileStore,
+    bucket_of,
+    open_bucket,
+    path_in_store,
+)
 from ctsql.runtime.delta.jvm import JvmObjects
 from ctsql.runtime.delta.local_log import LocalLogFiles
 from ctsql.runtime.delta.locks import local_path
@@ -53,6 +60,8 @@ from ctsql.runtime.spark.storage_errors import translate_os_errors
 
 VERSIONS_CACHED_MAX = 8
 FILES_COUNTED_MAX = 500
+SMALL_LOG_BYTES = 16 * 1024 * 1024
+"""Of the newest checkpoint and the commits behind it, which one task or this process replays."""
 ENTRIES_MAX = 100
 _NEVER_IN_A_NAME = "\0"
 
@@ -327,8 +336,8 @@ class DeltaTable(DeltaRows):
 
     def _find_store(self) -> FileStore:
         found = self.gateway.file_store(self.location)
-        if found.is_local or isinstance(found, ConnectorStore):
-            return found
+        if found.is_local or not isinstance(found, ArrowStore):
+            return found  # by Spark itself
         version = self.version()
         mark = self.log_files.mark(version)
         path = f"{path_in_store(self.location)}/_delta_log/{version:020d}.json"
@@ -344,10 +353,10 @@ class DeltaTable(DeltaRows):
         found = self._files.get(version)
         if found is not None:
             return found
-        below = [v for v in self._files if v < version]
-        if below and version - max(below) < COMMITS_CACHED_MAX:
-            commits = (self.commit_at(v) for v in range(max(below) + 1, version + 1))
-            found = roll_files(dict(self._files[max(below)]), commits)
+        below = self._files_near(version)
+        if below is not None:
+            commits = (self.commit_at(v) for v in range(below + 1, version + 1))
+            found = roll_files(dict(self._files[below]), commits)
         else:
             found = self._files_from_log(version)
         if len(self._files) >= VERSIONS_CACHED_MAX:
@@ -355,12 +364,25 @@ class DeltaTable(DeltaRows):
         self._files[version] = found
         return found
 
+    def _files_near(self, version: int) -> int | None:
+        """The version at or few commits before one whose files are known; None without one."""
+        below = max((v for v in self._files if v <= version), default=None)
+        return None if below is None or version - below >= COMMITS_CACHED_MAX else below
+
     def files_count(self, version: int) -> int | None:
-        """The number of live files at a version; None where it takes reading all of the log."""
-        if self._files:
+        """The number of live files at a version; None where it takes reading all of a large log."""
+        if self._files_near(version) is not None:
             return len(self.files(version))
         count: int | None = self.log_files.checksum(version).get("files_count")
+        if count is None and self._has_small_log():
+            return len(self.files(version))  # another writer may keep no count
         return count
+
+    def _has_small_log(self) -> bool:
+        state = java_of(self.update())
+        with translate_spark_errors():
+            size = state.checkpointSizeInBytes() + state.deltaFileSizeInBytes()
+        return int(size) <= SMALL_LOG_BYTES
 
     def rows_count(self, version: int) -> int | None:
         """The number of rows at a version; None with many files or missing statistics."""

@@ -28,7 +28,8 @@ def changed_between(table: DeltaTable, before: int, after: int) -> DataFrame:
     commits = [table.commit_at(version) for version in range(before + 1, after + 1)]
     is_alike = table.is_stored(after) and table.versions.read_alike(max(before, 0), after)
     has_feed = any(commit.change_paths for commit in commits)
-    if has_feed or not is_alike or (table.files_count(after) or 0) > FILES_MAX:
+    count = table.files_count(after)
+    if has_feed or not is_alike or count is None or count > FILES_MAX:
         return table.change_rows(before + 1, after)
     old, new = table.files(before) if before >= 0 else {}, table.files(after)
     if not reads_less(commits, old, new):

@@ -47,11 +47,14 @@ class Needs:
     log_floor: int
 
 
-def needs(engine: Engine, *, keep_from: int) -> dict[str, Needs]:
+def needs(
+    engine: Engine, *, keep_from: int, damaged: dict[str, CtsqlError] | None = None
+) -> dict[str, Needs]:
     """The needs of every stored object whose table exists, by its id.
 
     Args:
-        keep_from: reads AS OF this T and later keep working.
+        keep_from: reads AS OF this T and later keep working. damaged: gets what is wrong with the
+            tables whose logs cannot be read, by id; they have no needs. None to raise that.
 
     Raises:
         STORED_DATA_INVALID: a damaged entry of the catalog hides its needs.
@@ -60,15 +63,24 @@ def needs(engine: Engine, *, keep_from: int) -> dict[str, Needs]:
     catalog.check_outlined()
     engine.timeline.refresh()
     stored = [i for i in catalog if i.location is not None and not i.problem]
-    stored = [i for i in stored if missing_table(engine.relations, [i]) is None]
-    rows: dict[str, list[RetentionNeed]] = {i.id: [] for i in stored}
-    logs: dict[str, list[int]] = {i.id: [] for i in stored}
+    rows: dict[str, list[RetentionNeed]] = {}
+    logs: dict[str, list[int]] = {}
     for item in stored:
-        need = _need(engine, item, keep_from, READS)
-        rows[item.id].append(need)
-        logs[item.id].append(_version_at(engine, item, keep_from))
-        if item.is_output:
-            logs[item.id].append(_last_write(engine, item))
+        try:
+            if missing_table(engine.relations, [item]) is not None:
+                continue
+            rows[item.id], logs[item.id] = [], []
+            need = _need(engine, item, keep_from, READS)
+            rows[item.id].append(need)
+            logs[item.id].append(_version_at(engine, item, keep_from))
+            if item.is_output:
+                logs[item.id].append(_last_write(engine, item))
+        except CtsqlError as problem:
+            if damaged is None or problem.condition not in UNREADABLE:
+                raise
+            damaged[item.id] = problem
+            rows.pop(item.id, None)
+            logs.pop(item.id, None)
     for item in (i for i in catalog if i.is_run or i.problem):
         consumer = f'{item.kind.value} "{item.name}"'
         for read, through, seen in _reads(engine, item, keep_from):
@@ -82,7 +94,7 @@ def needs(engine: Engine, *, keep_from: int) -> dict[str, Needs]:
             continue
         rows[item.id].append(_need(engine, item, kept.since, kept.consumer))
         logs[item.id].append(_version_at(engine, item, kept.since))
-    return {i.id: Needs(tuple(rows[i.id]), min(logs[i.id])) for i in stored}
+    return {i: Needs(tuple(found), min(logs[i])) for i, found in rows.items()}
 
 
 def _reads(engine: Engine, item: Item, keep_from: int) -> Iterator[tuple[Item, int, int]]:

@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Catalog
 from ctsql.runtime.delta import files as adapter
 from ctsql.runtime.delta.files import Folder
@@ -28,6 +29,7 @@ from ctsql.runtime.log.data_files import StoredFile
 from ctsql.runtime.maintenance import retention
 from ctsql.runtime.maintenance.consumers import Needs, needs, system_floor
 from ctsql.runtime.views.side_table import tables_beside
+from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
 
 _MADE_BY_CREATE = re.compile(r"\w+-[0-9a-f]{8}", re.ASCII)
 
@@ -103,7 +105,12 @@ def log_floors(engine: Engine, known: Mapping[str, Needs], before_ms: int) -> di
     }
     for item in (i for i in engine.catalog if i.id in known):
         for beside in tables_beside(engine.warehouse, item):
-            aged = system_floor(beside.table, before_ms=before_ms)
+            try:
+                aged = system_floor(beside.table, before_ms=before_ms)
+            except CtsqlError as problem:
+                if problem.condition not in UNREADABLE:
+                    raise
+                continue  # who compacts it is told; its log stays
             floors[beside.table.location] = min(aged, beside.log_floor)
     timeline, catalog = engine.timeline.table, engine.catalog_store.table
     aged = system_floor(timeline, before_ms=before_ms)
@@ -113,14 +120,21 @@ def log_floors(engine: Engine, known: Mapping[str, Needs], before_ms: int) -> di
 
 
 def trim_logs(engine: Engine, before_ms: int) -> int:
-    """Trim all logs of unneeded commits from before an instant; returns the number of files."""
-    floors = log_floors(engine, needs(engine, keep_from=before_ms), before_ms)
+    """Trim all logs of unneeded commits from before an instant; returns the number of files.
+
+    Raises, once the others are trimmed, what is wrong with a log that cannot be read.
+    """
+    damaged: dict[str, CtsqlError] = {}
+    known = needs(engine, keep_from=before_ms, damaged=damaged)
+    floors = log_floors(engine, known, before_ms)
     count = 0
     for location, floor in floors.items():
         table = engine.gateway.table(location)
         count += adapter.delete_log_files(
             table, retention.removable_log(adapter.log_names(table), floor)
         )
+    for problem in damaged.values():
+        raise problem
     return count
 
 

@@ -255,7 +255,9 @@ def _moves(
         if warehouse.versions.change_of(source, movement, columns) in kinds:
             yield movement.time
     table = warehouse.relations.table(source)
+    time = timeline.now
     for commit in timeline.unbound(source.id, source.name.qualified(), table):
+        time = max(commit.time_ms, time + 1)
         movement = Movement(0, commit.version - 1, commit.version)
         if warehouse.versions.change_of(source, movement, columns) in kinds:
-            yield max(commit.time_ms, timeline.now + 1)
+            yield time

@@ -11,7 +11,6 @@ that in between, all is proposed again.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 
 from ctsql.catalog.errors import CatalogError, error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
@@ -43,7 +42,7 @@ def bring_into_force(
     """
     new = [item for item in tables if item.kind is ObjectKind.TABLE]
     for _ in range(PROPOSE_TRIES_MAX):
-        proposal = _propose(engine, make)
+        proposal = engine.catalog_store.propose(make)
         faults.point("definitions_proposed")
         sources = engine.relations.sources()
         sources |= {i.id: (i.name.qualified(), engine.relations.table(i)) for i in new}
@@ -59,14 +58,3 @@ def bring_into_force(
         engine.change_catalog(lambda catalog: catalog)  # which writes what is in force
         return
     raise error("DEFINITIONS_CHANGED")
-
-
-def _propose(engine: Engine, make: Callable[[Catalog], Proposal]) -> Proposal:
-    proposed: list[Proposal] = []
-
-    def propose(current: Catalog) -> Catalog:
-        proposed[:] = [make(current)]
-        return replace(current, proposal=proposed[0])
-
-    engine.catalog_store.change(propose)
-    return proposed[0]

@@ -7,6 +7,7 @@ from ctsql.catalog.items import Item, still_there
 from ctsql.catalog.names import backtick_all
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.runtime.engine import Engine, run_task
+from ctsql.runtime.log.failures import Failure
 from ctsql.runtime.subscriptions.changes import Changes
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.tasks.runs import SNAPSHOT, due_runs
@@ -31,9 +32,32 @@ def retry_failed(engine: Engine, item: Item) -> None:
 
 
 def skip_failed(engine: Engine, item: Item) -> int:
-    """Leave out the T at which a task failed; returns it."""
+    """Leave out the T at which a task failed, or of which history is gone; returns it."""
     check_tables(engine.relations, engine.catalog.closure([item.id]))
-    return TaskSink(engine.warehouse, item).skip()
+    try:
+        return TaskSink(engine.warehouse, item).skip()
+    except CtsqlError as problem:
+        if problem.condition != "TASK_NOT_FAILED":
+            raise
+        lost = _lost_history(engine, item)
+        if lost is None:
+            raise
+    return TaskSink(engine.warehouse, item).skip(lost)
+
+
+def _lost_history(engine: Engine, item: Item) -> Failure | None:
+    """That history of the next T of a task is gone, which no log records; None where it is not."""
+    until = engine.mint()
+    check_not_suspended(engine.warehouse, item)
+    engine.advance([engine.relations.item(r.object_id) for r in item.reads], until)
+    sink = TaskSink(engine.warehouse, item)
+    try:
+        sink.advance(until)
+    except CtsqlError as problem:
+        if sink.lost_at is None:
+            raise
+        return Failure.of(sink.lost_at, problem, item)
+    return None
 
 
 def show_rows(engine: Engine, problem: CtsqlError) -> None:

@@ -5,6 +5,7 @@ first so that the same statement can delete the files it replaces, if no consume
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ctsql.catalog import times
@@ -24,6 +25,7 @@ from ctsql.runtime.statements.name_resolution import OnNames
 from ctsql.runtime.statements.redefinition import Redefinition
 from ctsql.runtime.views.side_table import tables_beside
 from ctsql.runtime.warehouse.location import SYSTEM_FOLDER
+from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
 from ctsql.runtime.warehouse.table_checks import check_tables, missing_table
 
 Row = tuple[object, ...]
@@ -63,6 +65,32 @@ class _Work:
     item: Item | None = None
 
 
+class _Damaged:
+    """What is wrong with tables that are left out, as their logs cannot be read."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, CtsqlError] = {}
+
+    @contextmanager
+    def left_out(self, what: "_Work | Item") -> Iterator[None]:
+        """Go on where the log of a table, or of one beside it, cannot be read."""
+        try:
+            yield
+        except CtsqlError as problem:
+            if problem.condition not in UNREADABLE:
+                raise
+            name = str(what.name) if isinstance(what, Item) else ".".join(what.name[:2])
+            self._found.setdefault(name, problem)
+
+    def tell(self, *, is_all: bool) -> None:
+        """Raise what is wrong with the first of them; it says that all others were maintained."""
+        for problem in self._found.values():
+            if is_all:
+                told = f"Left out: {', '.join(self._found)}. All else was maintained."
+                problem.detail = f"{problem.detail or ''} {told}".strip()
+            raise problem
+
+
 class Maintenance(OnNames):
     """MAINTAIN and SHOW RETENTION."""
 
@@ -80,25 +108,37 @@ class Maintenance(OnNames):
             self._complete_transactions()
         if statement.target is None and not dry:
             self._forget_definitions()
-        works = list(self._works(statement))
+        damaged = _Damaged()
+        works = list(self._works(statement, damaged))
         if statement.target is None and not dry:
             self.engine.timeline.archive()
-        compacted = {w.table.location: self._compact(w, dry=dry) for w in works}
-        known = needs(self.engine, keep_from=keep_from)
+        compacted: dict[str, Compacted] = {}
+        for work in works:
+            with damaged.left_out(work):
+                compacted[work.table.location] = self._compact(work, dry=dry)
+        hidden: dict[str, CtsqlError] = {}
+        known = needs(self.engine, keep_from=keep_from, damaged=hidden)
         floors = vacuum.log_floors(self.engine, known, log_from)
         rows: list[Row] = []
         for work in works:
-            plan, kept_for = self._plan(work, known, floors.get(work.table.location), unnamed)
-            removed, log = list(plan.files), len(plan.log)
-            if not dry:
-                removed = adapter.delete_files(work.table, plan.files)
-                log = adapter.delete_log_files(work.table, plan.log)
-            size = sum(f.size for f in removed)
-            before = compacted[work.table.location].before
-            rows.append((*work.name, before, len(removed), size, log, plan.floor, kept_for))
+            found = compacted.get(work.table.location)
+            if found is None:
+                continue
+            with damaged.left_out(work):
+                if work.item is not None and work.item.id in hidden:
+                    raise hidden[work.item.id]
+                plan, kept_for = self._plan(work, known, floors.get(work.table.location), unnamed)
+                removed, log = list(plan.files), len(plan.log)
+                if not dry:
+                    removed = adapter.delete_files(work.table, plan.files)
+                    log = adapter.delete_log_files(work.table, plan.log)
+                size = sum(f.size for f in removed)
+                told = (found.before, len(removed), size, log, plan.floor, kept_for)
+                rows.append((*work.name, *told))
         if statement.target is None:
             rows += self._dropped(keep_from, dry=dry)
             rows += self._folders(unnamed, dry=dry)
+        damaged.tell(is_all=statement.target is None)
         return rows
 
     def _complete_transactions(self) -> None:
@@ -113,16 +153,16 @@ class Maintenance(OnNames):
         changed = [i.id for i in catalog if i.is_task and i.earlier]
         readable = self.engine.relations.readable(changed) if changed else set()
         for task in (catalog.items[i] for i in changed if i in readable):
-            if missing_table(self.engine.relations, catalog.closure([task.id])) is not None:
-                continue
             try:
+                if missing_table(self.engine.relations, catalog.closure([task.id])) is not None:
+                    continue
                 Redefinition(self.names).forget(task)
             except CtsqlError as problem:
                 if problem.condition not in LOST:
                     raise
                 # How far it is cannot be told, so nothing of it is dropped.
 
-    def _works(self, statement: Maintain) -> Iterator[_Work]:
+    def _works(self, statement: Maintain, damaged: "_Damaged") -> Iterator[_Work]:
         catalog = self.engine.refresh_catalog()
         if statement.target is not None:
             for item in self._stored(statement):
@@ -130,9 +170,10 @@ class Maintenance(OnNames):
             return
         for item in sorted(catalog, key=lambda i: i.name.key):
             is_kept = statement.everything and item.managed and item.location and not item.problem
-            is_there = missing_table(self.engine.relations, [item]) is None
-            if (item.is_output or is_kept) and is_there:
-                yield from self._with_tables_beside(item)
+            with damaged.left_out(item):
+                is_there = missing_table(self.engine.relations, [item]) is None
+                if (item.is_output or is_kept) and is_there:
+                    yield from self._with_tables_beside(item)
         for name, table in (
             ("catalog", self.engine.catalog_store.table),
             ("timeline", self.engine.timeline.table),

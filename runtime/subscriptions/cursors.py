@@ -13,7 +13,7 @@ import hashlib
 import uuid
 from collections.abc import Iterable
 
-from ctsql.catalog.errors import error, unknown_relation
+from ctsql.catalog.errors import CtsqlError, error, unknown_relation
 from ctsql.catalog.items import Catalog, Item, ObjectKind, was_dropped
 from ctsql.catalog.names import did_you_mean, fold
 from ctsql.catalog.schemas import Schema, signature
@@ -23,6 +23,7 @@ from ctsql.runtime.log.write_handle import Output, UpperMismatch
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.subscriptions.position import Position, RetentionNeed
 from ctsql.runtime.warehouse.location import SYSTEM_TABLE
+from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
 
 TABLE = "subscriptions"
 
@@ -168,10 +169,9 @@ class Readers:
 
     def retention_needs(self) -> list[RetentionNeed]:
         """The versions that the readers need; all versions of a table that had none yet."""
-        warehouse = self.engine.warehouse
         return [
             RetentionNeed(
-                version=warehouse.versions.version_at(read, position.needed) or 0,
+                version=self._version_at(read, position.needed) or 0,
                 since=position.needed,
                 consumer=f"subscription '{subscription.name}'",
                 object_id=read.id,
@@ -179,6 +179,15 @@ class Readers:
             for subscription, item, position in self.list_all()
             for read in read_for(self.engine.catalog, item)
         ]
+
+    def _version_at(self, item: Item, at: int) -> int | None:
+        """The version of a table as of T; None where it had none, or none can be read."""
+        try:
+            return self.engine.versions.version_at(item, at)
+        except CtsqlError as problem:
+            if problem.condition not in UNREADABLE:
+                raise
+            return None
 
 
 def read_for(catalog: Catalog, item: Item) -> list[Item]:

@@ -11,6 +11,7 @@ from functools import partial
 
 from pyspark.sql import DataFrame
 
+from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.due_times import snapshot_inputs
@@ -18,7 +19,12 @@ from ctsql.planner.nodes import InsertsInput, TaskWrite
 from ctsql.runtime.delta.change_feed import InputChange, added_rows, few_added, few_changed
 from ctsql.runtime.delta.table import FewChanged
 from ctsql.runtime.log.actions import Change
-from ctsql.runtime.log.table_changes import Movement, due_changes, rows_inserted
+from ctsql.runtime.log.table_changes import (
+    Movement,
+    due_changes,
+    input_columns,
+    rows_inserted,
+)
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, unadaptive
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows, persisted
@@ -69,6 +75,25 @@ def due_runs(warehouse: Warehouse, item: Item, *, after: int, until: int) -> lis
     return found + [
         Run(time, revision, tuple(m), time in anyway) for (time, revision), m in moved.items()
     ]
+
+
+def first_lost(warehouse: Warehouse, item: Item, *, after: int, until: int) -> int | None:
+    """The first T with after < T <= until of which the logs no longer say what an input did."""
+    plan = warehouse.relations.in_force(item, until)[1]
+    schedule = warehouse.schedules.schedule(item)
+    found = []
+    for object_id in due_changes(plan):
+        source, columns = warehouse.relations.item(object_id), input_columns(plan, object_id)
+        for movement in warehouse.versions.movements(source, after=after, until=until):
+            try:
+                warehouse.versions.change_of(source, movement, columns)
+            except CtsqlError as problem:
+                if problem.condition != "HISTORY_LOST":
+                    raise
+                time = movement.time
+                found.append(time if schedule is None else schedule.round_up(time))
+                break
+    return min(found, default=None)
 
 
 class RunInputs:

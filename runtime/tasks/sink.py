@@ -71,7 +71,7 @@ from ctsql.runtime.tasks.progress import first_due
 from ctsql.runtime.tasks.proposals import stage_proposals, taken_over
 from ctsql.runtime.tasks.retried_rows import Retried, retried, retry_statement
 from ctsql.runtime.tasks.run_batching import RUNS_MAX, RUNS_MIN, may_run_together
-from ctsql.runtime.tasks.runs import Run, RunInputs, due_runs
+from ctsql.runtime.tasks.runs import Run, RunInputs, due_runs, first_lost
 from ctsql.runtime.tasks.sink_state import SinkState
 from ctsql.runtime.warehouse.advance_context import UNATTENDED, AdvanceContext
 from ctsql.runtime.warehouse.output_columns import (
@@ -93,7 +93,11 @@ class OutdatedDefinition(Exception):
 
 
 class TaskSink:
-    """Keeps one task's output, or its outputs."""
+    """Keeps one task's output, or its outputs.
+
+    Attributes:
+        lost_at: the T at which the last advance found that history is gone; None if it did not.
+    """
 
     def __init__(
         self, warehouse: Warehouse, item: Item, context: AdvanceContext = UNATTENDED
@@ -102,6 +106,8 @@ class TaskSink:
         self.item = item
         self.context = context
         self.output = warehouse.relations.output(item)
+        self.lost_at: int | None = None
+        self._writing: int | None = None
         self._retrying = False
         self._waiting: list[Run] = []
         self._together_max = RUNS_MAX
@@ -118,6 +124,25 @@ class TaskSink:
             STATEMENT_CANCELLED: whoever runs it wants to stop; between two commits.
             OutdatedDefinition: the timeline and the catalog are to be looked at again.
         """
+        self._writing = None
+        try:
+            self._advance(until, retry=retry)
+        except CtsqlError as problem:
+            if problem.condition == "HISTORY_LOST":
+                self.lost_at = self._find_lost(until)
+                if self.lost_at is not None:
+                    skip = f"ALTER CONTINUAL TASK {self.item.name} SKIP"
+                    problem.hint = f"{problem.hint or ''} To leave out T = {self.lost_at}: {skip}"
+            raise
+
+    def _find_lost(self, until: int) -> int | None:
+        """The T at which history is missing: the one that is run, or the first not known to be."""
+        if self._writing is not None:
+            return self._writing
+        after = self._effective_upper() - 1
+        return first_lost(self.warehouse, self.item, after=after, until=until)
+
+    def _advance(self, until: int, *, retry: bool) -> None:
         upper = self._effective_upper()
         self._check_known()
         failure = find_recorded(self.output)
@@ -148,6 +173,7 @@ class TaskSink:
             state.output_upper = decision.upper
             match decision:
                 case Write(what=((run, _),)):
+                    self._writing = run.time
                     state.output_upper, wrote = self._write_together(run) or self._write(run)
                     unwritten = not wrote
             self._propose(state, by_time)
@@ -203,7 +229,7 @@ class TaskSink:
         meter = self.warehouse.queries.meter()
         phases = Phases(meter.ms)
         try:
-            with discard_on_error([batch]):
+            with translate_spark_errors(), discard_on_error([batch]):
                 self._check_known()
                 times = self._stage_together(batch.at(last), runs)
                 phases.done(COMPUTE)
@@ -408,16 +434,20 @@ class TaskSink:
         self.context.committed(lead.id, outcome, new)
         return isinstance(outcome, Committed)
 
-    def skip(self) -> int:
+    def skip(self, lost: Failure | None = None) -> int:
         """Go past the T at which the task is known to have failed; returns it.
+
+        Args:
+            lost: what is not recorded, but stops the task: history of the T is gone.
 
         Raises:
             TASK_NOT_FAILED: no failure is recorded, or somebody else went past it.
         """
         self.output.fetch_recent_upper()
-        first = find_recorded(self.output)
+        first = find_recorded(self.output) or lost
         for _ in range(DISTURBED_TRIES_MAX):
-            failure = find_recorded(self.output)
+            is_lost = lost is not None and self.output.upper <= lost.time
+            failure = find_recorded(self.output) or (lost if is_lost else None)
             if first is None or failure is None or failure.time != first.time:
                 raise error(
                     "TASK_NOT_FAILED",

@@ -16,7 +16,7 @@ long however many times wait.
 """
 
 import heapq
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -50,11 +50,6 @@ class SinkState(Generic[Row]):
 
     def __post_init__(self) -> None:
         self.append_times = sorted(self.append_times)
-
-    def add_times(self, times: Iterable[int]) -> None:
-        """Learn of more times at which the input changed."""
-        for time in times:
-            heapq.heappush(self.append_times, time)
 
     def due(self) -> int | None:
         """The time to write next; None when no known time is due."""

@@ -21,13 +21,12 @@ Definitions that come into force together (:class:`~ctsql.catalog.proposals.Prop
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from ctsql.catalog.errors import broken, error
 from ctsql.catalog.items import Catalog, Dropped, Item
 from ctsql.catalog.names import DEFAULT_SCHEMA
-from ctsql.catalog.proposals import Proposal, proposal_of
+from ctsql.catalog.proposals import Proposal, StoredCatalog, proposal_of
 from ctsql.catalog.subscriptions import Subscription
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.write_handle import Batch, Committed, Output
@@ -74,7 +73,7 @@ class DeltaCatalog:
         self.table = gateway.table(location)
         self._output = Output(self.table, APP)
         self._check_format(warehouse)
-        self._catalog: Catalog | None = None
+        self._stored: StoredCatalog | None = None
         self._version = -1
         self.decisions: Decisions = _NoDecisions()
 
@@ -102,14 +101,14 @@ class DeltaCatalog:
             stored = self._load_stored()
             proposal = stored.proposal
             if proposal is None:
-                return stored
+                return stored.catalog
             at = self.decisions.decided(proposal.id)
             if not self.table.has(self._version + 1):
-                return _in_force(stored, proposal, at)
+                return stored.in_force(at)
 
-    def _load_stored(self) -> Catalog:
+    def _load_stored(self) -> StoredCatalog:
         table = self.table
-        if self._catalog is None or table.has(self._version + 1):
+        if self._stored is None or table.has(self._version + 1):
             version, domains = table.domains()
             items = [Item.of_entry(k, v) for k, v in _under(OBJECT, domains)]
             schemas = [v for _, v in _under(SCHEMA, domains)]
@@ -117,20 +116,34 @@ class DeltaCatalog:
             drops = [Dropped.of_entry(k, v) for k, v in _under(DROPPED, domains)]
             made = Catalog.of(items, schemas, readers, drops)
             proposal = proposal_of(_under(PROPOSAL, domains))
-            self._catalog, self._version = replace(made, proposal=proposal), version
-        return self._catalog
+            self._stored, self._version = StoredCatalog(made, proposal), version
+        return self._stored
 
     def change(self, make: Callable[[Catalog], Catalog]) -> Catalog:
         """Change the catalog by ``make``, called again on the newest one after a lost race.
 
         If it raises, nothing changes.
         """
+        return self._write(lambda now: StoredCatalog(make(now)))
+
+    def propose(self, make: Callable[[Catalog], Proposal]) -> Proposal:
+        """Store a proposal on top of the catalog that ``make`` is called on, as by ``change``."""
+        proposed: list[Proposal] = []
+
+        def propose(now: Catalog) -> StoredCatalog:
+            proposed[:] = [make(now)]
+            return StoredCatalog(now, proposed[0])
+
+        self._write(propose)
+        return proposed[0]
+
+    def _write(self, make: Callable[[Catalog], StoredCatalog]) -> Catalog:
         for _ in range(CHANGE_TRIES_MAX):
             upper = self._output.fetch_recent_upper()
-            before = now = self._load_stored()
+            before = self._load_stored()
+            now = before.catalog
             if before.proposal is not None:
-                at = self.decisions.close(before.proposal.id)
-                now = _in_force(before, before.proposal, at)
+                now = before.in_force(self.decisions.close(before.proposal.id))
             after = make(now)
             changes = _differences(before, after)
             if not changes:
@@ -146,16 +159,12 @@ class DeltaCatalog:
         raise broken("one process wins each race to change the catalog", detail)
 
 
-def _in_force(stored: Catalog, proposal: Proposal, at: int | None) -> Catalog:
-    return replace(stored, proposal=None) if at is None else proposal.in_force(stored, at)
-
-
 def _under(prefix: str, domains: Mapping[str, str]) -> list[tuple[str, str]]:
     """The domains of a kind: what follows the prefix, and the configuration."""
     return [(k.removeprefix(prefix), v) for k, v in domains.items() if k.startswith(prefix)]
 
 
-def _differences(before: Catalog, after: Catalog) -> dict[str, str | None]:
+def _differences(before: StoredCatalog, after: StoredCatalog) -> dict[str, str | None]:
     """Domain to its new configuration; None where it goes."""
     old, new = _entries(before), _entries(after)
     changed = {domain: e for domain, e in new.items() if not _is_same(old.get(domain), e)}
@@ -172,9 +181,9 @@ def _is_same(before: object, after: object) -> bool:
     return (before.name.schema, before.name.name) == (after.name.schema, after.name.name)
 
 
-def _entries(catalog: Catalog) -> dict[str, Item | Subscription | Dropped | Proposal | str]:
-    """What is stored of a catalog, by domain."""
-    proposal = catalog.proposal
+def _entries(stored: StoredCatalog) -> dict[str, Item | Subscription | Dropped | Proposal | str]:
+    """What is stored, by domain."""
+    catalog, proposal = stored.catalog, stored.proposal
     return {
         **{OBJECT + key: item for key, item in catalog.items.items()},
         **{SCHEMA + key: name for key, name in catalog.schemas.items() if key != DEFAULT_SCHEMA},

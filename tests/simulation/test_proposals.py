@@ -41,8 +41,7 @@ class Process:
             items=(_item("one", definition), _item("three", definition)),
             begun=frozenset({"three"}),
         )
-        self.catalog.change(lambda now: replace(now, proposal=made))
-        return made
+        return self.catalog.propose(lambda _: made)
 
     def bind(self, proposal: Proposal) -> int:
         """Bind it, and the definition of a task with it."""

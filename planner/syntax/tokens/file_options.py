@@ -28,6 +28,8 @@ _TEXT = """
     sortKeys stableIdentifierPrefixForUnionType timeFormat timeZone timestampFormat
     timestampNTZFormat unescapedQuoteHandling useUnsafeRow writeNonAsciiCharacterAsCodePoint
 """
+SAME = {"delimiter": "sep", "charset": "encoding", "codec": "compression"}
+"""Options by names that Spark takes for another one, in lower case."""
 KNOWN = {name.lower(): name for name in _TEXT.split()}
 
 

@@ -1,14 +1,15 @@
 """Reads files that stand where a relation may: ``'x.csv'`` and ``read_csv('x', sep => ';')``."""
 
 import re
+from collections.abc import Sequence
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import error, invalid
 from ctsql.catalog.items import FILE_FORMATS
 from ctsql.catalog.spans import Span
 from ctsql.catalog.switches import read_switch
 from ctsql.planner.syntax.ast import FileRef, RelationRef
 from ctsql.planner.syntax.tokens import tokenizer as tk
-from ctsql.planner.syntax.tokens.file_options import check_known
+from ctsql.planner.syntax.tokens.file_options import SAME, check_known
 from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens
 
@@ -73,7 +74,7 @@ def read_file(tokens: Tokens, index: int) -> tuple[RelationRef, int] | None:
     if path is None or path.kind is not Kind.STRING:
         hint = f"Type: {token.text}('a/file')"
         raise syntax_error(span, f"{token.text}(...) takes the name of a file in quotes", hint=hint)
-    options = tuple(_option(group, span) for group in groups[1:])
+    options = _options(groups[1:], span)
     given = READERS.get(token.upper)
     if given is None:
         given = _format_of(dict(options), span)
@@ -93,6 +94,17 @@ def _relation(file: FileRef, span: Span) -> RelationRef:
     """The file as a relation, which is called as the file is without its ending."""
     name = file.path.rstrip("/").rsplit("/", 1)[-1]
     return RelationRef(parts=(name.split(".")[0] or name,), span=span, file=file)
+
+
+def _options(groups: Sequence[Tokens], span: Span) -> tuple[tuple[str, str], ...]:
+    """The options of a file; raises INVALID_STATEMENT where one is given twice, by any name."""
+    found: dict[str, str] = {}
+    for group in groups:
+        name, value = _option(group, span)
+        if SAME.get(name, name) in (SAME.get(n, n) for n in found):
+            raise invalid(group[0].span, f"option {group[0].text} is given twice")
+        found[name] = value
+    return tuple(found.items())
 
 
 def _option(group: Tokens, span: Span) -> tuple[str, str]:

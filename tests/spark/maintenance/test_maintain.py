@@ -376,3 +376,36 @@ def test_with_nothing_to_do_delta_opens_no_log(con: Connection, warehouse: Path)
         row["oldest_version_kept"] for row in first.values()
     ]
     assert tree(warehouse) == before
+
+
+def test_a_damaged_output_is_left_out(con: Connection, warehouse: Path) -> None:
+    """The others are maintained, what it reads keeps what it may need, and the error names it."""
+    con.execute("CREATE TABLE t (k INT, v INT)")
+    for name in ("good", "broken"):
+        con.execute(COPY.format(name, "t"))
+    con.execute("CREATE MATERIALIZED VIEW above AS SELECT count(*) AS n FROM broken")
+    for n in range(3):
+        con.execute(f"INSERT INTO t VALUES ({n}, {n}); SELECT * FROM good; SELECT * FROM above")
+    newest = max((folder(con, "broken") / "_delta_log").glob("*.json"))
+    text = newest.read_text()
+    newest.write_text("")
+    with connect_to(str(warehouse), master=TEST_MASTER) as other:
+        for statement in (
+            "MAINTAIN ALL RETAIN '0 seconds' DRY RUN",
+            "MAINTAIN ALL RETAIN '0 seconds'",
+        ):
+            told = expect_error(other, statement, "STORED_DATA_INVALID")
+            assert newest.name in str(told)
+            assert "Left out: " in str(told.detail)
+            assert "broken" in str(told.detail)
+            assert "All else was maintained." in str(told.detail)
+        told = expect_error(other, "MAINTAIN broken", "STORED_DATA_INVALID")
+        assert "Left out" not in str(told.detail)
+        assert len(data_files(folder(other, "good"))) == 1
+        expect_error(other, "SHOW RETENTION", "STORED_DATA_INVALID")
+    newest.write_text(text)
+    with connect_to(str(warehouse), master=TEST_MASTER) as other:
+        assert other.execute("SELECT count(*) FROM broken").fetchall() == [(3,)]
+        other.execute("INSERT INTO t VALUES (9, 9)")
+        assert other.execute("SELECT n FROM above").fetchall() == [(4,)]
+        assert "broken" in _report(other, "MAINTAIN")

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from ctsql.api import Connection
+from ctsql.api import Connection, connect as connect_to
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.runtime.log.failures import FEATURE
 from ctsql.runtime.log.write_handle import FAILURE, Batch
 from ctsql.runtime.spark_engine import SparkEngine
 from ctsql.runtime.tasks import sink as ct
+from tests.conftest import TEST_MASTER
 from tests.helpers.opened import engine_of
-from tests.helpers.table_folder import folder, log, orphans, transaction
+from tests.helpers.table_folder import data_files, folder, log, orphans, transaction
 from tests.scenarios.runner import assert_rows, expect_error
 
 pytestmark = pytest.mark.spark
@@ -146,6 +147,25 @@ def test_what_may_pass_is_not_recorded(
         expect_error(con, "SELECT * FROM ratios", condition)
     assert _records(table) == []
     assert con.execute("SELECT count(*) FROM ratios").fetchall() == [(2,)]
+
+
+def test_a_time_whose_files_are_gone_is_left_out_by_skip(con: Connection) -> None:
+    """The error names the T and the statement; later Ts are run, and nothing is recorded."""
+    table = _set_up(con)
+    before = data_files(folder(con, "feed"))
+    con.execute("INSERT INTO feed VALUES (2, 5)")
+    (gone,) = data_files(folder(con, "feed")) - before
+    con.execute("INSERT INTO feed VALUES (3, 4)")
+    (folder(con, "feed") / gone).unlink()
+    con.close()
+    con = connect_to(con.warehouse, master=TEST_MASTER)
+    told = expect_error(con, "SELECT * FROM ratios", "HISTORY_LOST")
+    skipped = con.execute("ALTER CONTINUAL TASK ratios SKIP").status
+    time = int(str(skipped).removesuffix(")").rpartition(" ")[2])
+    assert f"To leave out T = {time}: ALTER CONTINUAL TASK ratios SKIP" in str(told.hint)
+    assert_rows(con.execute("SELECT * FROM ratios").fetchall(), [(1, 10), (3, 25)], "goes on")
+    expect_error(con, "ALTER CONTINUAL TASK ratios SKIP", "TASK_NOT_FAILED")
+    assert _records(table) == []
 
 
 def test_on_error_skip_leaves_the_failing_times_out(con: Connection) -> None:

@@ -39,4 +39,3 @@ def test_in_force() -> None:
     assert after.items["old"].definition == "b"
     assert set(after.schemas) == {"default", "s"}
     assert [i.id for _, i in after.all_dropped()] == ["gone"]
-    assert after.proposal is None

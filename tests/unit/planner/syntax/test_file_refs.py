@@ -85,6 +85,17 @@ def test_a_tsv_is_a_csv_with_tabs() -> None:
         ("SELECT * FROM read_csv('x',)", "SYNTAX_ERROR", None),
         ("SELECT * FROM read_csv('x', sep => 1 2)", "SYNTAX_ERROR", None),
         ("SELECT * FROM read_csv('x', delimitr => ';')", "INVALID_OPTION", "delimitr"),
+        ("SELECT * FROM read_csv('x', sep => ';', SEP => ',')", "INVALID_STATEMENT", "SEP"),
+        (
+            "SELECT * FROM read_csv('x', sep => ';', delimiter => ',')",
+            "INVALID_STATEMENT",
+            "delimiter",
+        ),
+        (
+            "SELECT * FROM read_files('x', format => 'csv', format => 'json')",
+            "INVALID_STATEMENT",
+            "format",
+        ),
     ],
 )
 def test_refused(text: str, condition: str, place: str | None) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.runtime.delta import log_files
-from ctsql.runtime.delta.local_log import LocalLogFiles, LocalTable
+from ctsql.runtime.delta import local_log, log_files
+from ctsql.runtime.delta.local_log import LocalLogFiles, LocalTable, NeedsSpark
 
 COMMIT = '{"commitInfo":{"timestamp":1}}'
 
@@ -96,6 +96,29 @@ def test_the_oldest_commit_behind_those_that_were_cleaned_up(
     if read:
         table.update()
     assert table.oldest_kept_after(seen) == oldest
+
+
+def test_files_are_told_from_as_many_commits_as_may_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the first commit on, or from a checksum that lists them; one more is left to Spark."""
+    monkeypatch.setattr(local_log, "ROLLED_MAX", 3)
+    folder = tmp_path / "_delta_log"
+    folder.mkdir()
+    for version in range(8):
+        added = {"path": f"f{version}", "size": 1, "partitionValues": {}, "dataChange": True}
+        name = f"{version:020d}.json"
+        (folder / name).write_text("\n".join([COMMIT, json.dumps({"add": added})]))
+
+    def files(version: int) -> list[str]:
+        return sorted(LocalTable(str(tmp_path)).files(version))
+
+    assert files(2) == ["f0", "f1", "f2"]
+    with pytest.raises(NeedsSpark):
+        files(3)
+    listed = {"path": "all", "size": 1, "partitionValues": {}}
+    (folder / f"{4:020d}.crc").write_text(json.dumps({"allFiles": [listed]}))
+    assert files(7) == ["all", "f5", "f6", "f7"]
 
 
 def test_a_file_that_is_cleaned_up_while_it_is_looked_at(

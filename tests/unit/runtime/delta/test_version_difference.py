@@ -1,15 +1,21 @@
 """Whether the files that differ between two versions are less to read than those of each commit."""
 
 import json
+from collections import OrderedDict
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pyroaring import BitMap64
 
-from ctsql.runtime.delta.version_difference import _shown, reads_less
+from ctsql.runtime.delta.change_feed import few_changed
+from ctsql.runtime.delta.keyed_scan import FILES_MAX
+from ctsql.runtime.delta.version_difference import _shown, changed_between, reads_less
 from ctsql.runtime.log.actions import parse_commit, roll_files
 from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.log.table_changes import Movement
+from ctsql.runtime.rows.declined import Declined
 
 Action = dict[str, object]
 
@@ -81,3 +87,34 @@ def test_both_sides_are_read_alike(
         [one.path for one in _shown(vectors, *sides) or ()] for sides in ((new, old), (old, new))
     ]
     assert tuple(found) == read
+
+
+def _counted(count: int | None) -> tuple[Any, list[str]]:
+    """A table of so many files, and what was asked of it that reads rows or the files' list."""
+    asked: list[str] = []
+
+    def answer(name: str, found: object) -> Callable[..., object]:
+        return lambda *_: (asked.append(name), found)[1]
+
+    table = SimpleNamespace(
+        commit_at=lambda version: parse_commit(version, json.dumps(BIG), modified_ms=0),
+        is_stored=lambda _: True,
+        versions=SimpleNamespace(read_alike=lambda *_: True),
+        files_count=lambda _: count,
+        files=answer("files", {}),
+        change_rows=answer("change rows", "rows"),
+        gateway=SimpleNamespace(recent_changes=OrderedDict()),
+        log_files="log",
+    )
+    return table, asked
+
+
+@pytest.mark.parametrize("count", [None, FILES_MAX + 1])
+def test_the_files_of_a_table_that_may_have_very_many_are_not_listed(count: int | None) -> None:
+    """Nor where nobody knows how many: other writers leave no count."""
+    table, asked = _counted(count)
+    rows: Any = changed_between(table, 3, 4)
+    assert rows == "rows"
+    few = few_changed(table, Movement(time=9, before=3, version=4), ["k"])
+    assert isinstance(few, Declined)
+    assert asked == ["change rows"]

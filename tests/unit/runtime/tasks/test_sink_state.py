@@ -1,6 +1,7 @@
 """The continual-task sink's decision: the vector's steps, a table of our own, and its laws."""
 
 import json
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -77,7 +78,7 @@ def test_vector_steps() -> None:
     """The vector's steps, one after the other on one state."""
     state: SinkState[str] = SinkState()
     for step in json.loads((VECTORS / "ct_sink_state.json").read_text())["steps"]:
-        _set(state, step["set"])
+        state = _changed(state, step["set"])
         decision = state.decide()
         wanted = step["expect"]
         if wanted is None:
@@ -90,15 +91,18 @@ def test_vector_steps() -> None:
             assert all(count > 0 for _, count in decision.what), step
 
 
-def _set(state: SinkState[str], changes: dict[str, Any]) -> None:
+def _changed(state: SinkState[str], changes: dict[str, Any]) -> SinkState[str]:
+    """The state that a sink makes of what is known after a step, as it does for each look."""
+    known = {f.name: getattr(state, f.name) for f in fields(state)}
     for name, value in changes.items():
         match name:
             case "push":
-                state.to_append += [(row, time, diff) for row, time, diff in value]
+                known["to_append"] += [(row, time, diff) for row, time, diff in value]
             case "append_times":
-                state.add_times(value)
+                known["append_times"] += value
             case _:
-                setattr(state, name, value)
+                known[name] = value
+    return SinkState(**known)
 
 
 TIMES = st.integers(min_value=0, max_value=12)
