@@ -28,8 +28,7 @@ def changed_between(table: DeltaTable, before: int, after: int) -> DataFrame:
     commits = [table.commit_at(version) for version in range(before + 1, after + 1)]
     is_alike = table.is_stored(after) and table.versions.read_alike(max(before, 0), after)
     has_feed = any(commit.change_paths for commit in commits)
-    count = table.files_count(after)
-    if has_feed or not is_alike or count is None or count > FILES_MAX:
+    if has_feed or not is_alike or not _has_few_files(table, after):
         return table.change_rows(before + 1, after)
     old, new = table.files(before) if before >= 0 else {}, table.files(after)
     if not reads_less(commits, old, new):
@@ -41,6 +40,11 @@ def changed_between(table: DeltaTable, before: int, after: int) -> DataFrame:
     inserted = table.frame_of(come, after).withColumn(CHANGE_TYPE, F.lit("insert"))
     deleted = table.frame_of(gone, after).withColumn(CHANGE_TYPE, F.lit("delete"))
     return inserted.unionAll(deleted)
+
+
+def _has_few_files(table: DeltaTable, version: int) -> bool:
+    count = table.files_count(version)
+    return count is not None and count <= FILES_MAX
 
 
 def reads_less(commits: Iterable[Commit], old: Files, new: Files) -> bool:
