@@ -140,7 +140,7 @@ def _shown_from(engine: Engine, item: Item, keep_from: int) -> tuple[int, int]:
     at = min(keep_from, now)
     entries = engine.relations.output(item).entries(since=at + 1)
     is_written = bool(entries) and entries[0].upper <= at + 1
-    written = entries[0].upper - 1 if is_written else item.created
+    written = entries[0].upper - 1 if is_written else item.known_from
     shown = engine.schedules.shown_at(item, at)
     if shown is None or shown == at or (is_written and shown <= written):
         return now, written  # its sources are kept from keep_from on anyway

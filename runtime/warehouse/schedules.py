@@ -106,7 +106,8 @@ class Schedules:
     def _next_turn(self, item: Item, at: int) -> int | None:
         """The T at which time changes what a view holds that was written last at T or before."""
         entries = self._relations.output(item).entries(since=at + 1)
-        if not entries or not item.created < entries[0].upper <= at + 1:
+        begun = item.known_from if at + 1 < item.created else item.created
+        if not entries or not begun < entries[0].upper <= at + 1:
             return None  # it is written at its creation, whatever time it is
         written, table = entries[0], self._relations.table(item)
         said = table.commit_at(written.version).metadata if table.has(written.version) else {}

@@ -11,7 +11,7 @@ from ctsql.catalog.refreshes import At, Every, RefreshPart, Stretch
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.table_changes import Movement
-from ctsql.runtime.warehouse.schedules import Schedules
+from ctsql.runtime.warehouse.schedules import DUE, Schedules
 from tests.helpers.view_ladder import view_ladder
 
 DEPTH = 25
@@ -73,3 +73,26 @@ def test_a_view_shows_something_whenever_its_refresh_times_change(
     shown = [schedules.shown_at(view, at) for at in (7, 10, 15, 20, 25)]
     assert shown == [7, 10, 10, 20, 20]
     assert schedules.change_times(view, after=7, until=25) >= {10, 20}
+
+
+def test_time_changed_a_view_before_its_refresh_times_did() -> None:
+    """What it held at an early T is not what it showed when a row was due since."""
+    view = Item(
+        id="v",
+        kind=ObjectKind.MATERIALIZED_VIEW,
+        name=Name("default", "v"),
+        columns=(),
+        location="file:/v",
+        created=20,
+        paced=(Stretch(5, None),),
+    )
+    commit = SimpleNamespace(metadata={DUE: 12})
+    relations: Any = SimpleNamespace(
+        bound=lambda _: SimpleNamespace(plan=None, view=SimpleNamespace(reads_clock=True)),
+        output=lambda _: SimpleNamespace(entries=lambda **_: [SimpleNamespace(upper=8, version=3)]),
+        table=lambda _: SimpleNamespace(has=lambda _: True, commit_at=lambda _: commit),
+    )
+    nothing: Any = None
+    schedules = Schedules(relations, nothing, nothing)
+    assert 12 in schedules.change_times(view, after=7, until=15)
+    assert schedules.change_times(view, after=7, until=11) == set()
