@@ -314,7 +314,9 @@ class Lookups:
             others = less.at(version)
             if isinstance(others, Declined):
                 continue
-            return had.with_rows(had.schema, pa.concat_tables([had.arrow, others.arrow]))
+            # Only the wanted ones: else a third read of its keys would have some of them twice.
+            wanted = having(had.arrow, had.schema, read.sets[0])
+            return had.with_rows(had.schema, pa.concat_tables([wanted, others.arrow]))
         return None
 
 

@@ -19,6 +19,7 @@ matters.
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ctsql.catalog.errors import CtsqlError
@@ -66,35 +67,42 @@ def needs(
     rows: dict[str, list[RetentionNeed]] = {}
     logs: dict[str, list[int]] = {}
     for item in stored:
-        try:
+        with noting_damaged(damaged, item):
             if missing_table(engine.relations, [item]) is not None:
                 continue
             rows[item.id], logs[item.id] = [], []
-            need = _need(engine, item, keep_from, READS)
-            rows[item.id].append(need)
+            rows[item.id].append(_need(engine, item, keep_from, READS))
             logs[item.id].append(_version_at(engine, item, keep_from))
             if item.is_output:
                 logs[item.id].append(_last_write(engine, item))
-        except CtsqlError as problem:
-            if damaged is None or problem.condition not in UNREADABLE:
-                raise
-            damaged[item.id] = problem
-            rows.pop(item.id, None)
-            logs.pop(item.id, None)
     for item in (i for i in catalog if i.is_run or i.problem):
         consumer = f'{item.kind.value} "{item.name}"'
         for read, through, seen in _reads(engine, item, keep_from):
             if read.id not in rows:
                 continue
-            rows[read.id].append(_need(engine, read, through, consumer))
-            logs[read.id].append(_version_at(engine, read, seen))
+            with noting_damaged(damaged, read):
+                rows[read.id].append(_need(engine, read, through, consumer))
+                logs[read.id].append(_version_at(engine, read, seen))
     for kept in Readers(engine).retention_needs():
         item = engine.relations.item(kept.object_id)
         if item.id not in rows:
             continue
-        rows[item.id].append(_need(engine, item, kept.since, kept.consumer))
-        logs[item.id].append(_version_at(engine, item, kept.since))
-    return {i: Needs(tuple(found), min(logs[i])) for i, found in rows.items()}
+        with noting_damaged(damaged, item):
+            rows[item.id].append(_need(engine, item, kept.since, kept.consumer))
+            logs[item.id].append(_version_at(engine, item, kept.since))
+    left_out = damaged or {}
+    return {i: Needs(tuple(n), min(logs[i])) for i, n in rows.items() if i not in left_out}
+
+
+@contextmanager
+def noting_damaged(damaged: dict[str, CtsqlError] | None, item: Item) -> Iterator[None]:
+    """Note that the log of an object cannot be read, and go on; None to raise that."""
+    try:
+        yield
+    except CtsqlError as problem:
+        if damaged is None or problem.condition not in UNREADABLE:
+            raise
+        damaged[item.id] = problem
 
 
 def _reads(engine: Engine, item: Item, keep_from: int) -> Iterator[tuple[Item, int, int]]:
@@ -132,7 +140,7 @@ def _shown_from(engine: Engine, item: Item, keep_from: int) -> tuple[int, int]:
     at = min(keep_from, now)
     entries = engine.relations.output(item).entries(since=at + 1)
     is_written = bool(entries) and entries[0].upper <= at + 1
-    written = entries[0].upper - 1 if is_written else item.created
+    written = entries[0].upper - 1 if is_written else item.known_from
     shown = engine.schedules.shown_at(item, at)
     if shown is None or shown == at or (is_written and shown <= written):
         return now, written  # its sources are kept from keep_from on anyway

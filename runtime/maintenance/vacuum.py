@@ -27,9 +27,8 @@ from ctsql.runtime.log import clock
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.data_files import StoredFile
 from ctsql.runtime.maintenance import retention
-from ctsql.runtime.maintenance.consumers import Needs, needs, system_floor
+from ctsql.runtime.maintenance.consumers import Needs, needs, noting_damaged, system_floor
 from ctsql.runtime.views.side_table import tables_beside
-from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
 
 _MADE_BY_CREATE = re.compile(r"\w+-[0-9a-f]{8}", re.ASCII)
 
@@ -87,31 +86,27 @@ def _below(table: DeltaTable, floor: int, first: int, before_ms: int) -> Iterabl
             return
 
 
-def log_floors(engine: Engine, known: Mapping[str, Needs], before_ms: int) -> dict[str, int]:
+def log_floors(
+    engine: Engine, known: Mapping[str, Needs], before_ms: int, damaged: dict[str, CtsqlError]
+) -> dict[str, int]:
     """The oldest version whose commit is needed, for each log that ctsql may trim, by location.
 
     Args:
         known: the needs by object id. before_ms: commits since this instant are kept, and those
-            younger than a day.
+            younger than a day. damaged: gets what is wrong with the tables whose logs cannot be
+            read, by id; these logs stay.
     """
     before_ms = min(before_ms, clock.now_ms() - retention.LOG_AGE_MS)
-    floors = {
-        item.location: min(
-            known[item.id].log_floor,
-            system_floor(engine.relations.table(item), before_ms=before_ms),
-        )
-        for item in engine.catalog
-        if item.location is not None and item.managed and item.id in known
-    }
+    floors: dict[str, int] = {}
     for item in (i for i in engine.catalog if i.id in known):
-        for beside in tables_beside(engine.warehouse, item):
-            try:
-                aged = system_floor(beside.table, before_ms=before_ms)
-            except CtsqlError as problem:
-                if problem.condition not in UNREADABLE:
-                    raise
-                continue  # who compacts it is told; its log stays
-            floors[beside.table.location] = min(aged, beside.log_floor)
+        with noting_damaged(damaged, item):
+            if item.location is not None and item.managed:
+                aged = system_floor(engine.relations.table(item), before_ms=before_ms)
+                floors[item.location] = min(aged, known[item.id].log_floor)
+            for beside in tables_beside(engine.warehouse, item):
+                with noting_damaged({}, item):  # who compacts it is told
+                    aged = system_floor(beside.table, before_ms=before_ms)
+                    floors[beside.table.location] = min(aged, beside.log_floor)
     timeline, catalog = engine.timeline.table, engine.catalog_store.table
     aged = system_floor(timeline, before_ms=before_ms)
     floors[timeline.location] = min(aged, engine.timeline.archived_to)
@@ -126,7 +121,7 @@ def trim_logs(engine: Engine, before_ms: int) -> int:
     """
     damaged: dict[str, CtsqlError] = {}
     known = needs(engine, keep_from=before_ms, damaged=damaged)
-    floors = log_floors(engine, known, before_ms)
+    floors = log_floors(engine, known, before_ms, damaged)
     count = 0
     for location, floor in floors.items():
         table = engine.gateway.table(location)

@@ -82,11 +82,12 @@ class ConnectionMaintenance:
     def cancel(self) -> None:
         """End what runs; it changes nothing, and the next look at what is due does it."""
         self._stop.set()
-        if self._engine is None or self._thread is None or not self._thread.is_alive():
+        engine, thread = self._engine, self._thread  # another thread may close it
+        if engine is None or thread is None or not thread.is_alive():
             return
         try:
             with translate_spark_errors():
-                self._engine.session.sparkContext.cancelJobGroup(self._group)
+                engine.session.sparkContext.cancelJobGroup(self._group)
         except CtsqlError as problem:
             if not is_lost(problem):
                 raise
@@ -99,13 +100,14 @@ class ConnectionMaintenance:
 
     def _work(self, mine: Engine, due: Due, tell: Callable[[Event], None]) -> None:
         try:
-            mine.session.sparkContext.setJobGroup(
-                self._group, "maintenance", interruptOnCancel=True
-            )
-            with active(mine.session):
-                if self._do_alone(mine, due, tell):
-                    return
-            LOG.info("left to another process, which is at it")
+            with translate_spark_errors():  # Spark may be gone by the end
+                mine.session.sparkContext.setJobGroup(
+                    self._group, "maintenance", interruptOnCancel=True
+                )
+                with active(mine.session):
+                    is_done = self._do_alone(mine, due, tell)
+            if not is_done:
+                LOG.info("left to another process, which is at it")
         except CtsqlError as problem:
             if not self._stop.is_set():
                 LOG.warning("%s: %s", problem.condition, problem.message)

@@ -8,10 +8,11 @@ from ctsql.catalog.names import backtick_all
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.runtime.engine import Engine, run_task
 from ctsql.runtime.log.failures import Failure
+from ctsql.runtime.log.write_handle import disturbance_error
 from ctsql.runtime.subscriptions.changes import Changes
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.tasks.runs import SNAPSHOT, due_runs
-from ctsql.runtime.tasks.sink import TaskSink
+from ctsql.runtime.tasks.sink import DISTURBED_TRIES_MAX, OutdatedDefinition, TaskSink
 from ctsql.runtime.warehouse.table_checks import check_tables
 
 ROWS_SHOWN = 3
@@ -46,18 +47,29 @@ def skip_failed(engine: Engine, item: Item) -> int:
 
 
 def _lost_history(engine: Engine, item: Item) -> Failure | None:
-    """That history of the next T of a task is gone, which no log records; None where it is not."""
+    """That history of the next T of a task is gone, which no log records; None where it is not.
+
+    The task is run up to that T: whatever is due before it is not left out.
+    """
     until = engine.mint()
     check_not_suspended(engine.warehouse, item)
     engine.advance([engine.relations.item(r.object_id) for r in item.reads], until)
-    sink = TaskSink(engine.warehouse, item)
-    try:
-        sink.advance(until)
-    except CtsqlError as problem:
-        if sink.lost_at is None:
-            raise
-        return Failure.of(sink.lost_at, problem, item)
-    return None
+    lost: Failure | None = None
+    for _ in range(DISTURBED_TRIES_MAX):
+        sink = TaskSink(engine.warehouse, item)
+        try:
+            sink.advance(until)
+        except OutdatedDefinition:
+            engine.timeline.refresh()
+            item = still_there(engine.refresh_catalog(), item, "while it was to be run")
+        except CtsqlError as problem:
+            if sink.lost_at is None:
+                raise
+            lost = Failure.of(sink.lost_at, problem, item)
+            until = min(until, lost.time) - 1
+        else:
+            return lost
+    raise disturbance_error(f"{DISTURBED_TRIES_MAX} tries to find what {item.name} has lost")
 
 
 def show_rows(engine: Engine, problem: CtsqlError) -> None:

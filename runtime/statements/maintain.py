@@ -118,7 +118,7 @@ class Maintenance(OnNames):
                 compacted[work.table.location] = self._compact(work, dry=dry)
         hidden: dict[str, CtsqlError] = {}
         known = needs(self.engine, keep_from=keep_from, damaged=hidden)
-        floors = vacuum.log_floors(self.engine, known, log_from)
+        floors = vacuum.log_floors(self.engine, known, log_from, hidden)
         rows: list[Row] = []
         for work in works:
             found = compacted.get(work.table.location)

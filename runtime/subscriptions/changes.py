@@ -177,7 +177,7 @@ class Changes:
             if item.continues and len(there) < len(self._names):
                 return None  # one of those that are delivered is another one from then on
             earlier = [e for e in entries if e.upper <= time]
-            written = earlier[-1].upper - 1 if earlier else item.created - 1
+            written = earlier[-1].upper - 1 if earlier else item.known_from - 1
             if warehouse.schedules.change_times(item, after=written, until=time - 1):
                 return None  # the view skipped a T, so this is the change of several
         return movement

@@ -16,10 +16,11 @@ A view that compares with the clock also changes when a row is due, whether or n
     that says T + 1.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.refreshes import At, RefreshPart
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.binding import may_wait
 from ctsql.planner.nodes import TaskWrite, ViewWrite
@@ -58,7 +59,7 @@ class Schedules:
             return Schedule.of([plan.coalesce], self._begun(item)) if plan.coalesce else None
         if not isinstance(plan, ViewWrite) or plan.refresh is None:
             return None
-        return Schedule.of(plan.refresh, item.created)
+        return _of_stretch(plan.refresh, item.created, is_later=bool(item.paced))
 
     def shown_at(self, item: Item, at: int) -> int | None:
         """The time whose contents a view shows at T; None before its first refresh."""
@@ -105,7 +106,8 @@ class Schedules:
     def _next_turn(self, item: Item, at: int) -> int | None:
         """The T at which time changes what a view holds that was written last at T or before."""
         entries = self._relations.output(item).entries(since=at + 1)
-        if not entries or not item.created < entries[0].upper <= at + 1:
+        begun = item.known_from if at + 1 < item.created else item.created
+        if not entries or not begun < entries[0].upper <= at + 1:
             return None  # it is written at its creation, whatever time it is
         written, table = entries[0], self._relations.table(item)
         said = table.commit_at(written.version).metadata if table.has(written.version) else {}
@@ -365,9 +367,18 @@ def _stretches(item: Item, newest: Schedule | None) -> list[tuple[int, Schedule 
         newest: the present ones.
     """
     earlier = [
-        (s.begun, None if s.parts is None else Schedule.of(s.parts, s.begun)) for s in item.paced
+        (s.begun, None if s.parts is None else _of_stretch(s.parts, s.begun, is_later=n > 0))
+        for n, s in enumerate(item.paced)
     ]
     return [*earlier, (item.created, newest)]
+
+
+def _of_stretch(parts: Sequence[RefreshPart], begun: int, *, is_later: bool) -> Schedule:
+    """The refresh times of a stretch; one that is not the first begins with a refresh.
+
+    What reads the view has been shown something before, so there is no T at which it shows nothing.
+    """
+    return Schedule.of([*parts, At(begun)] if is_later else parts, begun)
 
 
 def _refreshes_by(

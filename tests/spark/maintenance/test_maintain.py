@@ -409,3 +409,21 @@ def test_a_damaged_output_is_left_out(con: Connection, warehouse: Path) -> None:
         other.execute("INSERT INTO t VALUES (9, 9)")
         assert other.execute("SELECT n FROM above").fetchall() == [(4,)]
         assert "broken" in _report(other, "MAINTAIN")
+
+
+def test_an_output_with_a_damaged_commit_in_between_is_left_out(
+    con: Connection, warehouse: Path
+) -> None:
+    """One that nothing reads but the search for commits that are old enough."""
+    con.execute("CREATE TABLE t (k INT, v INT)")
+    for name in ("good", "broken"):
+        con.execute(COPY.format(name, "t"))
+    for n in range(6):
+        con.execute(f"INSERT INTO t VALUES ({n}, {n}); SELECT * FROM good; SELECT * FROM broken")
+    commits = sorted((folder(con, "broken") / "_delta_log").glob("*.json"))
+    commits[len(commits) // 2].write_text("")
+    with connect_to(str(warehouse), master=TEST_MASTER) as other:
+        told = expect_error(other, "MAINTAIN RETAIN '0 seconds'", "STORED_DATA_INVALID")
+        assert "broken" in str(told.detail)
+        assert "All else was maintained." in str(told.detail)
+    assert len(data_files(folder(con, "good"))) == 1

@@ -48,6 +48,7 @@ def test_the_service_compacts(con: Connection, monkeypatch: pytest.MonkeyPatch) 
     for k in range(3):
         con.execute(f"INSERT INTO t VALUES ({k}, 1), (0, {k})")
         con.run(once=True, on_event=told.append)
+        _join_maintenance()
     compacted = [e for e in told if e.kind is EventKind.COMPACTED]
     assert [e.name for e in compacted] == ["latest"] * len(compacted)
     assert compacted

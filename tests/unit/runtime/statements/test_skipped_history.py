@@ -1,0 +1,89 @@
+"""SKIP of a T whose history is gone leaves out that one alone."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.names import Name
+from ctsql.runtime.statements import failed_task
+from ctsql.runtime.tasks.sink import OutdatedDefinition
+
+TASK = Item(
+    id="x",
+    kind=ObjectKind.CONTINUAL_TASK,
+    name=Name("default", "x"),
+    columns=(),
+    location="file:/x",
+)
+NOW = 20
+
+
+class _Task:
+    """One with something to do at some Ts; of some of them history is gone."""
+
+    def __init__(self, due: list[int], gone: list[int], *, fails: int | None = None) -> None:
+        self.due, self.gone, self.fails = due, gone, fails
+        self.ran: list[int] = []
+        self.is_outdated = False
+
+    def sink(self, *_: Any) -> Any:
+        made = SimpleNamespace(lost_at=None)
+
+        def advance(until: int) -> None:
+            if self.is_outdated:
+                self.is_outdated = False
+                raise OutdatedDefinition
+            waiting = [t for t in self.due if t <= until and t not in self.ran]
+            lost = [t for t in waiting if t in self.gone]
+            if lost:  # all that is due is looked at before anything is run
+                made.lost_at = lost[-1]
+                raise error("HISTORY_LOST", relation="t")
+            for time in waiting:
+                if time == self.fails:
+                    raise error("TASK_FAILED", name="x", time=time, reason="it is so")
+                self.ran.append(time)
+
+        made.advance = advance
+        return made
+
+
+def _lost(task: _Task, monkeypatch: pytest.MonkeyPatch) -> int | None:
+    monkeypatch.setattr(failed_task, "TaskSink", task.sink)
+    monkeypatch.setattr(failed_task, "check_not_suspended", lambda *_: None)
+    catalog = Catalog.of([TASK])
+    engine: Any = SimpleNamespace(
+        mint=lambda: NOW,
+        advance=lambda *_: None,
+        warehouse=None,
+        catalog=catalog,
+        refresh_catalog=lambda: catalog,
+        timeline=SimpleNamespace(refresh=lambda: None),
+    )
+    found = failed_task._lost_history(engine, TASK)
+    return None if found is None else found.time
+
+
+def test_what_is_due_before_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by another input, whose history is there; of several lost ones it is the first."""
+    task = _Task([10, 11, 12, 14, 15], [12, 14])
+    task.is_outdated = True  # by a definition of another process
+    assert _lost(task, monkeypatch) == 12
+    assert task.ran == [10, 11]
+
+
+def test_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that is due is run."""
+    task = _Task([10, 11], [])
+    assert _lost(task, monkeypatch) is None
+    assert task.ran == [10, 11]
+
+
+def test_a_failure_before_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is recorded, and left out first."""
+    task = _Task([10, 11], [11], fails=10)
+    with pytest.raises(CtsqlError) as raised:
+        _lost(task, monkeypatch)
+    assert raised.value.condition == "TASK_FAILED"

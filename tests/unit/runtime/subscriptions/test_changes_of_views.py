@@ -1,0 +1,42 @@
+"""Which commit of a view is exactly its change at a T."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.names import Name
+from ctsql.catalog.refreshes import Stretch
+from ctsql.runtime.log.table_changes import Movement
+from ctsql.runtime.subscriptions import changes
+from ctsql.runtime.subscriptions.changes import Changes
+
+FIRST_WRITE = Movement(9, -1, 0)
+
+
+@pytest.mark.parametrize("paced", [(), (Stretch(5, None),)])
+def test_a_first_write_behind_other_changes(
+    paced: tuple[Stretch, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the change of several Ts, also where the view has other refresh times since."""
+    monkeypatch.setattr(changes, "is_before_columns", lambda *_: False)
+    view = Item(
+        id="v",
+        kind=ObjectKind.MATERIALIZED_VIEW,
+        name=Name("default", "v"),
+        columns=(),
+        location="file:/v",
+        created=20 if paced else 5,
+        paced=paced,
+    )
+
+    def change_times(_: Item, *, after: int, until: int) -> set[int]:
+        return {time for time in (7,) if after < time <= until}
+
+    warehouse: Any = SimpleNamespace(
+        versions=SimpleNamespace(movements=lambda *_, **__: [FIRST_WRITE], present=lambda *_: []),
+        relations=SimpleNamespace(output=lambda _: SimpleNamespace(entries=lambda **_: [])),
+        schedules=SimpleNamespace(change_times=change_times),
+    )
+    assert Changes(warehouse, view, [])._find_exact(9) is None
