@@ -146,7 +146,10 @@ def write_checkpoint(table: DeltaTable, *, commits_min: int) -> int | None:
         session = table.gateway.session
         # One task leaves a core to ticks.
         with setting(session, SNAPSHOT_TASKS, "1") if is_small else nullcontext():
-            table.log.checkpoint(state, none)
+            try:
+                table.log.checkpoint(state, none)
+            finally:
+                state.uncache()  # as Delta does when it puts a newer one in its place
         return version
 
 
