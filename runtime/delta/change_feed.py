@@ -15,7 +15,7 @@ from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN
 from ctsql.runtime.delta.keyed_scan import FILES_MAX, change_of
 from ctsql.runtime.delta.local_scan import CHANGE_BYTES_MAX, CHANGES_KEPT_MAX, live_rows
 from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable, FewChanged
-from ctsql.runtime.delta.version_difference import changed_between
+from ctsql.runtime.delta.version_difference import changed_between, has_few_files
 from ctsql.runtime.log.table_changes import Movement, files_of, numbered_files
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, TOO_MANY
 from ctsql.runtime.rows.declined import Declined
@@ -114,8 +114,7 @@ def few_changed(table: DeltaTable, movement: Movement, columns: list[str]) -> Fe
         return NOT_STORED
 
     def read() -> FewChanged | Declined:
-        count = table.files_count(movement.version)
-        if count is None or count > FILES_MAX:
+        if not has_few_files(table, movement.version):
             return Declined(f"more than {FILES_MAX} files, or nobody knows")
         net = change_of(table, movement, columns)
         if isinstance(net, Declined):

@@ -28,7 +28,7 @@ def changed_between(table: DeltaTable, before: int, after: int) -> DataFrame:
     commits = [table.commit_at(version) for version in range(before + 1, after + 1)]
     is_alike = table.is_stored(after) and table.versions.read_alike(max(before, 0), after)
     has_feed = any(commit.change_paths for commit in commits)
-    if has_feed or not is_alike or not _has_few_files(table, after):
+    if has_feed or not is_alike or not has_few_files(table, after):
         return table.change_rows(before + 1, after)
     old, new = table.files(before) if before >= 0 else {}, table.files(after)
     if not reads_less(commits, old, new):
@@ -42,7 +42,8 @@ def changed_between(table: DeltaTable, before: int, after: int) -> DataFrame:
     return inserted.unionAll(deleted)
 
 
-def _has_few_files(table: DeltaTable, version: int) -> bool:
+def has_few_files(table: DeltaTable, version: int) -> bool:
+    """Whether this process lists the files of a version; not where nobody knows how many."""
     count = table.files_count(version)
     return count is not None and count <= FILES_MAX
 

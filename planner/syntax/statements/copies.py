@@ -5,7 +5,7 @@ from ctsql.catalog.items import FILE_FORMATS
 from ctsql.catalog.names import did_you_mean
 from ctsql.planner.syntax.ast import ColumnDef, CopyFrom, CopyTo, FileRef, Select, rows_of
 from ctsql.planner.syntax.statements.queries import read_query
-from ctsql.planner.syntax.tokens.file_options import SAME, check_known
+from ctsql.planner.syntax.tokens.file_options import check_known, is_given
 from ctsql.planner.syntax.tokens.file_refs import file_ref, option_value
 from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import cut_at_commas
@@ -65,8 +65,11 @@ def read_file(cursor: Cursor, *, writes: bool) -> tuple[FileRef, bool]:
         token = inside.name("an option, as HEADER true")
         check_known(token)
         name = _SPELLINGS.get(token.text.lower(), token.text.lower())
-        is_there = SAME.get(name, name) in (SAME.get(n, n) for n in options)
-        if is_there or (name == "format" and kind) or (name == "overwrite" and overwrite):
+        if (
+            is_given(name, options)
+            or (name == "format" and kind)
+            or (name == "overwrite" and overwrite)
+        ):
             raise invalid(token.span, f"option {token.text} is given twice")
         _ = inside.accept("=") or inside.accept("=>")
         if name == "format":

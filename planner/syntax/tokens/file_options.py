@@ -7,6 +7,8 @@ Source: the classes ``CSVOptions``, ``JSONOptions``, ``ParquetOptions``, ``OrcOp
 have in common.
 """
 
+from collections.abc import Iterable
+
 from ctsql.catalog.errors import bad_option
 from ctsql.catalog.names import did_you_mean
 from ctsql.planner.syntax.tokens.tokenizer import Token
@@ -28,9 +30,18 @@ _TEXT = """
     sortKeys stableIdentifierPrefixForUnionType timeFormat timeZone timestampFormat
     timestampNTZFormat unescapedQuoteHandling useUnsafeRow writeNonAsciiCharacterAsCodePoint
 """
-SAME = {"delimiter": "sep", "charset": "encoding", "codec": "compression"}
+_SAME = {"delimiter": "sep", "charset": "encoding", "codec": "compression"}
 """Options by names that Spark takes for another one, in lower case."""
 KNOWN = {name.lower(): name for name in _TEXT.split()}
+
+
+def is_given(name: str, options: Iterable[str]) -> bool:
+    """Whether an option is among some, by any of its names; all in lower case.
+
+    >>> is_given("sep", ["delimiter"]), is_given("sep", ["header"])
+    (True, False)
+    """
+    return _SAME.get(name, name) in (_SAME.get(other, other) for other in options)
 
 
 def check_known(option: Token) -> None:

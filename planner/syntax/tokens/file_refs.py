@@ -9,7 +9,7 @@ from ctsql.catalog.spans import Span
 from ctsql.catalog.switches import read_switch
 from ctsql.planner.syntax.ast import FileRef, RelationRef
 from ctsql.planner.syntax.tokens import tokenizer as tk
-from ctsql.planner.syntax.tokens.file_options import SAME, check_known
+from ctsql.planner.syntax.tokens.file_options import check_known, is_given
 from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens
 
@@ -101,7 +101,7 @@ def _options(groups: Sequence[Tokens], span: Span) -> tuple[tuple[str, str], ...
     found: dict[str, str] = {}
     for group in groups:
         name, value = _option(group, span)
-        if SAME.get(name, name) in (SAME.get(n, n) for n in found):
+        if is_given(name, found):
             raise invalid(group[0].span, f"option {group[0].text} is given twice")
         found[name] = value
     return tuple(found.items())
