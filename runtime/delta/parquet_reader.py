@@ -453,6 +453,7 @@ class _Search:
                 metadata=group.layout.footer,
                 coerce_int96_timestamp_unit="us",
                 pre_buffer=not store.is_local,  # fewer, larger requests
+                page_checksum_verification=True,
             ) as stored,
         ):
             if self._keys:

@@ -135,7 +135,12 @@ def _write_file(
     arrow = to_arrow_schema(schema, timezone="UTC").with_metadata({_SPARK: spark})
     with store.open_output(path) as file:
         pq.write_table(
-            rows.cast(arrow), file, compression="snappy", store_schema=False, use_dictionary=False
+            rows.cast(arrow),
+            file,
+            compression="snappy",
+            store_schema=False,
+            use_dictionary=False,
+            write_page_checksum=True,
         )
         return int(file.tell())
 

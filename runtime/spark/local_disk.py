@@ -1,10 +1,12 @@
-"""Hadoop's file system of a local disk, without a process for every file.
+"""Hadoop's file system of a local disk, without a second file and a process for every file.
 
-Hadoop gives a file its mode by starting ``chmod``, and so the file of its checksum: 4 ms and more
-for each file of a log, of data or of deletion vectors, whoever writes it. Java can do it itself.
-What is written where, and under which mode, stays as it is.
+Beside each file Hadoop writes a hidden one with its checksums (``.NAME.crc``): half of the files of
+a table. Parquet's pages, deletion vectors and Delta's state have checksums of their own, on every
+store; those of others, which are there, are still compared.
 
-Spark's own compiler makes the class in the JVM, for which a JAR of ours would have to be shipped.
+Hadoop gives a file its mode by starting ``chmod``: 4 ms and more for each file of a log, of data
+or of deletion vectors, whoever writes it. Java can do it itself. Spark's own compiler makes the
+class in the JVM, for which a JAR of ours would have to be shipped.
 """
 
 import os
@@ -49,23 +51,29 @@ public class LocalDisk extends BEFORE {
 """
 
 
-def set_modes_in_java(session: SparkSession) -> None:
-    """Let the JVM, which has just been started, use this file system for its local disk.
+def prepare_local_disk(session: SparkSession, *, with_modes: bool) -> None:
+    """Let the JVM, which has just been started, write no files of checksums to its local disk.
 
-    One that is configured to use another than those that come with Spark keeps that.
+    A file system that is configured and does not come with Spark stays as it is.
+
+    Args:
+        with_modes: set modes without a process, too; to compile that takes 0.6 CPU seconds.
     """
     jvm: Any = session._jvm
     hadoop = jvm.org.apache.hadoop
     configured = session.sparkContext._jsc.hadoopConfiguration()
-    before = hadoop.fs.FileSystem.getLocal(configured)
-    kind = str(before.getClass().getName())
-    if os.name != "posix" or kind not in _KNOWN:
+    local = hadoop.fs.FileSystem.getLocal(configured)
+    kind = str(local.getClass().getName())
+    if kind not in _KNOWN:
         return
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(before.getClass().getClassLoader())
-    compiler.cook(_SOURCE.replace("BEFORE", kind))
-    named = hadoop.conf.Configuration(configured)
-    named.setClassLoader(compiler.getClassLoader())
-    named.set("fs.file.impl", _NAME)
-    before.close()  # Hadoop keeps one for all of the JVM; now it looks for its class again
-    hadoop.fs.FileSystem.get(before.getUri(), named)
+    if with_modes and os.name == "posix":
+        compiler = jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.setParentClassLoader(local.getClass().getClassLoader())
+        compiler.cook(_SOURCE.replace("BEFORE", kind))
+        named = hadoop.conf.Configuration(configured)
+        named.setClassLoader(compiler.getClassLoader())
+        named.set("fs.file.impl", _NAME)
+        uri = local.getUri()
+        local.close()  # Hadoop keeps one for all of the JVM; now it looks for its class again
+        local = hadoop.fs.FileSystem.get(uri, named)
+    local.setWriteChecksum(False)

@@ -19,7 +19,7 @@ from ctsql.catalog.errors import error
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.jvm_options import Life, jvm_settings
 from ctsql.runtime.spark.jvm_start import gateway_at, start_spark
-from ctsql.runtime.spark.local_disk import set_modes_in_java
+from ctsql.runtime.spark.local_disk import prepare_local_disk
 from ctsql.runtime.spark.plain_start import LOCAL
 from ctsql.runtime.spark.result_settings import changes_results
 from ctsql.runtime.spark.start_settings import start_settings
@@ -33,6 +33,8 @@ _RUNTIME = {
     # A limited read looks at all partitions in one job, not at one and then at more.
     "spark.sql.limit.initialNumPartitions": "1000",
     "spark.sql.storeAssignmentPolicy": "ANSI",
+    # Parquet's writers give each page a checksum, and its readers look at none unless asked to.
+    "parquet.page.verify-checksum.enabled": "true",
     # Delta refuses to read columns that are mapped by id without it. It sets it itself, but only in
     # a session that has asked for such a table in SQL.
     "spark.sql.parquet.fieldId.read.enabled": "true",
@@ -111,8 +113,7 @@ def _start(master: str | None, life: Life, archive: Path | None = None) -> Spark
         lambda java: jvm_settings(java, master or LOCAL, life, archive),
     )
     session.sparkContext.setLogLevel("OFF")
-    if life is Life.LONG:
-        set_modes_in_java(session)
+    prepare_local_disk(session, with_modes=life is Life.LONG)
     return session
 
 

@@ -38,15 +38,20 @@ _STORAGE = (
     ("FILE_NOT_EXIST", FILE_MISSING, "See the detail."),
     ("PATH_NOT_FOUND", FILE_MISSING, "See the detail."),
 )
-_CHECKSUM = re.compile(r"Checksum error: (\S+)")
+# Hadoop's of a file beside it, on a local disk, and Parquet's of a page.
+_CHECKSUMS = (
+    re.compile(r"Checksum error: (\S+)"),
+    re.compile(r"reading file (\S+?)\.\s[\s\S]*CRC checksum verification failed"),
+)
 _NEWER = re.compile(r"\[DELTA_(?:UNSUPPORTED_FEATURES\w*|INVALID_PROTOCOL_VERSION)\]\s*(.*)")
 
 
 def storage_problem(text: str) -> CtsqlError | None:
     """The error for what a store, Hadoop or Delta said; None if it is about something else."""
-    damaged = _CHECKSUM.search(text)
-    if damaged:
-        return damaged_file(damaged.group(1), "its contents do not match its checksum")
+    for checksum in _CHECKSUMS:
+        damaged = checksum.search(text)
+        if damaged:
+            return damaged_file(damaged.group(1), "its contents do not match its checksum")
     newer = _NEWER.search(text)
     if newer:
         what = "a table of a newer Delta Lake"

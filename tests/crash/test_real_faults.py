@@ -54,11 +54,8 @@ def _damaged(con: Connection, warehouse: Path, name: str, *ways: str) -> None:
     """Damage a table's last commit in some ways, look each time; restore it, and go on."""
     table = kept.files_of(con, warehouse)[name]
     last = max((table / "_delta_log").glob("*.json"))
-    beside = last.with_name(f".{last.name}.crc")
-    data, sum_of_it = last.read_bytes(), beside.read_bytes()
+    data = last.read_bytes()
     batch = max(kept.batches(con)) + 1
-    # What another process would find: the checksum of a local disk's file went the same way.
-    beside.unlink()
     for how in ways:
         last.write_bytes(_spoilt(data, how))
         kept.forget(con)
@@ -75,7 +72,6 @@ def _damaged(con: Connection, warehouse: Path, name: str, *ways: str) -> None:
             assert last.name in (problem.detail or "")
         assert max((table / "_delta_log").glob("*.json")) == last, "nothing is written on top of it"
     last.write_bytes(data)
-    beside.write_bytes(sum_of_it)
     kept.forget(con)
     again = open_connection(str(warehouse))
     kept.insert(again, [1, 7], batch=batch + 1)
@@ -111,7 +107,6 @@ def test_a_damaged_source_stops_its_readers_only(con: Connection, warehouse: Pat
     *_, before, last = sorted(logged.glob("0*.json"))
     for broken, how in ((last, "empty"), (before, "missing")):
         data = broken.read_bytes()
-        broken.with_name(f".{broken.name}.crc").unlink(missing_ok=True)
         broken.write_bytes(b"") if how == "empty" else broken.unlink()
         kept.forget(con)
         fresh = open_connection(str(warehouse))
@@ -143,7 +138,6 @@ def test_a_damaged_checksum(con: Connection, warehouse: Path) -> None:
     for table in kept.files_of(con, warehouse).values():
         for path in (table / "_delta_log").glob("0*.crc"):
             path.write_text('{"half": ')
-            path.with_name(f".{path.name}.crc").unlink()
     kept.forget(con)
     again = open_connection(str(warehouse))
     kept.insert(again, [2, 3], batch=2)
