@@ -33,6 +33,7 @@ SELECT latest.k, latest.v, sums.n FROM latest JOIN t ON t.k = latest.k JOIN sums
 ORDER BY latest.k;
 SELECT * FROM t;
 SHOW CONTINUAL TASKS;
+MAINTAIN;
 """
 
 
@@ -50,6 +51,7 @@ def train(archive: Path) -> None:
     from pyspark import SparkContext
 
     from ctsql.api import connect
+    from ctsql.runtime.delta.files import write_checkpoint
     from ctsql.runtime.spark.session import training_session
 
     draft_of(archive).unlink(missing_ok=True)  # of a process that was killed
@@ -61,6 +63,8 @@ def train(archive: Path) -> None:
                 if result.has_rows:
                     result.fetchall()
             connection.status()
+            # As a connection does beside its ticks; a first one without archive holds them up.
+            write_checkpoint(connection._opened().timeline.table, commits_min=1)
         session.stop()
     gateway = SparkContext._gateway
     assert gateway is not None  # a session was started
