@@ -7,17 +7,16 @@ runs one statement at a time; threads may share it.
 
 import os
 import threading
-import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ctsql import loading
 from ctsql.caller_scope import NOWHERE, CallerVariables, caller_variables
 from ctsql.catalog import times
-from ctsql.catalog.errors import CtsqlError, InterfaceError, error, misuse
+from ctsql.catalog.errors import CtsqlError, error, misuse
 from ctsql.catalog.names import Name
 from ctsql.catalog.spans import Source, Span
 from ctsql.catalog.system_tables import SYSTEM_SCHEMA, SYSTEM_TABLES
@@ -25,6 +24,7 @@ from ctsql.completion import Known, ObjectInfo
 from ctsql.cursor import Cursor
 from ctsql.literals import Parameters, literals
 from ctsql.loading import relation_of
+from ctsql.open_warehouse import OpenWarehouse
 from ctsql.planner.syntax import ast as st, parse, split
 from ctsql.planner.syntax.tokens.session_calls import with_schema
 from ctsql.result import Result
@@ -40,122 +40,23 @@ if TYPE_CHECKING:
     from ctsql.planner.nodes import Query
     from ctsql.runtime.engine import Engine
     from ctsql.runtime.log.write_handle import Entry
-    from ctsql.runtime.log_reader import LocalLogReader, LogReader
     from ctsql.runtime.monitoring.pulse import Pulse
     from ctsql.runtime.monitoring.watch import Watched
-    from ctsql.runtime.service.connection_maintenance import ConnectionMaintenance
     from ctsql.runtime.service.events import Event
     from ctsql.runtime.statements.commits import ObjectCommit
     from ctsql.runtime.statements.name_resolution import Namespace
-    from ctsql.runtime.statements.transaction import OpenTransaction
 
 DEFAULT_WAREHOUSE = "warehouse"
-T = TypeVar("T")
 
 
-class Connection(AbstractContextManager["Connection"]):
+class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
     """One warehouse, open for statements. Made by :func:`connect`.
 
     As a context manager it commits an open transaction at the end of the block, or rolls it back if
     the block raises, and closes.
     """
 
-    def __init__(
-        self,
-        warehouse: str,
-        *,
-        spark: "SparkSession | None" = None,
-        master: str | None = None,
-        read_only: bool = False,
-        create: bool = True,
-        python_variables: bool = False,
-    ) -> None:
-        self.warehouse = warehouse
-        self._create = create
-        self._python_variables = python_variables
-        self.read_only = read_only
-        self.is_new = False  # whether this connection made the warehouse
-        self.search_schema = "default"
-        self.is_short = False  # whether a Spark that it starts is for a short command
-        # A Spark that another process keeps, asked for before one is started.
-        self.find_spark: Callable[[], SparkSession | None] | None = None
-        self._spark = spark
-        self._master = master
-        self._engine: Engine | None = None
-        self._own: SparkSession | None = None  # the engine's, also of the next warehouse's
-        self._settings: Any = None
-        self._lock = threading.RLock()
-        self._group = ""
-        self._cancelled = threading.Event()
-        self._closed = False
-        self._transaction: OpenTransaction | None = None
-        self._reader: LocalLogReader | None = None
-        self._reader_lock = threading.Lock()
-        self._maintenance: ConnectionMaintenance | None = None
-        self._tell: Callable[[Event], None] | None = None
-
-    def __repr__(self) -> str:
-        mode = " read-only" if self.read_only else ""
-        return f"<Connection to {self.warehouse}{mode}{' (closed)' if self._closed else ''}>"
-
     # ---- life
-
-    @property
-    def started(self) -> bool:
-        """Whether the engine is started; the first statement starts it."""
-        return self._engine is not None
-
-    def start(self) -> None:
-        """Start Spark and open the warehouse, as the first statement does."""
-        with self._lock:
-            self._opened()
-
-    def _opened(self) -> "Engine":
-        if self._closed:
-            raise InterfaceError("the connection is closed")
-        if self._engine is None:
-            from ctsql.runtime.spark.jvm_options import Life
-
-            life = Life.SHORT if self.is_short else Life.LONG
-            if self._spark is None and self.find_spark is None:
-                from ctsql.runtime.spark.jvm_start import begin
-
-                begin(self._master, life)  # while all that follows is imported
-            import_pyspark()
-            from ctsql.runtime.engine import Engine
-            from ctsql.runtime.service.connection_maintenance import ConnectionMaintenance
-            from ctsql.runtime.spark.errors import translate_spark_errors
-            from ctsql.runtime.spark.session import active, engine_session, process_session
-            from ctsql.runtime.statements.kept_appends import append_kept
-            from ctsql.settings import Settings
-
-            found = self._spark or (self.find_spark() if self.find_spark else None)
-            base = found or process_session(self._master, life)
-            session = self._own = self._own or engine_session(base)
-            with translate_spark_errors(), active(session):
-                self._engine = Engine(
-                    session,
-                    self.warehouse,
-                    read_only=self.read_only,
-                    create=self._create,
-                    caller=base,
-                    append_kept=append_kept,
-                )
-            self.is_new = self._engine.is_new
-            self._maintenance = ConnectionMaintenance()
-            self._engine.context = self._maintenance.context
-            self._spark = base
-            self._settings = Settings.of_connection(
-                read_only=self.read_only, python_variables=self._python_variables
-            )
-        return self._engine
-
-    @property
-    def spark(self) -> "SparkSession":
-        """The session in use: the process's, or the caller's."""
-        self.start()
-        assert self._spark is not None  # start() set it
-        return self._spark
 
     def close(self) -> None:
         """Close the connection, but not Spark; rolls back an open transaction.
@@ -179,11 +80,6 @@ class Connection(AbstractContextManager["Connection"]):
         """PEP 249: for code written for any DB-API driver."""
         return Cursor(self)
 
-    @property
-    def in_transaction(self) -> bool:
-        """Whether a transaction is open; without one every statement commits by itself."""
-        return self._transaction is not None
-
     def begin(self) -> None:
         """Open a transaction, as ``BEGIN`` does."""
         self.execute("BEGIN")
@@ -198,14 +94,57 @@ class Connection(AbstractContextManager["Connection"]):
         if self._transaction is not None:
             self.execute("ROLLBACK")
 
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """A transaction: committed behind the block, rolled back if the block raises.
+
+            with con.transaction():
+                con.execute("INSERT INTO orders VALUES (1, 'pen')")
+                con.execute("UPDATE stock SET n = n - 1 WHERE item = 'pen'")
+
+        Raises:
+            CtsqlError: TRANSACTION_OPEN if one is open already; TRANSACTION_CONFLICT at the end
+                if another writer changed one of the tables first.
+        """
+        self.begin()
+        try:
+            yield
+        except BaseException:
+            self.rollback()
+            raise
+        self.commit()
+
     # ---- data of Python's
 
-    transaction = loading.transaction
     append = loading.append
     writer = loading.writer
     register = loading.register
     unregister = loading.unregister
-    executemany = loading.executemany
+
+    def executemany(self, sql: str, seq_of_parameters: Iterable[Parameters]) -> Result:
+        """Run INSERT, UPDATE, DELETE or MERGE once for each set of parameters, in one commit.
+
+        An ``INSERT ... VALUES`` of nothing but parameters is one statement of Spark's for all rows;
+        others run one after the other in a transaction.
+
+        Args:
+            seq_of_parameters: sequences for ``?``, or dicts for ``:name``.
+
+        Returns:
+            a result without rows; ``rowcount`` is the sum.
+
+        Raises:
+            CtsqlError: with its condition; nothing is committed then.
+        """
+        span, statement = loading.one_change(sql)
+        given = list(seq_of_parameters)
+        appended = loading.append_given(self, statement, given)
+        if appended is not None:
+            return appended
+        variables = caller_variables(None)
+        with nullcontext() if self.in_transaction else self.transaction():
+            counts = [self.run_statement(span, values, variables).rowcount for values in given]
+        return loading.sum_of(statement.verb, counts)
 
     # ---- statements
 
@@ -256,7 +195,7 @@ class Connection(AbstractContextManager["Connection"]):
         statement = parse(span)
         if reads_logs(statement):
             ask = partial(run_logged, statement=statement, schema=self.search_schema)
-            found = _by_logs(self, ask)
+            found = self._by_logs(ask)
             if found is not None:
                 return found
         values = literals(_parameters_of(statement), parameters)
@@ -345,46 +284,7 @@ class Connection(AbstractContextManager["Connection"]):
                 if engine.read_only:
                     _promote(self, engine)
 
-    # ---- running
-
-    @contextmanager
-    def _running(self, label: str) -> "Iterator[Engine]":
-        """Lock the connection, and mark its jobs so that they can be cancelled."""
-        with self._lock:
-            engine = self._opened()
-            from ctsql.runtime.spark.errors import translate_spark_errors
-            from ctsql.runtime.spark.running_jobs import group_of
-            from ctsql.runtime.spark.session import active
-            from ctsql.runtime.statements.failed_task import show_rows
-
-            if self._cancelled.is_set():
-                raise error("STATEMENT_CANCELLED")  # while Spark was starting
-            with translate_spark_errors():  # Spark may be gone by the end, too
-                context = engine.session.sparkContext
-                # A new group for each statement: its later jobs are cancelled, too.
-                self._group = f"{group_of(os.getpid())}{uuid.uuid4().hex}"
-                context.setJobGroup(self._group, label[:200], interruptOnCancel=True)
-                try:
-                    with active(engine.session), translate_spark_errors():
-                        yield engine
-                        if self._settings.maintains and not engine.read_only:
-                            assert self._maintenance is not None  # with the engine
-                            self._maintenance.start_if_due(engine, self._tell)
-                except CtsqlError as problem:
-                    if problem.condition == "TASK_FAILED":
-                        show_rows(engine, problem)
-                    raise
-                finally:
-                    self._group = ""
-                    for key in ("spark.jobGroup.id", "spark.job.description"):
-                        context.setLocalProperty(key, None)  # type: ignore[arg-type]
-
-    def cancel(self) -> None:
-        """Cancel the statement running in another thread; it raises STATEMENT_CANCELLED."""
-        self._cancelled.set()
-        engine, group = self._engine, self._group
-        if engine is not None and group:
-            engine.gateway.cancel(group)
+    # ---- what is there, and what happens
 
     def known(self) -> Known:
         """What completion can offer."""
@@ -438,7 +338,7 @@ class Connection(AbstractContextManager["Connection"]):
         """The status of every task and view; writes and computes nothing."""
         from ctsql.shown import status
 
-        found = _by_logs(self, status)
+        found = self._by_logs(status)
         if found is None:
             with self._running("status") as engine:
                 found = status(engine)
@@ -495,7 +395,7 @@ class Connection(AbstractContextManager["Connection"]):
 
         stop = stop or threading.Event()
         service = Service(
-            opened=partial(_following, self),
+            opened=self._following,
             stop=stop,
             on_event=on_event or (lambda _: None),
             on_time=reached,
@@ -679,28 +579,11 @@ def _with_functions(engine: "Engine", statement: st.Statement) -> Iterator[None]
         ) from problem
 
 
-def _by_logs(con: Connection, ask: "Callable[[LogReader], T]") -> T | None:
-    """What logs on a local disk say while no Spark has started; None where they do not."""
-    from ctsql.runtime.delta.local_log import NeedsSpark
-    from ctsql.runtime.log_reader import LocalLogReader
-    from ctsql.runtime.spark.plain_start import is_plain
-
-    if con.started or con._closed or con._spark or not is_plain(con._master):
-        return None
-    with con._reader_lock, suppress(NeedsSpark):
-        if con._reader is None:
-            con._reader = LocalLogReader(
-                con.warehouse, read_only=con.read_only, may_create=con._create
-            )
-        return ask(con._reader)
-    return None
-
-
 def watched(con: Connection, refreshes_max: int = 20) -> "list[Watched]":
     """Every task and view with its status and its last refreshes, failed ones first."""
     from ctsql.runtime.monitoring.watch import watched as look
 
-    found = _by_logs(con, partial(look, refreshes_max=refreshes_max))
+    found = con._by_logs(partial(look, refreshes_max=refreshes_max))
     if found is None:
         with con._running("status") as engine:
             found = look(engine, refreshes_max)
@@ -762,7 +645,7 @@ def _open_subscription(
 
     @contextmanager
     def opened() -> "Iterator[Engine]":
-        with _following(connection) as engine, use_stored(engine, passive=feed.passive):
+        with connection._following() as engine, use_stored(engine, passive=feed.passive):
             yield engine
 
     return Subscription(
@@ -773,15 +656,6 @@ def _open_subscription(
         auto_commit=auto_commit,
         interval=INTERVAL_SECONDS if interval is None else interval,
     )
-
-
-@contextmanager
-def _following(connection: Connection) -> "Iterator[Engine]":
-    """The engine for one look of the service or a subscription."""
-    from ctsql.runtime.spark.errors import translate_spark_errors
-
-    with translate_spark_errors(), connection._running("run") as engine:
-        yield engine
 
 
 def connect(

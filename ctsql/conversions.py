@@ -1,38 +1,55 @@
 """A result as what other libraries work with: methods of :class:`ctsql.Result`."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ctsql.catalog.errors import misuse
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl  # type: ignore[import-not-found,unused-ignore]
-
-    from ctsql.result import Result
+    import pyarrow as pa
 
 Row = tuple[Any, ...]
 
 
-def scalar(result: "Result") -> Any:
+class Rows(Protocol):
+    """What is converted: a :class:`ctsql.Result`, by its methods."""
+
+    columns: list[str]
+
+    def head(self, size: int) -> list[Row]:
+        """The next rows, so many; the others are given up."""
+        ...
+
+    def fetchall(self) -> list[Row]:
+        """All rows not taken yet."""
+        ...
+
+    def to_arrow(self) -> "pa.Table":
+        """All rows as an Arrow table."""
+        ...
+
+
+def scalar(result: Rows) -> Any:
     """The first value of the first row; None if there is no row. Uses up the result."""
     rows = result.head(1)
     return rows[0][0] if rows else None
 
 
-def to_dicts(result: "Result") -> list[dict[str, Any]]:
+def to_dicts(result: Rows) -> list[dict[str, Any]]:
     """All rows not taken yet as dicts; of columns of one name the later ones are numbered."""
     names = unique_names(result.columns)
     return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
 
-def to_pandas(result: "Result") -> "pd.DataFrame":
+def to_pandas(result: Rows) -> "pd.DataFrame":
     """The whole result as a pandas DataFrame, by way of Arrow."""
     frame: pd.DataFrame = result.to_arrow().to_pandas()
     return frame
 
 
-def to_polars(result: "Result") -> "pl.DataFrame":
+def to_polars(result: Rows) -> "pl.DataFrame":
     """The whole result as a Polars DataFrame, by way of Arrow; Polars must be installed."""
     try:
         import polars
@@ -43,7 +60,7 @@ def to_polars(result: "Result") -> "pl.DataFrame":
     return polars.DataFrame(result.to_arrow())
 
 
-def arrow_stream(result: "Result", requested_schema: object = None) -> object:
+def arrow_stream(result: Rows, requested_schema: object = None) -> object:
     """The whole result for whatever reads Arrow streams: Polars, DuckDB, pandas, PyArrow.
 
     Source: the Arrow PyCapsule interface.

@@ -4,20 +4,29 @@
 """
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ctsql.catalog.errors import InterfaceError
 from ctsql.literals import Parameters
 from ctsql.result import Description, Result, Row
 
-if TYPE_CHECKING:
-    from ctsql.api import Connection
+
+class Executing(Protocol):
+    """What runs a cursor's statements: a :class:`ctsql.Connection`."""
+
+    def execute(self, sql: str, parameters: Parameters | None = None) -> Result:
+        """Run one or several statements; returns the last one's result."""
+        ...
+
+    def executemany(self, sql: str, seq_of_parameters: Iterable[Parameters]) -> Result:
+        """Run a statement once for each set of parameters, in one commit."""
+        ...
 
 
 class Cursor:
     """Runs statements on a connection and returns the rows of the last one."""
 
-    def __init__(self, connection: "Connection") -> None:
+    def __init__(self, connection: Executing) -> None:
         self.connection = connection
         self.arraysize = 1
         self._result: Result | None = None

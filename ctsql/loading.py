@@ -1,48 +1,23 @@
 """What a connection does with data of Python's: append it, name it, run statements over many rows.
 
-The functions are methods of :class:`ctsql.Connection`; they stand here as they are about one thing.
+``append``, ``writer``, ``register`` and ``unregister`` are methods of :class:`ctsql.Connection`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
-from ctsql.caller_scope import CallerVariables, caller_variables
 from ctsql.catalog.errors import error, misuse
 from ctsql.catalog.names import Name, backtick
 from ctsql.catalog.spans import Source, Span
 from ctsql.literals import Parameters
+from ctsql.open_warehouse import OpenWarehouse
 from ctsql.planner.syntax import ast as st, parse, split
 from ctsql.planner.syntax.statements.queries import parameters_inserted
 from ctsql.result import Result
-
-if TYPE_CHECKING:
-    from ctsql.api import Connection
-    from ctsql.writer import Writer
+from ctsql.writer import Writer
 
 
-@contextmanager
-def transaction(con: "Connection") -> Iterator[None]:
-    """A transaction: committed behind the block, rolled back if the block raises.
-
-        with con.transaction():
-            con.execute("INSERT INTO orders VALUES (1, 'pen')")
-            con.execute("UPDATE stock SET n = n - 1 WHERE item = 'pen'")
-
-    Raises:
-        CtsqlError: TRANSACTION_OPEN if one is open already; TRANSACTION_CONFLICT at the end
-            if another writer changed one of the tables first.
-    """
-    con.begin()
-    try:
-        yield
-    except BaseException:
-        con.rollback()
-        raise
-    con.commit()
-
-
-def append(con: "Connection", table: str, rows: Any) -> Result:
+def append(con: OpenWarehouse, table: str, rows: Any) -> Result:
     """Append rows to a table in one commit, so that they have one T.
 
     Columns that the rows do not have get their default, or NULL. Datetimes without a zone are taken
@@ -63,7 +38,7 @@ def append(con: "Connection", table: str, rows: Any) -> Result:
     return _append(con, relation_of(table), rows, ())
 
 
-def _append(con: "Connection", ref: st.RelationRef, rows: Any, into: Sequence[str]) -> Result:
+def _append(con: OpenWarehouse, ref: st.RelationRef, rows: Any, into: Sequence[str]) -> Result:
     """Append rows, those of tuples to the columns ``into``; to all columns without any."""
     from ctsql.catalog import schemas
     from ctsql.runtime.rows.given_rows import rows_for
@@ -80,7 +55,7 @@ def _append(con: "Connection", ref: st.RelationRef, rows: Any, into: Sequence[st
     return Result.of_status(f"INSERT 0 {count}", count)
 
 
-def writer(con: "Connection", table: str, job: str = "default") -> "Writer":
+def writer(con: OpenWarehouse, table: str, job: str = "default") -> Writer:
     """How a job of one's own writes a table so that nothing is in twice.
 
     Args:
@@ -92,14 +67,13 @@ def writer(con: "Connection", table: str, job: str = "default") -> "Writer":
     """
     from ctsql.runtime.statements.dml import target_table
     from ctsql.runtime.statements.job_writer import JobWriter
-    from ctsql.writer import Writer
 
     ref = relation_of(table)
     with con._running(f"writer of {table}") as engine:
         return Writer(con, JobWriter(target_table(engine, ref, con.search_schema), job))
 
 
-def register(con: "Connection", name: str, rows: Any) -> None:
+def register(con: OpenWarehouse, name: str, rows: Any) -> None:
     """Let queries and INSERT read rows under a name, as a temporary view of ``con.spark``.
 
     Tasks, views and other processes do not see it. A name that is registered already means the
@@ -125,52 +99,39 @@ def register(con: "Connection", name: str, rows: Any) -> None:
         frame_of(spark, rows).createOrReplaceTempView(backtick(ref.parts[0]))
 
 
-def unregister(con: "Connection", name: str) -> None:
+def unregister(con: OpenWarehouse, name: str) -> None:
     """Forget a name given by :meth:`register`; does nothing if there is none."""
     spark = con.spark
     with con._running(f"unregister {name}"):
         spark.catalog.dropTempView(relation_of(name).parts[0])
 
 
-def executemany(con: "Connection", sql: str, seq_of_parameters: Iterable[Parameters]) -> Result:
-    """Run INSERT, UPDATE, DELETE or MERGE once for each set of parameters, in one commit.
-
-    An ``INSERT ... VALUES`` of nothing but parameters is one statement of Spark's for all rows;
-    others run one after the other in a transaction.
-
-    Args:
-        seq_of_parameters: sequences for ``?``, or dicts for ``:name``.
-
-    Returns:
-        a result without rows; ``rowcount`` is the sum.
-
-    Raises:
-        CtsqlError: with its condition; nothing is committed then.
-    """
+def one_change(sql: str) -> tuple[Span, st.Dml]:
+    """The one INSERT, UPDATE, DELETE or MERGE of a text; INVALID_USAGE where there is another."""
     span, *others = split(Source(sql, "<statement>"))
     statement = parse(span)
     if others or not isinstance(statement, st.Dml):
         raise misuse("executemany runs one INSERT, UPDATE, DELETE or MERGE")
-    given = list(seq_of_parameters)
+    return span, statement
+
+
+def append_given(
+    con: OpenWarehouse, statement: st.Dml, given: Sequence[Parameters]
+) -> Result | None:
+    """Append a row for each set of parameters, of which nothing but a row's values are made.
+
+    Returns:
+        None for any other statement, which is run for each set.
+    """
     inserted = parameters_inserted(statement)
-    if inserted is not None:
-        into, names = inserted
-        return _append(con, statement.target, _tuples(given, names), into)
-    variables = caller_variables(None)
-    if con._transaction is not None:
-        return _run_each(con, span, statement.verb, given, variables)
-    with con.transaction():
-        return _run_each(con, span, statement.verb, given, variables)
+    if inserted is None:
+        return None
+    into, names = inserted
+    return _append(con, statement.target, _tuples(given, names), into)
 
 
-def _run_each(
-    con: "Connection",
-    span: Span,
-    verb: str,
-    given: Sequence[Parameters],
-    variables: CallerVariables,
-) -> Result:
-    counts = [con.run_statement(span, values, variables).rowcount for values in given]
+def sum_of(verb: str, counts: Sequence[int]) -> Result:
+    """The result of a statement that was run several times; -1 stands for unknown."""
     total = -1 if -1 in counts else sum(counts)
     status = f"{verb} 0 {total}" if verb == "INSERT" else f"{verb} {total}"
     return Result.of_status(status if total >= 0 else verb, total)

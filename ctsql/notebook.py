@@ -23,9 +23,9 @@ from ctsql.catalog.errors import CtsqlError, InterfaceError, misuse
 from ctsql.catalog.spans import Source
 from ctsql.completion import complete
 from ctsql.errortext import error_text
+from ctsql.html_table import html_table
 from ctsql.planner.syntax import split
 from ctsql.result import Result, Row
-from ctsql.show import html_table
 from ctsql.work import Worker
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class LiveCell(threading.Thread):
         shown = list(self._rows)
         more = f", the newest {len(shown)} are shown" if self._count > len(shown) else ""
         note = f"<p>{escape(self._state)}: {self._count:,} changes{more}</p>"
-        return html_table(self.result, shown[::-1], len(shown)) + note
+        return html_table(self.result.columns, self.result.types, shown[::-1], len(shown)) + note
 
 
 class Notebook:

@@ -7,7 +7,7 @@ refused. Both: 1 where the environment prevents it or rows cannot be computed.
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -17,7 +17,7 @@ from ctsql.planner.folder import Folder, read_folder
 from ctsql.values import bytes_text
 
 if TYPE_CHECKING:
-    from ctsql.api import Connection
+    from ctsql.open_warehouse import OpenWarehouse
     from ctsql.runtime.pipelines.plan import Change, Plan, Refusal
 
 CHANGES, REFUSED = 2, 4
@@ -31,19 +31,19 @@ def read(folder: Path, variables: Mapping[str, str] | None = None) -> Folder:
     return read_folder(sql_files(folder, variables))
 
 
-def plan(connection: "Connection", folder: Folder, *, prune: bool = False) -> "Plan":
+def plan(warehouse: "OpenWarehouse", folder: Folder, *, prune: bool = False) -> "Plan":
     """What a folder would change; writes nothing.
 
     Raises WAREHOUSE_NOT_FOUND where there is none.
     """
     from ctsql.runtime.pipelines.planning import plan_folder
 
-    with connection._running("plan") as engine:
+    with warehouse._running("plan") as engine:
         return plan_folder(engine, folder, prune=prune).plan
 
 
 def apply(
-    connection: "Connection",
+    warehouse: "OpenWarehouse",
     folder: Folder,
     *,
     prune: bool = False,
@@ -55,20 +55,20 @@ def apply(
     """
     from ctsql.runtime.pipelines.applying import apply_folder
 
-    with connection._running("apply") as engine:
+    with warehouse._running("apply") as engine:
         return apply_folder(engine, folder, prune=prune, saved=saved)
 
 
 def plan_command(
-    connect: "Callable[..., Connection]",
-    connection: "Connection",
+    connect: "Callable[..., AbstractContextManager[OpenWarehouse]]",
+    warehouse: "OpenWarehouse",
     folder: Folder,
     *,
     prune: bool,
 ) -> "Plan":
     """The plan of the command line: where there is no warehouse yet, all of the folder is new."""
     try:
-        return plan(connection, folder, prune=prune)
+        return plan(warehouse, folder, prune=prune)
     except CatalogError as problem:
         if problem.condition != "WAREHOUSE_NOT_FOUND":
             raise

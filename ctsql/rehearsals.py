@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from ctsql.catalog.errors import misuse
 from ctsql.catalog.times import to_iso
+from ctsql.comparing import Difference, compare
+from ctsql.differences import difference_lines
 from ctsql.folder import sql_files
 from ctsql.pipelines import CHANGES, refusal_lines
 from ctsql.planner.folder import Defining, Folder, define, not_a_definition, read_folder
 from ctsql.planner.syntax import ast as st
 from ctsql.result import Result
-from ctsql.testing.comparing import Difference, compare
-from ctsql.testing.reporting import difference_lines
 from ctsql.values import bytes_text, json_of
 
 if TYPE_CHECKING:
-    from ctsql.api import Connection
+    from ctsql.open_warehouse import OpenWarehouse
     from ctsql.runtime.engine import Engine
     from ctsql.runtime.pipelines.rehearsal import Costs, Problem, Rehearsal, Rehearsed
 
@@ -79,7 +79,7 @@ class Report:
 
 
 def rehearse(
-    connection: "Connection", folder: Folder, *, count: int = CHANGES_GONE_THROUGH
+    warehouse: "OpenWarehouse", folder: Folder, *, count: int = CHANGES_GONE_THROUGH
 ) -> Report:
     """Rehearse a folder over the newest changes of what its changed definitions read.
 
@@ -94,7 +94,7 @@ def rehearse(
     """
     if count < 1:
         raise misuse(f"{count} changes cannot be gone through")
-    with connection._running("rehearse") as engine:
+    with warehouse._running("rehearse") as engine:
         return _report(engine, folder, count)
 
 

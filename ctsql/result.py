@@ -241,7 +241,7 @@ class Result:
 
     def _repr_html_(self) -> str | None:
         """The first rows as a table, for notebooks; the result can still be read whole."""
-        from ctsql.show import html_table
+        from ctsql.html_table import html_table
 
         if not self.has_rows or self.live is not None:
             return None
@@ -249,7 +249,7 @@ class Result:
         if self._frame is not None:
             with self._convert(), _catch_unheld():
                 rows = [self._plain(row) for row in self._fetch_frame().take(_SHOWN_ROWS + 1)]
-        return html_table(self, (rows or [])[: _SHOWN_ROWS + 1], _SHOWN_ROWS)
+        return html_table(self.columns, self.types, (rows or [])[: _SHOWN_ROWS + 1], _SHOWN_ROWS)
 
     def to_spark(self) -> "DataFrame":
         """The result as a Spark DataFrame, lazy for a query."""

@@ -25,8 +25,9 @@ from ctsql.planner.syntax import split
 from ctsql.progress import Progress
 from ctsql.result import Live
 from ctsql.runtime.log import clock
-from ctsql.show import NULL, Format, write_result
+from ctsql.show import Format, write_result
 from ctsql.show_live import write_live
+from ctsql.values import NULL
 from ctsql.variables import substitute
 from ctsql.work import Defect, Worker
 

@@ -8,10 +8,9 @@ CSV follows RFC 4180 with "\n" line ends; NULL is an empty field, an empty strin
 Columns of one name are told apart in JSON: ``a``, ``a_2``.
 """
 
-import html
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from enum import Enum
 from typing import IO, TextIO
 
@@ -22,12 +21,11 @@ from ctsql.catalog.errors import misuse
 from ctsql.conversions import unique_names
 from ctsql.drawn_table import draw, lay_out
 from ctsql.result import Result, Row
-from ctsql.values import is_number, json_of, text_of
+from ctsql.values import NULL, is_number, json_of, text_of, texts
 
 _STEERING = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _NEEDS_QUOTES = re.compile(r'[",\r\n]')
-NULL = "NULL"
 
 
 class Format(Enum):
@@ -235,12 +233,6 @@ def row_format(result: Result, format: Format) -> RowFormat:
             return head, lambda row: _markdown_line(texts(row, kinds)), "", ""
 
 
-def texts(row: Row, kinds: list[str]) -> list[str]:
-    """The values of a row as texts."""
-    pairs = zip(row, kinds, strict=True)
-    return [NULL if value is None else text_of(value, kind) for value, kind in pairs]
-
-
 def _csv_line(row: Row, kinds: list[str]) -> str:
     return ",".join(_csv_field(v, k) for v, k in zip(row, kinds, strict=True)) + "\n"
 
@@ -285,18 +277,6 @@ def _write_parquet(result: Result, out: TextIO) -> None:
     out.flush()
     binary.write(made.getvalue())
     binary.flush()
-
-
-def html_table(result: Result, rows: Sequence[Row], limit: int) -> str:
-    """The first rows as a table of HTML; a row more than the limit says that there are more."""
-
-    def line(cells: Iterable[str], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-    heads = [f"{name} ({kind})" for name, kind in zip(result.columns, result.types, strict=True)]
-    body = "".join(line(texts(row, result.types), "td") for row in rows[:limit])
-    more = f"<caption>the first {limit} rows; there are more</caption>" if rows[limit:] else ""
-    return f"<table>{more}<thead>{line(heads, 'th')}</thead><tbody>{body}</tbody></table>"
 
 
 def messages() -> Console:

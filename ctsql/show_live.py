@@ -13,8 +13,8 @@ from rich.cells import cell_len
 
 from ctsql.catalog.errors import misuse
 from ctsql.result import Result, Row
-from ctsql.show import Format, RowFormat, arrow_output, join_cells, one_line, row_format, texts
-from ctsql.values import is_number
+from ctsql.show import Format, RowFormat, arrow_output, join_cells, one_line, row_format
+from ctsql.values import is_number, texts
 
 
 def write_live(result: Result, format: Format, out: TextIO) -> None:

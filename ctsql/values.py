@@ -27,6 +27,7 @@ from typing import Any
 
 _INSTANT = re.compile(r"\btimestamp\b")
 _PIECES = re.compile(r"`(?:[^`]|``)*`|[^`,:<>()]+|.", re.DOTALL)
+NULL = "NULL"
 NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
 
@@ -203,3 +204,9 @@ def bytes_text(size: float, unit: str = "bytes") -> str:
         return f"{size:.0f} {unit}"
     power = min(int(math.log10(size) / 3), 5)
     return f"{size / 1_000**power:.1f} {' kMGTP'[power]}B"
+
+
+def texts(row: Sequence[Any], kinds: Sequence[str]) -> list[str]:
+    """The values of a row as texts, for formats that show NULL."""
+    pairs = zip(row, kinds, strict=True)
+    return [NULL if value is None else text_of(value, kind) for value, kind in pairs]

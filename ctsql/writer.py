@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ctsql.catalog.errors import error
 
 if TYPE_CHECKING:
-    from ctsql.api import Connection
+    from ctsql.open_warehouse import OpenWarehouse
     from ctsql.runtime.engine import Engine
     from ctsql.runtime.log.write_handle import Batch
     from ctsql.runtime.statements.job_writer import JobWriter
@@ -23,8 +23,8 @@ class Writer:
     a job that was killed asks for the upper and goes on from there.
     """
 
-    def __init__(self, connection: "Connection", handle: "JobWriter") -> None:
-        self._connection = connection
+    def __init__(self, warehouse: "OpenWarehouse", handle: "JobWriter") -> None:
+        self._warehouse = warehouse
         self._handle = handle
         self._label = f"writer of {handle.item.name}"
 
@@ -35,7 +35,7 @@ class Writer:
 
     def fetch_recent_upper(self) -> int:
         """The upper as of now; 0 before the job's first write."""
-        with self._connection._running(self._label) as engine:
+        with self._warehouse._running(self._label) as engine:
             return self._handle.output(engine).fetch_recent_upper()
 
     def wait_for_upper_past(self, upper: int, *, timeout_seconds: float | None = None) -> bool:
@@ -78,7 +78,7 @@ class Writer:
 
         self._check("compare_and_append")
         handle = self._handle
-        with self._connection._running(self._label) as engine:
+        with self._warehouse._running(self._label) as engine:
             output = handle.output(engine)
             given = [output.batch_of(text) for text in batches]
             current = output.fetch_recent_upper()
@@ -109,7 +109,7 @@ class Writer:
 
         self._check("append")
         handle = self._handle
-        with self._connection._running(self._label) as engine:
+        with self._warehouse._running(self._label) as engine:
             output = handle.output(engine)
             given = [output.batch_of(text) for text in batches]
             is_in = output.fetch_recent_upper() >= upper
@@ -124,14 +124,14 @@ class Writer:
         its files stay, unless MAINTAIN finds them old.
         """
         self._check("stage")
-        with self._connection._running(self._label) as engine:
+        with self._warehouse._running(self._label) as engine:
             batch = self._handle.stage(engine, _by_number(rows, upper), lower, upper)
             return batch.describe()
 
     def discard(self, batch: str) -> None:
         """Delete the files of a staged batch, unless it is in."""
         self._check("discard")
-        with self._connection._running(self._label) as engine:
+        with self._warehouse._running(self._label) as engine:
             output = self._handle.output(engine)
             output.drop(output.batch_of(batch))
 
@@ -141,9 +141,9 @@ class Writer:
         return [self._handle.stage(engine, _by_number(rows, upper), lower, upper)]
 
     def _check(self, what: str) -> None:
-        if self._connection.read_only:
+        if self._warehouse.read_only:
             raise error("READ_ONLY_MODE", what=what)
-        if self._connection.in_transaction:
+        if self._warehouse.in_transaction:
             raise error("TRANSACTION_OPEN", what=what)
 
     def __repr__(self) -> str:

@@ -25,7 +25,7 @@ from filelock import FileLock, Timeout
 from ctsql.warm.address import MINUTES, MINUTES_DEFAULT, OWNER_ONLY, state_of_code
 from ctsql.warm.client import JOIN, LISTENING_SECONDS_MAX, PROCESS_DIGITS, RUN, STOP, join_answer
 
-WORKER = "ctsql.warm.worker"
+WORKER = "ctsql.warm_worker"
 WORKERS_MAX = 4
 _LOOK_SECONDS = 1.0
 _FIRST_BYTE_SECONDS = 1.0

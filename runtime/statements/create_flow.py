@@ -13,8 +13,8 @@ from ctsql.catalog.errors import CtsqlError, not_supported
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.planner.binding import qualify
-from ctsql.planner.desugar.auto_cdc import FlowTexts, compile_flow
 from ctsql.planner.syntax import ast as st, parse_as
+from ctsql.planner.syntax.desugar.auto_cdc import FlowTexts, compile_flow
 from ctsql.planner.syntax.tokens.tokenizer import say_the_same
 from ctsql.runtime.statements.alter import Alteration
 from ctsql.runtime.statements.create import Creation

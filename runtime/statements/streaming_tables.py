@@ -16,8 +16,8 @@ from ctsql.catalog.schemas import quote_text
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import qualify
 from ctsql.planner.binding.streams import check_appends
-from ctsql.planner.desugar.task_forms import comment_above
 from ctsql.planner.syntax import ast as st, parse_as, splice
+from ctsql.planner.syntax.desugar.task_forms import comment_above
 from ctsql.planner.syntax.tokens.tokenizer import say_the_same
 from ctsql.runtime.statements.create import Creation
 from ctsql.runtime.statements.create_flow import clauses_of

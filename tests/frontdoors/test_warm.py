@@ -172,7 +172,7 @@ class Shell:
         found = []
         for path in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
-                if b"ctsql.warm.worker" in (path / "cmdline").read_bytes():
+                if b"ctsql.warm_worker" in (path / "cmdline").read_bytes():
                     mine = str(self.folder).encode() in (path / "environ").read_bytes()
                     found += [int(path.name)] if mine else []
         return found

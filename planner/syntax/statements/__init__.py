@@ -1,4 +1,4 @@
 """Reads statements: one file a family of statements.
 
-May import ``tokens``, ``planner.desugar`` (the text that a short form stands for) and the values.
+May import ``tokens``, ``desugar`` (the text that a short form stands for) and the values.
 """

@@ -20,8 +20,8 @@ from ctsql.catalog.errors import invalid, not_supported
 from ctsql.catalog.names import backtick, fold, quote
 from ctsql.catalog.schemas import quote_text
 from ctsql.catalog.spans import Source, Span
-from ctsql.planner.desugar.task_forms import comment_above
 from ctsql.planner.syntax import ast as st
+from ctsql.planner.syntax.desugar.task_forms import comment_above
 from ctsql.planner.syntax.statements.body import read_body
 from ctsql.planner.syntax.statements.dialects import DynamicClauses
 from ctsql.planner.syntax.statements.static_reads import read_whole

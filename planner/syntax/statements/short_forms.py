@@ -18,7 +18,6 @@ from dataclasses import replace
 from ctsql.catalog.errors import invalid, not_supported, not_yet
 from ctsql.catalog.names import quote
 from ctsql.catalog.spans import Source, Span
-from ctsql.planner.desugar.task_forms import TaskForm, compile_form
 from ctsql.planner.syntax.ast import (
     ColumnList,
     CreateAppendFlow,
@@ -26,6 +25,7 @@ from ctsql.planner.syntax.ast import (
     RelationRef,
     SequenceGroup,
 )
+from ctsql.planner.syntax.desugar.task_forms import TaskForm, compile_form
 from ctsql.planner.syntax.statements.streams import read_append_flow
 from ctsql.planner.syntax.tokens.token_reader import Cursor, column_names, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import (

@@ -50,6 +50,31 @@ def test_what_spark_writes(con: Connection, tmp_path: Path) -> None:
     assert not any(file.name.endswith(".parquet.crc") for file in files)
 
 
+@pytest.mark.parametrize("by", ["writing", "renaming"])
+def test_checksums_of_others(con: Connection, tmp_path: Path, by: str) -> None:
+    """What replaces a file of a writer with checksums is not compared with those."""
+    hadoop, local = _local(con)
+    file, new = tmp_path / "last", tmp_path / "new"
+
+    def write(path: Path, text: str) -> None:
+        out = local.create(hadoop.Path(str(path)), True)
+        out.write(text.encode())
+        out.close()
+
+    local.setWriteChecksum(True)
+    write(file, "before")
+    local.setWriteChecksum(False)
+    assert (tmp_path / ".last.crc").exists()
+    if by == "writing":
+        write(file, "after")
+    else:
+        write(new, "after")
+        file.unlink()  # Spark's file system renames to no file that is there
+        assert local.rename(hadoop.Path(str(new)), hadoop.Path(str(file)))
+    read = con.spark.read.text(str(file)).collect()
+    assert [row.value for row in read] == ["after"]
+
+
 def test_a_missing_file(con: Connection, tmp_path: Path) -> None:
     """What cannot be done is an error, as with ``chmod``."""
     hadoop, local = _local(con)

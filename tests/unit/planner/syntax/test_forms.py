@@ -4,7 +4,6 @@ import pytest
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.schemas import Column
-from ctsql.planner.desugar.auto_cdc import compile_flow
 from ctsql.planner.syntax.ast import (
     CreateContinualTask,
     CreateFlow,
@@ -12,6 +11,7 @@ from ctsql.planner.syntax.ast import (
     DropSubscription,
     Subscribe,
 )
+from ctsql.planner.syntax.desugar.auto_cdc import compile_flow
 from tests.helpers.parsed import parsed, refused
 
 COLUMNS = [

@@ -1,4 +1,4 @@
-"""Runs commands, one after the other, in the keeper's JVM: ``python -m ctsql.warm.worker FD``.
+"""Runs commands, one after the other, in the keeper's JVM: ``python -m ctsql.warm_worker FD``.
 
 Everything is imported and one query has run before the first command comes. A command gets the
 client's standard streams, environment and folder, and a connection of its own. Signals of the

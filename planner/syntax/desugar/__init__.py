@@ -2,4 +2,6 @@
 
 What is stored, shown by SHOW CREATE and explained is the compiled text: there is nothing that it
 does not say. The statement as typed stands above it as a comment.
+
+May import ``tokens`` and ``ast``.
 """

@@ -32,8 +32,8 @@ from ctsql.catalog.errors import invalid, not_supported
 from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.schemas import Column, quote_text
 from ctsql.catalog.spans import Span
-from ctsql.planner.desugar.task_forms import comment_above
 from ctsql.planner.syntax.ast import ColumnList, CreateFlow
+from ctsql.planner.syntax.desugar.task_forms import comment_above
 from ctsql.planner.syntax.tokens.tokenizer import tokenise
 
 SEQUENCE, DELETED, UPDATED = "__SEQUENCE", "__DELETED", "__UPDATED_AT"

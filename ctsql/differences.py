@@ -1,0 +1,71 @@
+"""A difference of rows as lines. Pure."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.cells import cell_len
+
+from ctsql.comparing import ROWS_SHOWN, Difference
+from ctsql.show import join_cells, one_line
+from ctsql.values import NULL, is_number, text_of
+
+RED, GREEN, DIM, PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
+
+
+def difference_lines(
+    difference: Difference,
+    has_styles: bool = False,
+    *,
+    said: tuple[str, str] = ("expected and not there", "there and not expected"),
+) -> Iterator[str]:
+    """The rows that are missing with -, those that are not expected with +, in columns.
+
+    Args:
+        said: what - and + mean.
+    """
+    if difference.is_order:
+        yield "(the same rows)"
+        return
+    kinds = difference.types
+    heads = [one_line(name) for name in difference.columns]
+    signed = [("-", row) for row in difference.missing] + [("+", row) for row in difference.surplus]
+    cells = [(sign, _cells(row, kinds)) for sign, row in signed]
+    widths = [
+        max([cell_len(head), *(cell_len(row[i]) for _, row in cells)])
+        for i, head in enumerate(heads)
+    ]
+    right = [is_number(kind) for kind in kinds]
+    yield f" {join_cells(heads, widths, right).rstrip()}"
+    for sign, row in cells:
+        line = f"{sign}{join_cells(row, widths, right).rstrip()}"
+        yield f"{RED if sign == '-' else GREEN}{line}{PLAIN}" if has_styles else line
+    yield _legend(difference, said)
+
+
+def _legend(difference: Difference, said: tuple[str, str]) -> str:
+    parts = []
+    for sign, count, what in (
+        ("-", difference.missing_count, said[0]),
+        ("+", difference.surplus_count, said[1]),
+    ):
+        if count:
+            more = f", the first {ROWS_SHOWN} are shown" if count > ROWS_SHOWN else ""
+            parts.append(f"{sign} {what}: {count} row{'' if count == 1 else 's'}{more}")
+    return f"({'; '.join(parts)})"
+
+
+def _cells(row: Sequence[object], kinds: Sequence[str]) -> list[str]:
+    return [_cell(value, kind) for value, kind in zip(row, kinds, strict=True)]
+
+
+def _cell(value: object, kind: str) -> str:
+    """A value as a table shows it; a text in quotes, by which it differs from NULL and from blanks.
+
+    >>> _cell(None, "string"), _cell("NULL", "string"), _cell("it's ", "string"), _cell(1, "int")
+    ('NULL', "'NULL'", "'it''s '", '1')
+    """
+    if value is None:
+        return NULL
+    text = one_line(text_of(value, kind))
+    return (
+        f"""'{text.replace("'", "''")}'""" if isinstance(value, str) and kind != "variant" else text
+    )

@@ -1,0 +1,192 @@
+"""A warehouse that is opened on first need, in a Spark of one's own or the process's.
+
+A connection is one, and runs statements in it.
+"""
+
+import os
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ctsql.catalog.errors import CtsqlError, InterfaceError, error
+from ctsql.runtime.spark.first_import import import_pyspark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ctsql.runtime.engine import Engine
+    from ctsql.runtime.log_reader import LocalLogReader, LogReader
+    from ctsql.runtime.service.connection_maintenance import ConnectionMaintenance
+    from ctsql.runtime.service.events import Event
+    from ctsql.runtime.statements.transaction import OpenTransaction
+
+T = TypeVar("T")
+
+
+class OpenWarehouse:
+    """One warehouse: its engine, once it has started, its lock, and its open transaction."""
+
+    def __init__(
+        self,
+        warehouse: str,
+        *,
+        spark: "SparkSession | None" = None,
+        master: str | None = None,
+        read_only: bool = False,
+        create: bool = True,
+        python_variables: bool = False,
+    ) -> None:
+        self.warehouse = warehouse
+        self._create = create
+        self._python_variables = python_variables
+        self.read_only = read_only
+        self.is_new = False  # whether this connection made the warehouse
+        self.search_schema = "default"
+        self.is_short = False  # whether a Spark that it starts is for a short command
+        # A Spark that another process keeps, asked for before one is started.
+        self.find_spark: Callable[[], SparkSession | None] | None = None
+        self._spark = spark
+        self._master = master
+        self._engine: Engine | None = None
+        self._own: SparkSession | None = None  # the engine's, also of the next warehouse's
+        self._settings: Any = None
+        self._lock = threading.RLock()
+        self._group = ""
+        self._cancelled = threading.Event()
+        self._closed = False
+        self._transaction: OpenTransaction | None = None
+        self._reader: LocalLogReader | None = None
+        self._reader_lock = threading.Lock()
+        self._maintenance: ConnectionMaintenance | None = None
+        self._tell: Callable[[Event], None] | None = None
+
+    def __repr__(self) -> str:
+        mode = " read-only" if self.read_only else ""
+        return f"<Connection to {self.warehouse}{mode}{' (closed)' if self._closed else ''}>"
+
+    @property
+    def started(self) -> bool:
+        """Whether the engine is started; the first statement starts it."""
+        return self._engine is not None
+
+    def start(self) -> None:
+        """Start Spark and open the warehouse, as the first statement does."""
+        with self._lock:
+            self._opened()
+
+    def _opened(self) -> "Engine":
+        if self._closed:
+            raise InterfaceError("the connection is closed")
+        if self._engine is None:
+            from ctsql.runtime.spark.jvm_options import Life
+
+            life = Life.SHORT if self.is_short else Life.LONG
+            if self._spark is None and self.find_spark is None:
+                from ctsql.runtime.spark.jvm_start import begin
+
+                begin(self._master, life)  # while all that follows is imported
+            import_pyspark()
+            from ctsql.runtime.engine import Engine
+            from ctsql.runtime.service.connection_maintenance import ConnectionMaintenance
+            from ctsql.runtime.spark.errors import translate_spark_errors
+            from ctsql.runtime.spark.session import active, engine_session, process_session
+            from ctsql.runtime.statements.kept_appends import append_kept
+            from ctsql.settings import Settings
+
+            found = self._spark or (self.find_spark() if self.find_spark else None)
+            base = found or process_session(self._master, life)
+            session = self._own = self._own or engine_session(base)
+            with translate_spark_errors(), active(session):
+                self._engine = Engine(
+                    session,
+                    self.warehouse,
+                    read_only=self.read_only,
+                    create=self._create,
+                    caller=base,
+                    append_kept=append_kept,
+                )
+            self.is_new = self._engine.is_new
+            self._maintenance = ConnectionMaintenance()
+            self._engine.context = self._maintenance.context
+            self._spark = base
+            self._settings = Settings.of_connection(
+                read_only=self.read_only, python_variables=self._python_variables
+            )
+        return self._engine
+
+    @property
+    def spark(self) -> "SparkSession":
+        """The session in use: the process's, or the caller's."""
+        self.start()
+        assert self._spark is not None  # start() set it
+        return self._spark
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open; without one every statement commits by itself."""
+        return self._transaction is not None
+
+    @contextmanager
+    def _running(self, label: str) -> "Iterator[Engine]":
+        """Lock the connection, and mark its jobs so that they can be cancelled."""
+        with self._lock:
+            engine = self._opened()
+            from ctsql.runtime.spark.errors import translate_spark_errors
+            from ctsql.runtime.spark.running_jobs import group_of
+            from ctsql.runtime.spark.session import active
+            from ctsql.runtime.statements.failed_task import show_rows
+
+            if self._cancelled.is_set():
+                raise error("STATEMENT_CANCELLED")  # while Spark was starting
+            with translate_spark_errors():  # Spark may be gone by the end, too
+                context = engine.session.sparkContext
+                # A new group for each statement: its later jobs are cancelled, too.
+                self._group = f"{group_of(os.getpid())}{uuid.uuid4().hex}"
+                context.setJobGroup(self._group, label[:200], interruptOnCancel=True)
+                try:
+                    with active(engine.session), translate_spark_errors():
+                        yield engine
+                        if self._settings.maintains and not engine.read_only:
+                            assert self._maintenance is not None  # with the engine
+                            self._maintenance.start_if_due(engine, self._tell)
+                except CtsqlError as problem:
+                    if problem.condition == "TASK_FAILED":
+                        show_rows(engine, problem)
+                    raise
+                finally:
+                    self._group = ""
+                    for key in ("spark.jobGroup.id", "spark.job.description"):
+                        context.setLocalProperty(key, None)  # type: ignore[arg-type]
+
+    def cancel(self) -> None:
+        """Cancel the statement running in another thread; it raises STATEMENT_CANCELLED."""
+        self._cancelled.set()
+        engine, group = self._engine, self._group
+        if engine is not None and group:
+            engine.gateway.cancel(group)
+
+    @contextmanager
+    def _following(self) -> "Iterator[Engine]":
+        """The engine for one look of the service or of a subscription."""
+        from ctsql.runtime.spark.errors import translate_spark_errors
+
+        with translate_spark_errors(), self._running("run") as engine:
+            yield engine
+
+    def _by_logs(self, ask: "Callable[[LogReader], T]") -> T | None:
+        """What logs on a local disk say while no Spark has started; None where they do not."""
+        from ctsql.runtime.delta.local_log import NeedsSpark
+        from ctsql.runtime.log_reader import LocalLogReader
+        from ctsql.runtime.spark.plain_start import is_plain
+
+        if self.started or self._closed or self._spark or not is_plain(self._master):
+            return None
+        with self._reader_lock, suppress(NeedsSpark):
+            if self._reader is None:
+                self._reader = LocalLogReader(
+                    self.warehouse, read_only=self.read_only, may_create=self._create
+                )
+            return ask(self._reader)
+        return None
