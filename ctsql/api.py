@@ -29,7 +29,7 @@ from ctsql.planner.syntax import ast as st, parse, split
 from ctsql.planner.syntax.tokens.session_calls import with_schema
 from ctsql.result import Result
 from ctsql.runtime.spark.first_import import import_pyspark
-from ctsql.sorts import as_of, is_definition, is_transactional, runs_once, writes
+from ctsql.statement_kinds import as_of, is_definition, is_transactional, runs_once, writes
 from ctsql.subscription import Subscription
 
 if TYPE_CHECKING:
@@ -213,8 +213,11 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
                 return self._run(engine, statement, values)
 
     def _run(self, engine: "Engine", statement: st.Statement, values: tuple[str, ...]) -> Result:
-        """Bind, plan, lower and run a statement; :mod:`ctsql.manage` runs those about objects."""
-        from ctsql.manage import manage
+        """Bind, plan, lower and run a statement.
+
+        Those about objects are run by :mod:`ctsql.object_statements`.
+        """
+        from ctsql.object_statements import manage
         from ctsql.runtime.statements.copy import copy_from, copy_to
         from ctsql.runtime.statements.dml import write_source
         from ctsql.runtime.statements.name_resolution import Namespace

@@ -23,7 +23,7 @@ from ctsql.planner.lowering.char_types import declared_type
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.result import Result
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.rows.multiset import copied, net
+from ctsql.runtime.rows.multiset import consolidate, repeat_by_diff
 from ctsql.runtime.rows.multiset_local import cancel, keys
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows, row_set
 from ctsql.runtime.rows.types import fits_arrow
@@ -242,7 +242,7 @@ def _of_any(
     signed = there.select(*listed, F.lit(1).alias(DIFF)).unionAll(
         expected.select(*listed, F.lit(-1).alias(DIFF))
     )
-    changed = net(signed, list(names)).persist()
+    changed = consolidate(signed, list(names)).persist()
     try:
         with translate_spark_errors():
             counts = changed.select(
@@ -256,8 +256,8 @@ def _of_any(
             return Difference(
                 columns=tuple(schema.names),
                 types=_types(schema),
-                missing=_rows(copied(gone, list(names)).limit(ROWS_SHOWN)),
-                surplus=_rows(copied(come, list(names)).limit(ROWS_SHOWN)),
+                missing=_rows(repeat_by_diff(gone, list(names)).limit(ROWS_SHOWN)),
+                surplus=_rows(repeat_by_diff(come, list(names)).limit(ROWS_SHOWN)),
                 missing_count=int(counts[0]),
                 surplus_count=int(counts[1]),
             )

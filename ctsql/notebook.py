@@ -24,9 +24,9 @@ from ctsql.catalog.spans import Source
 from ctsql.completion import complete
 from ctsql.errortext import error_text
 from ctsql.html_table import html_table
+from ctsql.interruptible import Worker
 from ctsql.planner.syntax import split
 from ctsql.result import Result, Row
-from ctsql.work import Worker
 
 if TYPE_CHECKING:
     from IPython.core.completer import CompletionContext

@@ -35,10 +35,10 @@ from ctsql.commands import (
 )
 from ctsql.copying import copy_statement
 from ctsql.display_settings import ROWS_SHOWN, DisplaySettings
+from ctsql.interruptible import Defect, Job, Worker
 from ctsql.prompt import CatalogCompleter, prompt_session, wants_more
 from ctsql.script import OK, PROMPT_NAME, Runner, Settings
 from ctsql.user_paths import user_path
-from ctsql.work import Defect, Job, Worker
 
 if TYPE_CHECKING:
     from ctsql.api import Connection

@@ -20,6 +20,7 @@ from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, Error, misuse
 from ctsql.catalog.spans import Source, Span
 from ctsql.errortext import error_text, print_error
+from ctsql.interruptible import Defect, Worker
 from ctsql.pager import Pages, show_pages
 from ctsql.planner.syntax import split
 from ctsql.progress import Progress
@@ -29,7 +30,6 @@ from ctsql.show import Format, write_result
 from ctsql.show_live import write_live
 from ctsql.values import NULL
 from ctsql.variables import substitute
-from ctsql.work import Defect, Worker
 
 if TYPE_CHECKING:
     from ctsql.api import Connection

@@ -46,7 +46,7 @@ def main(channel: socket.socket, port: int, secret: str) -> None:
 def _warm_up(session: Any) -> None:
     """Import what commands need, and run a query as they do."""
     import_module("ctsql.cli")
-    import_module("ctsql.manage")
+    import_module("ctsql.object_statements")
     import_module("ctsql.runtime.engine")
     from ctsql.runtime.spark.session import engine_session
 

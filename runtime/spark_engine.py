@@ -11,7 +11,7 @@ from ctsql.planner.nodes import Transaction, ViewWrite
 from ctsql.planner.shapes import Shapes
 from ctsql.runtime.delta.diff_writer import stage
 from ctsql.runtime.rows.collect import collect_bounded
-from ctsql.runtime.rows.multiset import net_change
+from ctsql.runtime.rows.multiset import consolidate_change_feed
 from ctsql.runtime.rows.prepared_rows import derive, prepared_plans
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
 from ctsql.runtime.spark.analyzer import ColumnsOf, SparkAnalyst
@@ -19,7 +19,7 @@ from ctsql.runtime.spark.job_metrics import Meter
 from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.tasks.body import propose
 from ctsql.runtime.tasks.prepared_body import propose_from_few
-from ctsql.runtime.tasks.run_batching import stage_together
+from ctsql.runtime.tasks.run_batching import stage_batched_runs
 from ctsql.runtime.views.change_plans import types_given
 from ctsql.runtime.views.prepared_view import view_of_few
 from ctsql.runtime.views.refresh import fill_state, fill_turns, follow_changes, next_turn
@@ -34,9 +34,9 @@ class SparkEngine:
     """The :class:`ctsql.runtime.warehouse.query_engine.QueryEngine` of one session."""
 
     collect_bounded = staticmethod(collect_bounded)
-    net_change = staticmethod(net_change)
+    consolidate_change_feed = staticmethod(consolidate_change_feed)
     stage = staticmethod(stage)
-    stage_together = staticmethod(stage_together)
+    stage_batched_runs = staticmethod(stage_batched_runs)
     schema_text = staticmethod(table_schema)
     follow = staticmethod(follow_changes)
     fill = staticmethod(fill_state)

@@ -19,7 +19,7 @@ from ctsql.runtime.delta.version_difference import changed_between, has_few_file
 from ctsql.runtime.log.table_changes import Movement, files_of, numbered_files
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, TOO_MANY
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.rows.multiset import copied, net
+from ctsql.runtime.rows.multiset import consolidate, repeat_by_diff
 from ctsql.runtime.rows.row_set import LocalRows
 
 NOT_STORED = Declined("not all of it is committed")
@@ -50,7 +50,7 @@ class InputChange:
     def inserts(self) -> DataFrame:
         """The rows inserted, with multiplicity."""
         if self.changed is not None:
-            return copied(self.changed.where(F.col(DIFF) > 0), self._columns)
+            return repeat_by_diff(self.changed.where(F.col(DIFF) > 0), self._columns)
         return self._inserted
 
     @cached_property
@@ -65,7 +65,7 @@ class InputChange:
         if self.changed is None:
             return self.nothing()
         gone = self.changed.where(F.col(DIFF) < 0).withColumn(DIFF, -F.col(DIFF))
-        return copied(gone, self._columns)
+        return repeat_by_diff(gone, self._columns)
 
     @property
     def changes(self) -> DataFrame:
@@ -74,7 +74,7 @@ class InputChange:
         changed = self.changed
         if changed is None:
             rows = self._inserted
-            changed = net(rows.select(*names, F.lit(1).alias(DIFF)), self._columns)
+            changed = consolidate(rows.select(*names, F.lit(1).alias(DIFF)), self._columns)
         return changed.select(*names, F.col(DIFF).cast("bigint").alias(DIFF))
 
 
@@ -106,7 +106,7 @@ def few_added(table: DeltaTable, movement: Movement) -> LocalRows | Declined:
 
 
 def few_changed(table: DeltaTable, movement: Movement, columns: list[str]) -> FewChanged | Declined:
-    """What a movement of any kind changes of some columns, netted without Spark, and shared, too.
+    """What a movement of any kind changes of some columns, consolidated without Spark, and shared.
 
     Declined for many rows, and where only Spark reads them or says which of them are equal.
     """
@@ -147,7 +147,7 @@ def _shared(
 
 
 def change_rows(table: DeltaTable, movement: Movement) -> DataFrame:
-    """The rows that a movement changes, with ``_change_type`` as in a change feed; to be netted."""
+    """The rows that a movement changes, with ``_change_type``; to be consolidated."""
     first, last = movement.before + 1, movement.version
     if movement.parts:
         names = [*table.schema_at(movement.version).names, CHANGE_TYPE]

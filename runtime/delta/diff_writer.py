@@ -30,7 +30,13 @@ from ctsql.runtime.log.staging import Staging
 from ctsql.runtime.rows.arrow_exchange import collect_arrow
 from ctsql.runtime.rows.collect import collect_bounded
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.rows.multiset import copied, difference, net, net_of, with_places
+from ctsql.runtime.rows.multiset import (
+    consolidate,
+    consolidate_all,
+    multiset_difference,
+    repeat_by_diff,
+    with_locations,
+)
 from ctsql.runtime.rows.multiset_local import cancel, keys
 from ctsql.runtime.rows.prepared_rows import derive
 from ctsql.runtime.rows.row_set import AnyRows, LocalRows, RowSet, SparkRows, persisted, row_set
@@ -151,8 +157,8 @@ def _stage_large(
                 return False
             staging.stage(kept)
             return True
-    with persisted(difference(desired, stored, columns)) as kept:
-        return _stage_counted(staging, kept, copied(kept.where(F.col(DIFF) > 0), columns))
+    with persisted(multiset_difference(desired, stored, columns)) as kept:
+        return _stage_counted(staging, kept, repeat_by_diff(kept.where(F.col(DIFF) > 0), columns))
 
 
 def _is_row_by_row(rows: DataFrame) -> bool:
@@ -212,10 +218,12 @@ def stage_signed(
     with ExitStack() as stack:
         # Consolidated: each row of the change once, with its total diff.
         if signed.is_local:
-            netted = net_of([signed.select([*compared, DIFF])], compared)
+            net_change = consolidate_all([signed.select([*compared, DIFF])], compared)
         else:
-            netted = derive([signed], lambda rows: net(rows[0], compared), ("net", tuple(compared)))
-        change = netted.keep(stack)
+            net_change = derive(
+                [signed], lambda rows: consolidate(rows[0], compared), ("net", tuple(compared))
+            )
+        change = net_change.keep(stack)
         schema = T.StructType([change.schema[c] for c in columns])
         local = change.local
         if not isinstance(local, Declined) and fits_arrow(schema):
@@ -238,11 +246,11 @@ def stage_signed(
             both = both.unionAll(
                 found.select(*names, F.lit(0).alias(DIFF), FILE_COLUMN, ROW_COLUMN)
             )
-        located = stack.enter_context(persisted(with_places(both, columns)))
+        located = stack.enter_context(persisted(with_locations(both, columns)))
         short = F.size(LOCATIONS) < -F.col(DIFF)
         if not located.where(short).isEmpty():
             return Staged.ROWS_DIFFER
-        inserts = copied(located.where(F.col(DIFF) > 0), columns)
+        inserts = repeat_by_diff(located.where(F.col(DIFF) > 0), columns)
         _stage_counted(staging, located, inserts)
         return Staged.ROWS
 

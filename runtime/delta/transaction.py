@@ -77,7 +77,7 @@ class Transaction:
         if not isinstance(local, Declined):
             if local.is_empty:
                 return []
-            file = self.stage_here(local)
+            file = self.stage_local(local)
             if file is not None:
                 return [file]
             with unadaptive(given.session):
@@ -90,9 +90,9 @@ class Transaction:
         Args:
             rows: new rows. changes: all changes of the commit, with ``CHANGE_TYPE`` at the end.
         """
-        file = self.stage_here(rows)
+        file = self.stage_local(rows)
         if file is not None:
-            listed = self.stage_here(changes, like=rows.schema)
+            listed = self.stage_local(changes, like=rows.schema)
             if listed is not None:
                 return [file, listed]
             self.table.discard([file.path])
@@ -118,7 +118,7 @@ class Transaction:
             self.table.metadata_read = known
         return known[1]
 
-    def stage_here(self, rows: LocalRows, like: StructType | None = None) -> StagedFile | None:
+    def stage_local(self, rows: LocalRows, like: StructType | None = None) -> StagedFile | None:
         """Write few rows into a file without Spark; None if Delta has to write them.
 
         Args:
@@ -247,7 +247,7 @@ class Transaction:
                 action["metaData"]["configuration"][f"delta.feature.{feature}"] = "supported"
             self.txn.updateMetadata(gateway.parse_action(json.dumps(action)), False)
 
-    def start_anew(self, schema: str) -> None:
+    def overwrite_with_schema(self, schema: str) -> None:
         """Replace the table's columns and delete all its rows; depends on every row."""
         self.set_columns(schema)
         self.depend_on_all()
@@ -256,7 +256,7 @@ class Transaction:
             gone = self.gateway.add_file(file).removeWithTimestamp(now_ms, True)
             self._actions.append(gone)
 
-    def take_back(self, version: int) -> None:
+    def revert(self, version: int) -> None:
         """Add the reverse of a version; raises RowsGone, with no file made, if files changed."""
         before, after = self.table.files(version - 1), self.table.files(version)
         live = self.table.files(self.version_read)
@@ -303,7 +303,7 @@ class Transaction:
         """
         gateway = self.gateway
         adds = [gateway.add_file(file) for file in files]
-        file = None if rows is None else self.stage_here(rows)
+        file = None if rows is None else self.stage_local(rows)
         made = _rewrite_by_spark(self, adds) if file is None else [file]
         staged = [StagedFile(one.path, _unchanging(one.action)) for one in made]
         self.txn.trackFilesRead(gateway.seq(adds))

@@ -21,7 +21,7 @@ Files = Mapping[str, DataFile]
 
 
 def changed_between(table: DeltaTable, before: int, after: int) -> DataFrame:
-    """The rows that the commits before + 1 .. after change, with ``_change_type``, to be netted.
+    """What the commits before + 1 .. after change, with ``_change_type``; to be consolidated.
 
     ``before`` is -1 for an empty table. A row may be both inserted and deleted.
     """

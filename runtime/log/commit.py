@@ -130,7 +130,7 @@ class Commits:
             COMMIT_UNKNOWN: it failed and the log cannot be read to find out.
         """
         if write.schema is not None:
-            txn.start_anew(write.schema)
+            txn.overwrite_with_schema(write.schema)
             # All rows of the version that this transaction read are replaced.
             write = replace(write, version_read=txn.version_read)
         deletes = [d for part in parts for d in part.deletes]

@@ -48,9 +48,9 @@ class LogTransaction(Protocol):
         """
 
     def set_columns(self, schema: str) -> None:
-        """Let :meth:`stage` write rows of these columns, for :meth:`start_anew`."""
+        """Let :meth:`stage` write rows of these columns, for :meth:`overwrite_with_schema`."""
 
-    def start_anew(self, schema: str) -> None:
+    def overwrite_with_schema(self, schema: str) -> None:
         """Replace the columns and delete all rows; depends on every row."""
 
     def read_application(self, app: str) -> None:

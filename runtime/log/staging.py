@@ -135,7 +135,7 @@ class Batch:
         check_bounds(self._text.lower, self._text.upper, [time])
         return self._stagings.setdefault(time, Staging(self._table, self.txn))
 
-    def start_anew(self, schema: str) -> None:
+    def overwrite_with_schema(self, schema: str) -> None:
         """Make it the whole contents, under the columns of a schema as the log writes it."""
         self.check_usable()
         for staging in self._stagings.values():

@@ -35,7 +35,7 @@ from ctsql.runtime.pipelines.table_changes import effects_on_readers
 from ctsql.runtime.statements.alter_table import BREAKS
 from ctsql.runtime.statements.columns_read import is_behind, readers_of_changed
 from ctsql.runtime.views.change_plans import prepared_for
-from ctsql.runtime.views.refresh_policy import WHY, Policy
+from ctsql.runtime.views.refresh_policy import RECOMPUTE_REASONS, Policy
 
 CHECKED_BY_SPARK_MAX = 10
 """Of more new views than this Spark is not asked whether it reads their queries as planned."""
@@ -397,7 +397,7 @@ class _Planning:
     def _why_recomputed(self, plan: Bound, *, asks: bool) -> str:
         """Why a view will not follow its tables by their changes; nothing where it will."""
         if Policy(plan.view.policy) is Policy.FULL:
-            return f"POLICY_FULL: {WHY['POLICY_FULL']}"
+            return f"POLICY_FULL: {RECOMPUTE_REASONS['POLICY_FULL']}"
         made = prepared_for(self.overlay.warehouse(), plan.view)
         if isinstance(made.found, NoChangePlan):
             reason = made.found.reason
@@ -405,7 +405,7 @@ class _Planning:
             where = "" if place is None else f", at {place.place()}"
             return f"{reason.code}: {reason.sentence}{where}"
         code = made.refusal() if asks else None
-        return "" if code is None else f"{code}: {WHY[code]}"
+        return "" if code is None else f"{code}: {RECOMPUTE_REASONS[code]}"
 
 
 def _lost(reader: Item, item: Item) -> str:

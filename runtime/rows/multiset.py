@@ -32,7 +32,9 @@ from ctsql.runtime.rows.types import contains, has_equality, is_flat
 _PLACE_TYPE = "struct<file:string,row:bigint>"
 
 
-def difference(desired: DataFrame | None, stored: DataFrame, columns: list[str]) -> DataFrame:
+def multiset_difference(
+    desired: DataFrame | None, stored: DataFrame, columns: list[str]
+) -> DataFrame:
     """The rows to insert, of ``desired``, and to delete, of ``stored``, which are located.
 
     Returns:
@@ -51,8 +53,8 @@ def difference(desired: DataFrame | None, stored: DataFrame, columns: list[str])
     return _placed(both, columns)
 
 
-def with_places(signed: DataFrame, columns: list[str]) -> DataFrame:
-    """As :func:`difference`, of signed rows that are located; NULL for one that is not stored.
+def with_locations(signed: DataFrame, columns: list[str]) -> DataFrame:
+    """As :func:`multiset_difference`, of signed rows that are located; NULL for one not stored.
 
     Of rows to delete there may be fewer places than ``DIFF`` says.
     """
@@ -69,25 +71,29 @@ def _placed(rows: DataFrame, columns: list[str]) -> DataFrame:
     return changed.select(*names, DIFF, gone.alias(LOCATIONS))
 
 
-def net_change(change_rows: DataFrame, columns: list[str]) -> DataFrame:
+def consolidate_change_feed(change_rows: DataFrame, columns: list[str]) -> DataFrame:
     """What a change feed changes, each row once: what a commit takes out and puts back cancels."""
     names = backtick_all(columns)
     is_insert = F.col("_change_type").isin("insert", "update_postimage")
-    return net(change_rows.select(*names, F.when(is_insert, 1).otherwise(-1).alias(DIFF)), columns)
+    return consolidate(
+        change_rows.select(*names, F.when(is_insert, 1).otherwise(-1).alias(DIFF)), columns
+    )
 
 
-def net(signed: DataFrame, columns: list[str]) -> DataFrame:
+def consolidate(signed: DataFrame, columns: list[str]) -> DataFrame:
     """One row for all equal rows with their ``DIFF`` added up, where that is not zero."""
     changed = _grouped(signed, columns).where(F.col(DIFF) != 0)
     return changed.select(*backtick_all(columns), F.col(DIFF).cast("bigint").alias(DIFF))
 
 
-def net_of(parts: Sequence[RowSet], columns: list[str]) -> RowSet:
+def consolidate_all(parts: Sequence[RowSet], columns: list[str]) -> RowSet:
     """The net of signed rows of the same columns; on the driver where it holds all of them."""
     held = [rows.local for rows in parts]
     near = [rows for rows in held if not isinstance(rows, Declined) and is_flat(rows.schema)]
     if len(near) < len(parts):
-        return SparkRows(net(reduce(DataFrame.unionAll, (p.plain_frame for p in parts)), columns))
+        return SparkRows(
+            consolidate(reduce(DataFrame.unionAll, (p.plain_frame for p in parts)), columns)
+        )
     # One of them may have NULL where others may not.
     both = pa.concat_tables([rows.arrow for rows in near], promote_options="default")
     fields = [
@@ -115,7 +121,7 @@ def distinct_of(parts: Sequence[LocalRows]) -> LocalRows | None:
     return first.with_rows(T.StructType(fields), distinct(both))
 
 
-def copied(rows: DataFrame, columns: list[str]) -> DataFrame:
+def repeat_by_diff(rows: DataFrame, columns: list[str]) -> DataFrame:
     """Each row as often as ``DIFF`` says."""
     names = backtick_all(columns)
     each = F.explode(F.sequence(F.lit(1), F.col(DIFF).cast("int"))).alias(COPY)

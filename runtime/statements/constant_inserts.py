@@ -49,7 +49,7 @@ def append_constants(
         return Declined("there are no rows, or Delta compacts after them")
     if gate is not None and not gate.lets(txn, rows):
         return Declined("rows are set aside, or only counted")
-    file = txn.stage_here(rows)
+    file = txn.stage_local(rows)
     if file is None:
         return Declined("Delta has to write the rows")
     faults.point("statement_staged")

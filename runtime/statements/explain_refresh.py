@@ -12,7 +12,7 @@ from ctsql.runtime.log.actions import rows_changed
 from ctsql.runtime.log.write_handle import Entry, Output
 from ctsql.runtime.views import turn_table
 from ctsql.runtime.views.change_plans import Prepared, prepared_for
-from ctsql.runtime.views.refresh_policy import TURNS_BY, WHY, Policy
+from ctsql.runtime.views.refresh_policy import RECOMPUTE_REASONS, TURNS_BY, Policy
 from ctsql.runtime.views.side_table import STATE, Named
 from ctsql.runtime.views.state_table import STATE_DID
 from ctsql.runtime.views.strategies import STRATEGIES
@@ -32,7 +32,7 @@ def refresh_plan(warehouse: Warehouse, plan: ViewWrite) -> list[str]:
     made = prepared_for(warehouse, plan)
     lines = ["", f"Refresh policy {policy.value}: {_POLICIES[policy]}"]
     if made.refusal() == "ROUND_TRIP":
-        return [*lines, f"recompute and compare: ROUND_TRIP: {WHY['ROUND_TRIP']}"]
+        return [*lines, f"recompute and compare: ROUND_TRIP: {RECOMPUTE_REASONS['ROUND_TRIP']}"]
     headlines = [""]
     if isinstance(made.found, ChangePlan):
         found = (way.headline(made.found, made.told) for way in STRATEGIES)
@@ -85,7 +85,9 @@ def last_refresh(warehouse: Warehouse, item: Item) -> list[str]:
     lines = [f"T {time} ({to_iso(time)}): {said['strategy']}"]
     why = said.get("why")
     if why is not None:
-        lines.append(f"  because {why}: {WHY.get(why, 'its query has no change plan')}")
+        lines.append(
+            f"  because {why}: {RECOMPUTE_REASONS.get(why, 'its query has no change plan')}"
+        )
     if said.get("detail"):
         lines.append(f"  {said['detail']}")
     if not any(said["strategy"] == way.name.value and way.reads_all for way in STRATEGIES):
@@ -122,5 +124,7 @@ def _state_of(said: dict[str, Any]) -> list[str]:
     if named is None:
         return []
     if named.refused is not None:
-        return [f"  no state table because {named.refused}: {WHY.get(named.refused, '')}"]
+        return [
+            f"  no state table because {named.refused}: {RECOMPUTE_REASONS.get(named.refused, '')}"
+        ]
     return [f"  state table at version {named.version}: {said.get(STATE_DID, 'as it was')}"]

@@ -9,7 +9,7 @@ from ctsql.catalog.times import CLOSED
 from ctsql.planner.syntax.ast import VerifyView
 from ctsql.runtime.rows.collect import collect_bounded
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.rows.multiset import net
+from ctsql.runtime.rows.multiset import consolidate
 from ctsql.runtime.spark.checkpoint import computed
 from ctsql.runtime.statements.name_resolution import OnNames
 from ctsql.runtime.statements.refresh_view import check_not_finished
@@ -70,7 +70,7 @@ class Verification(OnNames):
             if at is not None and upper:
                 desired = warehouse.queries.view_rows(plan, StoredSources(warehouse), at)
                 both = both.unionAll(desired.select(*names, F.lit(1).alias(DIFF)))
-            return self._compute(net(both, columns), columns)
+            return self._compute(consolidate(both, columns), columns)
 
     def _compute(self, change: DataFrame, columns: list[str]) -> DataFrame:
         """Compute the rows with their sign, repeated by multiplicity."""

@@ -30,7 +30,7 @@ from ctsql.runtime.delta.change_feed import added_rows, numbered_rows
 from ctsql.runtime.log.actions import Change, rows_changed, sum_known
 from ctsql.runtime.log.table_changes import Movement, rows_inserted
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.rows.multiset import net
+from ctsql.runtime.rows.multiset import consolidate
 from ctsql.runtime.warehouse.replaced_views import is_before_columns
 from ctsql.runtime.warehouse.schedules import first_shown
 from ctsql.runtime.warehouse.sources import StoredSources
@@ -92,7 +92,7 @@ class Changes:
 
     def contents(self, at: int) -> DataFrame:
         """The rows as of T, each distinct one once with its ``DIFF``."""
-        return net(self._with_diff(self._rows(at), 1), self._names)
+        return consolidate(self._with_diff(self._rows(at), 1), self._names)
 
     def at(self, time: int) -> DataFrame:
         """The rows that changed at T, each distinct one once with its ``DIFF``, not 0."""
@@ -100,10 +100,10 @@ class Changes:
             return self.contents(time)
         movement = self._find_exact(time)
         if movement is not None:
-            return net(self._change_rows(movement), self._names)
+            return consolidate(self._change_rows(movement), self._names)
         before, after = self._rows(time - 1), self._rows(time)
         both = self._with_diff(after, 1).unionAll(self._with_diff(before, -1))
-        return net(both, self._names)
+        return consolidate(both, self._names)
 
     def at_all(self, times: Sequence[int]) -> DataFrame:
         """Like :meth:`at` for several times at once, in one pass, with the T in ``TIME``.
@@ -117,7 +117,7 @@ class Changes:
         parts = [self._read_shared(shared)] if shared else []
         if own := [m for m in movements if not m.is_shared]:
             parts.append(self._read_feed(own))
-        return net(reduce(DataFrame.unionAll, parts), [TIME, *self._names])
+        return consolidate(reduce(DataFrame.unionAll, parts), [TIME, *self._names])
 
     def _read_shared(self, movements: Sequence[Movement]) -> DataFrame:
         """The rows of movements of commits that several Ts share, all of them inserts."""

@@ -28,7 +28,7 @@ from ctsql.planner.lowering import (
     union_all,
 )
 from ctsql.planner.nodes import Transaction
-from ctsql.runtime.rows.multiset import net
+from ctsql.runtime.rows.multiset import consolidate
 from ctsql.runtime.spark.checkpoint import computed
 
 
@@ -112,4 +112,4 @@ def _differ(before: OutputState, after: OutputState, columns: list[str]) -> bool
         signed(before.inserts, -1),
         signed(before.victims, 1),
     )
-    return rows is not None and not net(rows, columns).isEmpty()
+    return rows is not None and not consolidate(rows, columns).isEmpty()

@@ -74,7 +74,7 @@ def _only_inserts(warehouse: Warehouse, plan: TaskWrite, run: Run) -> bool:
     )
 
 
-def stage_together(
+def stage_batched_runs(
     plan: TaskWrite, table: DeltaTable, moved: Sequence[tuple[int, Movement]], staging: Staging
 ) -> list[int] | None:
     """Compute and stage what a task proposes at each of several Ts; gives those that have rows.

@@ -1,7 +1,7 @@
 """When a task runs, and what its body then sees of its inputs.
 
 A run is due at every time at which an input moved in a way the body may have to see; whether it
-does is known once the change is netted: a change that nets to nothing runs no body.
+does is known once the change is consolidated: a change that nets to nothing runs no body.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -232,7 +232,7 @@ class RunInputs:
                 if not isinstance(known, Declined):
                     return _few_change(nothing, known, only_inserts=inserts)
             rows = warehouse.versions.changed_by(item, movement, columns, only_inserts=inserts)
-            changed = warehouse.queries.net_change(rows, columns)
+            changed = warehouse.queries.consolidate_change_feed(rows, columns)
             changed = self._persist(changed.where(f"{DIFF} > 0") if inserts else changed, stack)
             return None if changed.isEmpty() else InputChange(nothing, changed=changed)
         more = Declined("the log tells of more rows")

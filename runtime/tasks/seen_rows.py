@@ -3,7 +3,7 @@
     change of the source  --view's query, WHERE-->  change that the body sees
 
 The rows are taken one by one, so the inserts that are seen are made of the inserts, the deletes of
-the deletes. A projection may make equal rows of both, which then have not changed and are netted.
+the deletes. A projection may make equal rows of both, which then have not changed and cancel.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from ctsql.planner.lowering import Context, lower_relation
 from ctsql.planner.nodes import InsertsInput, Node, TaskWrite, ViewReference, descend
 from ctsql.runtime.delta.change_feed import InputChange
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.rows.multiset import net
+from ctsql.runtime.rows.multiset import consolidate
 from ctsql.runtime.rows.prepared_rows import derive
 from ctsql.runtime.spark.analyzer import EmptySources
 
@@ -77,6 +77,6 @@ def seen_change(
     columns = [c for c in come.columns if c in gone.columns]  # what the source still has
     names = backtick_all(columns)
     signed = [r.select(*names, F.lit(n).alias(DIFF)) for r, n in ((come, 1), (gone, -1))]
-    changed = net(signed[0].unionAll(signed[1]), columns)
+    changed = consolidate(signed[0].unionAll(signed[1]), columns)
     changed = keep(changed.where(f"{DIFF} > 0") if only_inserts else changed)
     return None if changed.isEmpty() else InputChange(nothing, changed=changed)

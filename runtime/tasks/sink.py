@@ -231,7 +231,7 @@ class TaskSink:
         try:
             with translate_spark_errors(), discard_on_error([batch]):
                 self._check_known()
-                times = self._stage_together(batch.at(last), runs)
+                times = self._stage_batched_runs(batch.at(last), runs)
                 phases.done(COMPUTE)
                 said = self._metadata(last, meter, phases)
         except (DataError, StatementError, EnvironmentProblem):
@@ -550,13 +550,13 @@ class TaskSink:
         quarantine, version = read[self.item.quarantine or ""]
         return retried(self.warehouse, plan, statement, quarantine, version, run.time, stack)
 
-    def _stage_together(self, staging: Staging, runs: list[Run]) -> list[int] | None:
+    def _stage_batched_runs(self, staging: Staging, runs: list[Run]) -> list[int] | None:
         """Compute and stage what the body proposes at several Ts; gives those that have rows."""
         _, plan = self.warehouse.relations.in_force(self.item, runs[0].time)
         ((object_id, _),) = runs[0].movements
         table = self.warehouse.relations.table(self.warehouse.relations.item(object_id))
         moved = [(run.time, movement) for run in runs for _, movement in run.movements]
-        return self.warehouse.queries.stage_together(plan, table, moved, staging)
+        return self.warehouse.queries.stage_batched_runs(plan, table, moved, staging)
 
     def settle(self, through: int) -> None:
         """Note in the log that the task has run through a time, after which it need not look."""

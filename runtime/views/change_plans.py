@@ -46,7 +46,7 @@ from ctsql.runtime.spark.plan_reader import optimized
 from ctsql.runtime.spark.session import setting
 from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.views.plan_equivalence import same_plan
-from ctsql.runtime.views.refresh_policy import WHY, Policy
+from ctsql.runtime.views.refresh_policy import RECOMPUTE_REASONS, Policy
 from ctsql.runtime.warehouse.query_engine import QueryEngine, Table
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
@@ -191,7 +191,7 @@ def _check_strict(warehouse: Warehouse, plan: ViewWrite) -> None:
     code = made.refusal()
     if code is None:
         return
-    span, why = plan.desired.sql.span, f"{code}: {WHY.get(code, '')}"
+    span, why = plan.desired.sql.span, f"{code}: {RECOMPUTE_REASONS.get(code, '')}"
     if isinstance(made.found, NoChangePlan):
         reason = made.found.reason
         why = f"{code}: {reason.sentence}"

@@ -25,7 +25,7 @@ from ctsql.runtime.views.outcomes import Due, Fallback, NotApplicable, Staged
 from ctsql.runtime.views.plan_runner import PlanRunner
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import (
-    STATE_AFTER,
+    REASONS_THAT_FILL_STATE,
     Costs,
     Policy,
     Sizes,
@@ -133,7 +133,7 @@ class ViewRefresh:
         is_kept = done.strategy in (Strategy.NO_CHANGE, Strategy.LEAVING)
         if self.policy is Policy.FULL or is_kept:
             return
-        if done.strategy is Strategy.RECOMPUTE and done.why not in STATE_AFTER:
+        if done.strategy is Strategy.RECOMPUTE and done.why not in REASONS_THAT_FILL_STATE:
             return
         at = self.warehouse.schedules.shown_at(self.item, self.time)
         if at is None:
@@ -167,7 +167,7 @@ class ViewRefresh:
         is_recomputed, retry = done.strategy is Strategy.RECOMPUTE, done.why == "FULL_ASKED"
         if not self.context.view.reads_clock or self.policy is Policy.FULL:
             return
-        if is_recomputed and done.why not in STATE_AFTER:
+        if is_recomputed and done.why not in REASONS_THAT_FILL_STATE:
             return
         at = self.warehouse.schedules.shown_at(self.item, self.time)
         made = None if at is None else prepared(self.warehouse, self.item, at)

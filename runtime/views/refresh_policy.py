@@ -70,7 +70,7 @@ class Strategy(Enum):
     RECOMPUTE = "recompute and diff"
 
 
-WHY = {
+RECOMPUTE_REASONS = {
     "CANNOT_COMPARE": "the view has a column whose values Spark cannot compare",
     "ERROR_HELD": "the view's contents were an error",
     "FIRST_WRITE": "the view was not written before",
@@ -99,7 +99,7 @@ WHY = {
 ``STATE_LARGE``, ``STATE_ROUNDS`` and ``TEXTS_FAILED`` are also why a view has no state table.
 """
 
-STATE_AFTER = (
+REASONS_THAT_FILL_STATE = (
     "ERROR_HELD",
     "FIRST_WRITE",
     "FOREIGN_ROWS",
@@ -195,7 +195,7 @@ def _mixed(before: int | None, now: int) -> int:
 
 
 def recompute_why(policy: Policy, sizes: Sizes, costs: Costs) -> str | None:
-    """A code of :data:`WHY` if recomputing is the better way; None if following is.
+    """A code of :data:`RECOMPUTE_REASONS` if recomputing is the better way; None if following is.
 
     A table whose log does not say its rows is a large one. A change of which nothing is known
     is followed: it is looked at before anything else is read, and may be found too large then.

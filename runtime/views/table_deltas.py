@@ -28,7 +28,7 @@ from ctsql.runtime.log.table_changes import Movement, Stored, merge, rows_insert
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.key_predicates import may_equal
-from ctsql.runtime.rows.multiset import net_change, net_of
+from ctsql.runtime.rows.multiset import consolidate_all, consolidate_change_feed
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
 from ctsql.runtime.views.outcomes import Fallback
 from ctsql.runtime.warehouse.query_engine import Table
@@ -305,7 +305,9 @@ def _change(warehouse: Warehouse, one: Moved, columns: list[str]) -> DataFrame:
         table = warehouse.relations.table(one.item)
         rows = added_rows(table, one.movement).withColumn(DIFF, F.lit(1))
     else:
-        rows = net_change(warehouse.versions.change_rows(one.item, one.movement, columns), columns)
+        rows = consolidate_change_feed(
+            warehouse.versions.change_rows(one.item, one.movement, columns), columns
+        )
     return rows.select(*backtick_all(columns), diff)
 
 
@@ -330,7 +332,7 @@ def _window_change(made: Relations, name: str, span: Span, stack: ExitStack) -> 
         parts += [] if turned is None else [turned]
     if not parts:
         return None
-    return net_of([part.select([*columns, DIFF]) for part in parts], columns)
+    return consolidate_all([part.select([*columns, DIFF]) for part in parts], columns)
 
 
 def _turned_by_table(made: Relations, name: str, span: Span) -> DataFrame:

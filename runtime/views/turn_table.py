@@ -38,7 +38,7 @@ from ctsql.runtime.delta.keyed_scan import rows_between
 from ctsql.runtime.delta.parquet_reader import NumberRange
 from ctsql.runtime.log.staging import Batch, discard_on_error
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.rows.multiset import net, net_of
+from ctsql.runtime.rows.multiset import consolidate, consolidate_all
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
 from ctsql.runtime.views.change_plans import Prepared
 from ctsql.runtime.views.outcomes import Due
@@ -140,7 +140,7 @@ class TurnTable(SideTable):
             fresh = None
             if moved is not None:
                 made = self._made(moved.plain_frame, at)
-                fresh = SparkRows(net(made, [_TURN, *self._kept])).keep(stack)
+                fresh = SparkRows(consolidate(made, [_TURN, *self._kept])).keep(stack)
             if fresh is None or fresh.is_empty:
                 due = self._next(None, at)
                 self.unchanged()
@@ -187,7 +187,7 @@ class TurnTable(SideTable):
             return
         with discard_on_error([self]):
             if self.table.files(batch.version_read):
-                batch.start_anew(self.table.schema_text())
+                batch.overwrite_with_schema(self.table.schema_text())
             columns, queries = turns.columns, self.warehouse.queries
             queries.stage(batch.at(self.time), turns.sort(_TURN), None, columns, small=False)
         self.is_filled = True
@@ -212,7 +212,7 @@ def _first_left(parts: Sequence[RowSet]) -> int | None:
     if not parts:
         return None
     columns = [name for name in parts[0].schema.names if name != DIFF]
-    left = net_of(parts, columns)
+    left = consolidate_all(parts, columns)
     held = left.local
     if not isinstance(held, Declined):
         found: int | None = pc.min(held.arrow.column(_TURN)).as_py()

@@ -356,7 +356,7 @@ class _Participant:
                 if version is not None:
                     # The reverse of it: its files go, what it removed comes back.
                     txn = self.table.begin()
-                    txn.take_back(version)
+                    txn.revert(version)
                     txn.commit(
                         label=APP, epoch=self.upper, metadata=json.dumps({UNDOES: self.group})
                     )

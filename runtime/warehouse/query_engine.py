@@ -75,7 +75,7 @@ class QueryEngine(Protocol):
     def collect_bounded(self, rows: DataFrame) -> DataFrame | Declined:
         """The rows, computed now and held by the driver; declined when they are not few."""
 
-    def net_change(self, changed: DataFrame, columns: list[str]) -> DataFrame:
+    def consolidate_change_feed(self, changed: DataFrame, columns: list[str]) -> DataFrame:
         """Each row of a change feed once, with ``DIFF``; what comes and goes is not among them."""
 
     def stage(
@@ -100,14 +100,14 @@ class QueryEngine(Protocol):
     ) -> Mapping[str, Proposed]:
         """What a body proposes at T for each output, whose columns are given by its id."""
 
-    def stage_together(
+    def stage_batched_runs(
         self,
         plan: TaskWrite,
         table: DeltaTable,
         moved: Sequence[tuple[int, Movement]],
         staging: Staging,
     ) -> list[int] | None:
-        """The same for several Ts, as :func:`ctsql.runtime.tasks.run_batching.stage_together`."""
+        """The same for several Ts; see :mod:`ctsql.runtime.tasks.run_batching`."""
 
     def view_rows(self, view: ViewWrite, sources: Sources, at: int) -> DataFrame:
         """What a view ought to hold as of T."""

@@ -349,7 +349,7 @@ class MemoryTransaction:
     def set_columns(self, schema: str) -> None:
         """Rows are opaque here: they know their columns themselves."""
 
-    def start_anew(self, schema: str) -> None:
+    def overwrite_with_schema(self, schema: str) -> None:
         """Give the table other columns, and take away all that it holds."""
         self.depend_on_all()
         metadata = metadata_action(self.table.configuration(), schema)
@@ -365,7 +365,7 @@ class MemoryTransaction:
         """Depend on every row."""
         self._all_read = True
 
-    def take_back(self, version: int) -> None:
+    def revert(self, version: int) -> None:
         """Add the reverse of what a version did."""
         before, after = self.table.files(version - 1), self.table.files(version)
         live = self.table.files(self.version_read)

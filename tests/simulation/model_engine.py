@@ -34,7 +34,7 @@ class ModelEngine:
         """The same rows."""
         return rows
 
-    def net_change(self, changed: Rows, columns: list[str]) -> Rows:
+    def consolidate_change_feed(self, changed: Rows, columns: list[str]) -> Rows:
         """The same rows: those of the memory's change feed are net."""
         return changed
 
@@ -61,7 +61,7 @@ class ModelEngine:
             raise failed() from None
         return {o: _proposal(s, *m) for o, s, m in zip(outputs, stored, made, strict=True)}
 
-    def stage_together(
+    def stage_batched_runs(
         self, plan: TaskWrite, table: Any, moved: Sequence[tuple[int, Movement]], staging: Any
     ) -> list[int]:
         """Stage what the body inserts at each of several Ts, by its Python function."""

@@ -289,12 +289,12 @@ class SwappingEngine(ModelEngine):
             made[output] = _proposal(stored, Counter(), rows)
         return made
 
-    def stage_together(
+    def stage_batched_runs(
         self, plan: TaskWrite, table: Any, moved: Any, staging: Any
     ) -> list[int] | None:
         """What the body makes at each of several Ts; None where a row breaks the constraint."""
         if plan.object_id in world.DEFINED:
-            return super().stage_together(plan, table, moved, staging)
+            return super().stage_batched_runs(plan, table, moved, staging)
         insert: Any = plan.transaction.statements[0]
         found = []
         for time, movement in moved:

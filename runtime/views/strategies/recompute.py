@@ -44,7 +44,7 @@ def refresh(context: RefreshContext) -> Outcome:
             desired = warehouse.queries.view_rows(context.view, sources, at)
         stored = None
         if awaits_columns(warehouse, item):
-            batch.start_anew(warehouse.queries.schema_text(item))
+            batch.overwrite_with_schema(warehouse.queries.schema_text(item))
         else:
             stored = StoredSources(warehouse, outputs=outputs).stored(item.id)
         if stored is None and not small:

@@ -109,7 +109,7 @@ class DuckEngine:
         """All rows stay frames."""
         return Declined("rows are held as frames")
 
-    def net_change(self, changed: Frame, columns: list[str]) -> Frame:
+    def consolidate_change_feed(self, changed: Frame, columns: list[str]) -> Frame:
         """Each row once, with how often it comes or goes."""
         wanted = changed.select(*backtick_all(columns), CHANGE_TYPE)
         total = Counter[Any]()
@@ -129,7 +129,7 @@ class DuckEngine:
             output: Proposed(Held.marked(one.inserts), one.victims) for output, one in made.items()
         }
 
-    def stage_together(self, *_: object) -> None:
+    def stage_batched_runs(self, *_: object) -> None:
         """Each T by itself."""
 
     def view_of_few(self, *_: object) -> None:

@@ -13,7 +13,7 @@ from ctsql.runtime.delta.keyed_scan import Keys, Lookups, StoredRows, change_of,
 from ctsql.runtime.log.table_changes import Movement
 from ctsql.runtime.rows.collect import collect_bounded
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.rows.multiset import net_change
+from ctsql.runtime.rows.multiset import consolidate_change_feed
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows, row_set
 from tests.helpers.opened import table_of
 
@@ -80,7 +80,7 @@ def test_what_is_read_is_what_spark_reads(con: Connection, monkeypatch: pytest.M
     last = table.version()
     for before in (0, 3):
         move = Movement(0, before, last)
-        theirs = net_change(table.change_rows(before + 1, last), COLUMNS)
+        theirs = consolidate_change_feed(table.change_rows(before + 1, last), COLUMNS)
         mine = change_of(table, move, COLUMNS)
         assert weighed(mine, *COLUMNS) == weighed(theirs, *COLUMNS), before
     only_added = Movement(0, 1, 2)

@@ -8,7 +8,7 @@ from ctsql.catalog.reserved_columns import DIFF
 from ctsql.runtime.delta import deletion_vectors
 from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable
 from ctsql.runtime.delta.version_difference import changed_between
-from ctsql.runtime.rows.multiset import net_change
+from ctsql.runtime.rows.multiset import consolidate_change_feed
 from tests.helpers.opened import table_of
 
 pytestmark = pytest.mark.spark
@@ -40,7 +40,7 @@ def changed(table: DeltaTable, before: int, after: int, *, by_feed: bool) -> dic
         table.change_rows(before + 1, after) if by_feed else changed_between(table, before, after)
     )
     assert set(rows.columns) >= {*COLUMNS, CHANGE_TYPE}
-    found = net_change(rows, COLUMNS).select(*COLUMNS, DIFF).collect()
+    found = consolidate_change_feed(rows, COLUMNS).select(*COLUMNS, DIFF).collect()
     return {repr(tuple(row)): diff for *row, diff in found}
 
 

@@ -114,9 +114,9 @@ def test_waiting_changes_are_computed_together(
 ) -> None:
     """With the rows of each T told apart, as without a view."""
     calls = []
-    together = run_batching.stage_together
+    together = run_batching.stage_batched_runs
     monkeypatch.setattr(
-        "ctsql.runtime.spark_engine.SparkEngine.stage_together",
+        "ctsql.runtime.spark_engine.SparkEngine.stage_batched_runs",
         staticmethod(lambda *args: calls.append(made := together(*args)) or made),
     )
     with ctsql.connect(str(tmp_path / "wh")) as con:

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from ctsql.runtime.views.refresh_policy import (
+    RECOMPUTE_REASONS,
     RECOMPUTED_ROWS_MAX,
     UNTRIED_MAX,
-    WHY,
     WORTH_MS,
     Costs,
     Policy,
@@ -91,7 +91,7 @@ def test_costs_are_handed_on() -> None:
 
 def test_every_code_is_listed_in_order() -> None:
     """EXPLAIN and commits name codes of one table."""
-    assert list(WHY) == sorted(WHY)
+    assert list(RECOMPUTE_REASONS) == sorted(RECOMPUTE_REASONS)
     with pytest.raises(ValueError, match="fast"):
         Policy("fast")
 

@@ -6,7 +6,7 @@ import pytest
 
 from ctsql.planner.ivm import StateNeed
 from ctsql.runtime.rows.types import DIGITS_SUMMED, adds_exactly
-from ctsql.runtime.views.refresh_policy import STATE_AFTER, WHY
+from ctsql.runtime.views.refresh_policy import REASONS_THAT_FILL_STATE, RECOMPUTE_REASONS
 from ctsql.runtime.views.side_table import Named, is_current
 from ctsql.runtime.views.state_table import is_to_build
 
@@ -81,5 +81,5 @@ def test_sums_that_would_be_rounded_have_no_state(data_type: str, exact: bool) -
 
 def test_reasons_are_known() -> None:
     """The codes after which a state may be filled are codes."""
-    assert set(STATE_AFTER) < set(WHY)
-    assert sorted(STATE_AFTER) == list(STATE_AFTER)
+    assert set(REASONS_THAT_FILL_STATE) < set(RECOMPUTE_REASONS)
+    assert sorted(REASONS_THAT_FILL_STATE) == list(REASONS_THAT_FILL_STATE)
