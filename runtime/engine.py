@@ -331,7 +331,7 @@ class Engine(LogReader):
             at = self.read_time(items, as_of=as_of, as_of_span=as_of_span, strict=strict)
             check_columns(self.warehouse, query)
             sources = StoredSources(
-                self.warehouse, span=as_of_span, written=written or {}, as_now=True
+                self.warehouse, span=as_of_span, own_writes=written or {}, as_now=True
             )
             context = Context(self.session, sources, at)
             if system:

@@ -207,7 +207,7 @@ class Running:
         if query.relations and query == st.rows_of(query.relations[0]):
             (node,) = bound.relations
             if isinstance(node, NormalReference):
-                near = StoredSources(self.engine.warehouse).held(node.object_id, at)
+                near = StoredSources(self.engine.warehouse).local_rows(node.object_id, at)
         return SparkRows(self._lower(bound, at)) if isinstance(near, Declined) else near
 
     def _read(self, query: st.SqlText, at: int) -> DataFrame:

@@ -82,7 +82,7 @@ def run_on_table(
     prefixes = [Edit(span=span, text="") for span in target.column_prefixes]
     edited = replace(text, edits=(*text.edits, edit, *prefixes))
     with translate_spark_errors():
-        context = Context(engine.session, StoredSources(engine.warehouse, written=written), at)
+        context = Context(engine.session, StoredSources(engine.warehouse, own_writes=written), at)
         read = relation_rows(nodes, context, engine.external_rows(nodes))
         frames = [relation.frame for relation in read]
         with (

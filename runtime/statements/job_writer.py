@@ -152,7 +152,7 @@ class JobWriter:
             app=output.app,
             expected=expected,
             upper=wanted.upper,
-            said=said,
+            metadata=said,
             lent=frozenset(own_files(p for b in wanted.batches for p in b.text.parts)),
         )
         before = output.table.version()

@@ -343,7 +343,7 @@ class OpenTransaction:
         domains, said = ({TALLIES: told}, {COUNTED: broken}) if told else ({}, {})
         if progress is None:
             return Change(copy.version, text, domains, said)
-        domains, said = {**domains, **progress.domains}, {**said, **progress.said}
+        domains, said = {**domains, **progress.domains}, {**said, **progress.metadata}
         also, after = {progress.app: progress.upper}, {progress.app: progress.expected}
         return Change(copy.version, text, domains, said, also, after, progress.lent)
 

@@ -80,7 +80,7 @@ class Surroundings:
     def _referred_rows(self, made: Constraint) -> DataFrame:
         """All that rows may refer to; raises UNKNOWN_COLUMN if another writer took a key away."""
         node = _referred(made)
-        sources = StoredSources(self.warehouse, written=self.written)
+        sources = StoredSources(self.warehouse, own_writes=self.written)
         rows = sources.contents(node.object_id, self.at)
         lost = {fold(c) for c in made.keys} - {fold(c) for c in rows.columns}
         for column in (c for c in made.keys if fold(c) in lost):

@@ -29,7 +29,7 @@ def view_of_few(
         return None
     held: dict[str, LocalRows] = {}
     for object_id in read:
-        rows = sources.held(object_id, at)
+        rows = sources.local_rows(object_id, at)
         if isinstance(rows, Declined):
             return None
         held[object_id] = rows

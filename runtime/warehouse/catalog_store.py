@@ -181,9 +181,9 @@ def _is_same(before: object, after: object) -> bool:
     return (before.name.schema, before.name.name) == (after.name.schema, after.name.name)
 
 
-def _entries(stored: StoredCatalog) -> dict[str, Item | Subscription | Dropped | Proposal | str]:
+def _entries(contents: StoredCatalog) -> dict[str, Item | Subscription | Dropped | Proposal | str]:
     """What is stored, by domain."""
-    catalog, proposal = stored.catalog, stored.proposal
+    catalog, proposal = contents.catalog, contents.proposal
     return {
         **{OBJECT + key: item for key, item in catalog.items.items()},
         **{SCHEMA + key: name for key, name in catalog.schemas.items() if key != DEFAULT_SCHEMA},

@@ -25,7 +25,7 @@ T = TypeVar("T")
 def rows_to_load(
     gateway: Gateway,
     file: FileRef,
-    wanted: Sequence[Column],
+    columns: Sequence[Column],
     table: str,
     *,
     paths: Sequence[str] | None = None,
@@ -38,7 +38,7 @@ def rows_to_load(
     is a CSV file whose columns stand in another order than those of the first.
 
     Args:
-        wanted: the columns to be filled. table: its name, as a statement spells it.
+        columns: the columns to be filled. table: its name, as a statement spells it.
         paths: which files it is, where ``file`` is a pattern that means more.
         may_have_more: whether columns of the files may be left out.
     """
@@ -54,7 +54,7 @@ def rows_to_load(
     rows = read_file(gateway, file, paths)
     are_watched = paths is not None
     filled = _fill(
-        file, rows.columns, wanted, table, may_have_more=may_have_more, are_watched=are_watched
+        file, rows.columns, columns, table, may_have_more=may_have_more, are_watched=are_watched
     )
     if untyped:
         types = {name: plain_type(c.type) for name, c in filled.items()}
@@ -67,8 +67,8 @@ def rows_to_load(
 
 def _fill(
     file: FileRef,
-    found: Sequence[str],
-    wanted: Sequence[Column],
+    file_columns: Sequence[str],
+    columns: Sequence[Column],
     table: str,
     *,
     may_have_more: bool,
@@ -76,23 +76,23 @@ def _fill(
 ) -> dict[str, Column]:
     """Which column of the files fills which of the table: by name, where the files have names."""
     if file.format == "csv" and dict(file.options).get("header") == "false":
-        if len(found) != len(wanted):
-            message = f"the file has {len(found)} column(s), {len(wanted)} are to be filled"
-            detail = f"To be filled: {', '.join(c.name for c in wanted)}."
+        if len(file_columns) != len(columns):
+            message = f"the file has {len(file_columns)} column(s), {len(columns)} are to be filled"
+            detail = f"To be filled: {', '.join(c.name for c in columns)}."
             raise error("COLUMN_COUNT_MISMATCH", span=file.span, message=message, detail=detail)
-        return dict(zip(found, wanted, strict=True))
-    by_name = {fold(name): name for name in found}
-    names = {fold(c.name) for c in wanted}
-    both = ", ".join(quote(name) for name in found if fold(name) in names)
+        return dict(zip(file_columns, columns, strict=True))
+    by_name = {fold(name): name for name in file_columns}
+    names = {fold(c.name) for c in columns}
+    both = ", ".join(quote(name) for name in file_columns if fold(name) in names)
     may_name = both and not are_watched
     hint = f"Name the columns to be filled: COPY {table} ({both}) FROM ..." if may_name else ""
-    for column in wanted:
+    for column in columns:
         if fold(column.name) not in by_name:
-            detail = f"The file has the columns {', '.join(found)}."
+            detail = f"The file has the columns {', '.join(file_columns)}."
             raise error(
                 "UNKNOWN_COLUMN", span=file.span, column=column.name, detail=detail, hint=hint
             )
-    more = [name for name in found if fold(name) not in names]
+    more = [name for name in file_columns if fold(name) not in names]
     if more and not may_have_more:
         raise error(
             "COLUMN_COUNT_MISMATCH",
@@ -101,7 +101,7 @@ def _fill(
             detail=f"It is one of {file.path}." if are_watched else "",
             hint=hint,
         )
-    return {by_name[fold(c.name)]: c for c in wanted}
+    return {by_name[fold(c.name)]: c for c in columns}
 
 
 def insert_rows(location: str, rows: DataFrame, span: Span | None, run: Callable[[str], T]) -> T:

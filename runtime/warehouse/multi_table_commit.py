@@ -81,7 +81,7 @@ class Change:
     version: int
     batch: BatchText
     domains: Mapping[str, str] = field(default_factory=dict)
-    said: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
     also: Mapping[str, int] = field(default_factory=dict)
     after: Mapping[str, int] = field(default_factory=dict)
     lent: frozenset[str] = frozenset()
@@ -102,7 +102,7 @@ class WriterProgress:
     expected: int
     upper: int
     domains: Mapping[str, str] = field(default_factory=dict)
-    said: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
     lent: frozenset[str] = frozenset()
 
 
@@ -136,7 +136,7 @@ def prepare(timeline: Timeline, group: str, changes: Mapping[str, Change], table
                 "version": change.version,
                 "batch": change.batch.at(uppers[source], upper).to_json(),
                 "domains": dict(change.domains),
-                "said": dict(change.said),
+                "said": dict(change.metadata),
                 "also": dict(change.also),
                 "after": dict(change.after),
             }
@@ -161,7 +161,7 @@ def commit_alone(source: str, table: DeltaTable, change: Change) -> None:
     batch.lent = change.lent
     with discard_on_error([batch]):
         done = output.compare_and_append(
-            [batch], expected=expected, new=upper, metadata=change.said, also=change.also
+            [batch], expected=expected, new=upper, metadata=change.metadata, also=change.also
         )
     if not isinstance(done, Committed):
         raise WriteConflict(source, table.version())
@@ -313,7 +313,7 @@ class _Participant:
     version: int
     batch: str
     domains: Mapping[str, str]
-    said: Mapping[str, Any]
+    metadata: Mapping[str, Any]
     also: Mapping[str, int]
     after: Mapping[str, int]
 
@@ -336,7 +336,7 @@ class _Participant:
                 [batch],
                 expected=self.expected,
                 new=self.upper,
-                metadata={**self.said, TRANSACTION: self.group},
+                metadata={**self.metadata, TRANSACTION: self.group},
                 also=self.also,
             )
         except WriteConflict:

@@ -134,5 +134,5 @@ def _fields(schema: str) -> list[dict[str, Any]]:
     return fields
 
 
-def _is_same(stored: dict[str, Any], wanted: dict[str, Any]) -> bool:
-    return fold(stored["name"]) == fold(wanted["name"]) and stored["type"] == wanted["type"]
+def _is_same(stored_column: dict[str, Any], column: dict[str, Any]) -> bool:
+    return fold(stored_column["name"]) == fold(column["name"]) and stored_column["type"] == column["type"]

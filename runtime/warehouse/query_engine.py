@@ -62,7 +62,7 @@ class TaskSources(Sources, Protocol):
 class StoredRelations(Sources, Protocol):
     """The rows of objects as of T."""
 
-    def held(self, object_id: str, at: int) -> LocalRows | Declined:
+    def local_rows(self, object_id: str, at: int) -> LocalRows | Declined:
         """All rows of an object whose table has few of them; nothing is computed."""
 
 

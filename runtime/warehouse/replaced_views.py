@@ -56,13 +56,13 @@ def is_redefined(warehouse: Warehouse, item: Item) -> bool:
     return said is not None and is_by_another(warehouse, item, said)
 
 
-def is_by_another(warehouse: Warehouse, item: Item, said: Mapping[str, Any]) -> bool:
+def is_by_another(warehouse: Warehouse, item: Item, metadata: Mapping[str, Any]) -> bool:
     """Was a commit of an object made by another definition, as far as it says?
 
     The words of a view's definition may be the same, over other columns of what it reads.
     """
-    is_older = item.kind is ObjectKind.MATERIALIZED_VIEW and said.get(REVISION, 0) < item.revision
-    return is_older or said.get(DEFINITION) != warehouse.catalog.fingerprint(item)
+    is_older = item.kind is ObjectKind.MATERIALIZED_VIEW and metadata.get(REVISION, 0) < item.revision
+    return is_older or metadata.get(DEFINITION) != warehouse.catalog.fingerprint(item)
 
 
 def is_outdated(warehouse: Warehouse, item: Item) -> bool:
@@ -160,14 +160,14 @@ def check_history(warehouse: Warehouse, catalog: Catalog, item: Item, history: H
         raise altered_meanwhile(item)
 
 
-def check_as_bound(known: Catalog, current: Catalog, item: Item) -> None:
+def check_as_bound(binding_catalog: Catalog, current: Catalog, item: Item) -> None:
     """Raise ALTERED_MEANWHILE where a view that a definition reads is another one by now.
 
     Args:
-        known: the catalog by which it was bound. current: the newest.
+        binding_catalog: the catalog by which it was bound. current: the newest.
     """
     for reading in item.reads:
-        before, now = (c.items.get(reading.object_id) for c in (known, current))
+        before, now = (c.items.get(reading.object_id) for c in (binding_catalog, current))
         is_view = now is not None and now.kind in (ObjectKind.VIEW, ObjectKind.MATERIALIZED_VIEW)
         if before and now and is_view and not keeps_columns(before.columns, now.columns):
             raise altered_meanwhile(now)

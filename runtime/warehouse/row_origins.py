@@ -150,7 +150,7 @@ def with_writers(warehouse: Warehouse, located: Located, rows: DataFrame) -> Dat
     names = [c for c in rows.columns if c not in (FILE_COLUMN, ROW_COLUMN)]
     start = rows.withColumn(ORIGIN, F.col(FILE_COLUMN))
     newest = located.version if located.shared is None else located.shared
-    found = search.written(start, names, located.paths, newest, COPIES_MAX)
+    found = search.with_commits(start, names, located.paths, newest, COPIES_MAX)
     return found.drop(ORIGIN)
 
 
@@ -171,7 +171,7 @@ class _Search:
             else warehouse.timeline.bindings_between(located.item.id, -1, warehouse.timeline.now)
         )
 
-    def written(
+    def with_commits(
         self,
         rows: DataFrame,
         names: Sequence[str],
@@ -181,26 +181,26 @@ class _Search:
     ) -> DataFrame:
         """Rows whose ``ORIGIN`` is one of some files, live at a version, with what wrote them."""
         origins = file_origins(self._table, paths, version)
-        told: dict[str, tuple[int | None, int | None, str | None]] = {}
+        commits: dict[str, tuple[int | None, int | None, str | None]] = {}
         copied: dict[int, list[str]] = {}
         for path, origin in origins.items():
             if origin is not None and self._may_be_copied(origin):
                 copied.setdefault(origin.version, []).append(path)
             else:
-                told[path] = self._told(origin)
+                commits[path] = self._commit_of(origin)
         older: list[DataFrame] = []
         for at, among in copied.items():
             lost = self._why_lost(at, among, origins, copies)
             if lost is not None:
-                told.update(dict.fromkeys(among, (None, None, lost)))
+                commits.update(dict.fromkeys(among, (None, None, lost)))
                 continue
             older.append(self._before(rows, names, among, origins, at, copies))
-        return reduce(DataFrame.unionByName, [self._joined(rows, told, paths), *older])
+        return reduce(DataFrame.unionByName, [self._join_commits(rows, commits, paths), *older])
 
-    def _joined(
+    def _join_commits(
         self,
         rows: DataFrame,
-        told: Mapping[str, tuple[int | None, int | None, str | None]],
+        commits: Mapping[str, tuple[int | None, int | None, str | None]],
         among: Collection[str],
     ) -> DataFrame:
         """The rows of some files with what is told of these.
@@ -213,7 +213,7 @@ class _Search:
         depth = 1
         while len({tuple(parts[-depth:]) for parts in full.values()}) < len(full):
             depth += 1
-        listed = [("/".join(full[path][-depth:]), *what) for path, what in told.items()]
+        listed = [("/".join(full[path][-depth:]), *what) for path, what in commits.items()]
         known = rows.sparkSession.createDataFrame(listed, _TOLD)
         end = F.substring_index(F.col(ORIGIN), "/", -depth)
         return rows.join(F.broadcast(known), end == F.col(_END)).drop(_END)
@@ -222,7 +222,7 @@ class _Search:
         # A commit in memory never copies rows.
         return bool(origin.copied_from) and self._table.is_stored(origin.version)
 
-    def _told(self, origin: FileOrigin | None) -> tuple[int | None, int | None, str | None]:
+    def _commit_of(self, origin: FileOrigin | None) -> tuple[int | None, int | None, str | None]:
         if origin is None:
             return None, None, "the log no longer has the commit"
         at = origin.time if origin.time is not None else self._time(origin.version)
@@ -293,7 +293,7 @@ class _Search:
         files = self._table.files(version - 1)
         old = locate_in(self._table, [files[p] for p in origin.copied_from], version - 1)
         old = self._warehouse.versions.as_now(self._item, old, version - 1)
-        mine = self._joined(rows, dict.fromkeys(among, (None, None, None)), origins)
+        mine = self._join_commits(rows, dict.fromkeys(among, (None, None, None)), origins)
         mine = mine.drop(*WRITTEN)
         keys = [c for c in names if c in old.columns]
         numbered = _numbered(mine, keys)
@@ -302,11 +302,11 @@ class _Search:
         pairs = _paired(numbered.drop(ORIGIN), earlier, "left", ORIGIN)
         both = pairs.select(*listed, F.col(f"b.{ORIGIN}"))
         fresh = both.where(F.col(ORIGIN).isNull())
-        at, commit, note = self._told(FileOrigin(version, origin.time))
+        at, commit, note = self._commit_of(FileOrigin(version, origin.time))
         new = _with(fresh, at, commit, note)
         again = both.where(F.col(ORIGIN).isNotNull())
         return new.unionByName(
-            self.written(again, names, origin.copied_from, version - 1, copies - 1)
+            self.with_commits(again, names, origin.copied_from, version - 1, copies - 1)
         )
 
 

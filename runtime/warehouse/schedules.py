@@ -114,9 +114,9 @@ class Schedules:
         found: int | None = said.get(DUE, written.upper)
         return found
 
-    def _turns(self, item: Item, *, written: int, after: int, until: int) -> set[int]:
+    def _turns(self, item: Item, *, last_write: int, after: int, until: int) -> set[int]:
         """A T in (after, until] at which time has changed what was written last, if there is."""
-        due = self._next_turn(item, written) if self.reads_clock(item) else None
+        due = self._next_turn(item, last_write) if self.reads_clock(item) else None
         return {max(due, after + 1)} if due is not None and due <= until else set()
 
     def is_turn_unknown(self, item: Item, passed: int) -> bool:
@@ -131,7 +131,7 @@ class Schedules:
         if schedule is not None and schedule.round_up(now + 1) > passed:
             return False
         after = self._versions.stored_upper(item) - 1
-        if self._turns(item, written=after, after=after, until=now):
+        if self._turns(item, last_write=after, after=after, until=now):
             return True
         read = [self._relations.item(r.object_id) for r in item.reads]
         return any(self.possible_times(i, after=after, until=now) for i in read)
@@ -187,19 +187,19 @@ class Schedules:
         )
 
     def move_times(
-        self, item: Item, *, after: int, until: int, known: Known | None = None
+        self, item: Item, *, after: int, until: int, memo: Known | None = None
     ) -> set[int]:
         """The times at which what an object holds may have changed.
 
         Args:
-            known: what was found out for the same question. Where several objects read the same
+            memo: what was found out for the same question. Where several objects read the same
                 ones, and others read these together, each is looked at once for all ways down.
         """
-        known = {} if known is None else known
+        memo = {} if memo is None else memo
 
         def find() -> set[int]:
             if item.kind is ObjectKind.VIEW:
-                return self.read_times(item, after=after, until=until, known=known)
+                return self.read_times(item, after=after, until=until, memo=memo)
             times = {
                 m.time
                 for m in self._versions.movements(item, after=after, until=until)
@@ -211,25 +211,25 @@ class Schedules:
                 is_written = bool(entries) and entries[0].upper <= until + 1
                 written = entries[0].upper - 1 if is_written else item.known_from
                 since = max(after, written)
-                times |= self.change_times(item, after=since, until=until, known=known)
+                times |= self.change_times(item, after=since, until=until, memo=memo)
             return times
 
-        return _once(known, (item.id, after, until), find)
+        return _once(memo, (item.id, after, until), find)
 
     def read_times(
-        self, item: Item, *, after: int, until: int, known: Known | None = None
+        self, item: Item, *, after: int, until: int, memo: Known | None = None
     ) -> set[int]:
         """The times at which anything that an object reads may have changed."""
         times: set[int] = set()
-        known = {} if known is None else known
+        memo = {} if memo is None else memo
         for reading in item.reads:
             if reading.object_id != item.id:
                 read = self._relations.item(reading.object_id)
-                times |= self.move_times(read, after=after, until=until, known=known)
+                times |= self.move_times(read, after=after, until=until, memo=memo)
         return times
 
     def change_times(
-        self, item: Item, *, after: int, until: int, known: Known | None = None
+        self, item: Item, *, after: int, until: int, memo: Known | None = None
     ) -> set[int]:
         """The times in (after, until] at which an output's contents may change."""
         return self._refreshes(
@@ -237,16 +237,16 @@ class Schedules:
             after,
             until,
             lambda since: (
-                self.read_times(item, after=since, until=until, known=known)
-                | self._turns(item, written=after, after=since, until=until)
+                self.read_times(item, after=since, until=until, memo=memo)
+                | self._turns(item, last_write=after, after=since, until=until)
             ),
         )
 
     def possible_times(
-        self, item: Item, *, after: int, until: int, known: Known | None = None
+        self, item: Item, *, after: int, until: int, memo: Known | None = None
     ) -> set[int]:
         """Like :meth:`change_times`, told from the timeline alone, for objects that are behind."""
-        known = {} if known is None else known
+        memo = {} if memo is None else memo
 
         def find() -> set[int]:
             if item.kind is ObjectKind.TABLE:
@@ -259,12 +259,12 @@ class Schedules:
                 item,
                 after,
                 until,
-                lambda since: self._turns(item, written=after, after=since, until=until).union(
-                    *(self.possible_times(i, after=since, until=until, known=known) for i in read)
+                lambda since: self._turns(item, last_write=after, after=since, until=until).union(
+                    *(self.possible_times(i, after=since, until=until, memo=memo) for i in read)
                 ),
             )
 
-        return _once(known, (item.id, after, until), find)
+        return _once(memo, (item.id, after, until), find)
 
     def _refreshes(
         self, item: Item, after: int, until: int, changes: Callable[[int], set[int]]
@@ -347,11 +347,11 @@ class Schedules:
         return found
 
 
-def _once(known: Known, key: tuple[str, int, int], find: Callable[[], set[int]]) -> set[int]:
+def _once(memo: Known, key: tuple[str, int, int], find: Callable[[], set[int]]) -> set[int]:
     """The times of a key, found now unless they are known."""
-    if key not in known:
-        known[key] = frozenset(find())
-    return {*known[key]}
+    if key not in memo:
+        memo[key] = frozenset(find())
+    return {*memo[key]}
 
 
 def first_shown(schedules: Schedules, item: Item) -> int:

@@ -41,7 +41,7 @@ class StoredSources:
             read; None for a time before it had one.
         are_small: few rows are expected of these changes.
         span: where the user asked for the time, for errors.
-        written: the rows of tables that an open transaction has written, by object id.
+        own_writes: the rows of tables that an open transaction has written, by object id.
         as_now: what is read was bound to the columns that tables have now, not to those as of T.
     """
 
@@ -50,7 +50,7 @@ class StoredSources:
     outputs: Mapping[str, tuple[Item, int | None]] = field(default_factory=dict)
     are_small: bool = False
     span: Span | None = None
-    written: Mapping[str, Callable[[], DataFrame]] = field(default_factory=dict)
+    own_writes: Mapping[str, Callable[[], DataFrame]] = field(default_factory=dict)
     as_now: bool = False
 
     translate_errors = staticmethod(translate_spark_errors)
@@ -60,8 +60,8 @@ class StoredSources:
         item = self.warehouse.relations.item(object_id)
         if at == EMPTY:
             return self.warehouse.versions.contents(item, None)
-        if object_id in self.written:
-            return self.written[object_id]()
+        if object_id in self.own_writes:
+            return self.own_writes[object_id]()
         if item.kind is ObjectKind.VIEW:
             return self.view_contents(item, at)
         if item.kind is ObjectKind.TABLE:
@@ -82,10 +82,10 @@ class StoredSources:
                 return self._computed(item, shown)
         return self.warehouse.versions.contents_at(item, at)
 
-    def held(self, object_id: str, at: int) -> LocalRows | Declined:
+    def local_rows(self, object_id: str, at: int) -> LocalRows | Declined:
         """All rows of an object as of T, where its table has few that this process can read."""
         item, versions = self.warehouse.relations.item(object_id), self.warehouse.versions
-        if item.location is None or object_id in self.written:
+        if item.location is None or object_id in self.own_writes:
             return Declined("it has no table of its own, or an open transaction has written it")
         if item.kind is ObjectKind.MATERIALIZED_VIEW and not self.is_exact(item, at):
             return Declined("it is not stored as of then")

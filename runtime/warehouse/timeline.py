@@ -514,9 +514,9 @@ def _unarchived(
             yield b.time, b.source, b.version
 
 
-def _between(held: Sequence[Binding], after: int, until: int) -> list[Binding]:
-    first, stop = (bisect_right(held, t, key=lambda b: b.time) for t in (after, until))
-    return list(held[first:stop])
+def _between(bindings: Sequence[Binding], after: int, until: int) -> list[Binding]:
+    first, stop = (bisect_right(bindings, t, key=lambda b: b.time) for t in (after, until))
+    return list(bindings[first:stop])
 
 
 def _bindable(timeline: Timeline, source: str, name: str, table: "DeltaTable") -> list[Candidate]:
@@ -536,8 +536,8 @@ def _bindable(timeline: Timeline, source: str, name: str, table: "DeltaTable") -
     return found
 
 
-def _with_decision(known: Mapping[str, int | None], proposal: str, at: int | None) -> str:
-    newest = [*known.items(), (proposal, at)][-PROPOSALS_KEPT:]
+def _with_decision(decisions: Mapping[str, int | None], proposal: str, at: int | None) -> str:
+    newest = [*decisions.items(), (proposal, at)][-PROPOSALS_KEPT:]
     return json.dumps(dict(newest))
 
 
