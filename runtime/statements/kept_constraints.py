@@ -164,7 +164,7 @@ def check_proposed(
             raise _too_many_rounds(constraints, rounds[-1])
         assert victims is not None  # what stays was to go
         victims = without_numbers(row_set(victims), stay)
-        rounds.append(look(rounds[-1].kept, victims))
+        rounds.append(look(rounds[-1].output_rows, victims))
     return rounds[0] if len(rounds) == 1 else _joined(rounds)
 
 
@@ -215,7 +215,7 @@ def _joined(rounds: Sequence[Checked]) -> Checked:
     away = [one.quarantined for one in rounds if one.quarantined is not None]
     rows = SparkRows(reduce(DataFrame.unionByName, [some.rows.frame for some in out]))
     return Checked(
-        kept=last.kept,
+        output_rows=last.output_rows,
         broken=dict(broken),
         quarantined=reduce(DataFrame.unionByName, away) if away else None,
         left_out=LeftOut(rows, sum(some.count for some in out), dict(told)),

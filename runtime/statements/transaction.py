@@ -295,8 +295,8 @@ class OpenTransaction:
                 self._set_aside(item, constraints, away)
             if checked.left_out is not None:
                 names = copy.origin.schema_at(copy.version).names
-                assert checked.kept is not None  # there are rows, be they none that are kept
-                copy.put_instead(row_set(checked.kept).select(names), stay)
+                assert checked.output_rows is not None  # there are rows, be they none that are kept
+                copy.put_instead(row_set(checked.output_rows).select(names), stay)
                 self.left_out += checked.left_out.count
         _, domains = copy.origin.domains()
         told = add_tallies(tallies_of(domains), constraints, checked.broken, self.at)

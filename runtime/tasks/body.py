@@ -88,12 +88,12 @@ def _computed(frame: DataFrame | None) -> DataFrame | None:
     return None if frame is None else computed(frame)
 
 
-def _left(stored: DataFrame | None, victims: DataFrame | None) -> DataFrame | None:
-    if stored is None or victims is None:
-        return stored
+def _left(stored_rows: DataFrame | None, victims: DataFrame | None) -> DataFrame | None:
+    if stored_rows is None or victims is None:
+        return stored_rows
     places = victims.select(FILE_COLUMN, ROW_COLUMN)
-    return stored.join(places, on=[FILE_COLUMN, ROW_COLUMN], how="left_anti").select(
-        *backtick_all(stored.columns)
+    return stored_rows.join(places, on=[FILE_COLUMN, ROW_COLUMN], how="left_anti").select(
+        *backtick_all(stored_rows.columns)
     )
 
 

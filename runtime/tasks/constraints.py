@@ -48,13 +48,13 @@ class Checked:
     """Proposed rows after the constraints were looked at.
 
     Attributes:
-        kept: those that go into the output, without the mark.
+        output_rows: those that go into the output, without the mark.
         broken: of each constraint that rows break, how many.
         quarantined: those that go into the quarantine, with the mark; None for none.
         left_out: those that do not go into the output.
     """
 
-    kept: AnyRows
+    output_rows: AnyRows
     broken: Mapping[str, int] = field(default_factory=dict)
     quarantined: DataFrame | None = None
     left_out: "LeftOut | None" = None
@@ -114,17 +114,17 @@ def check_rows(
 
 
 def _check_few(
-    constraints: Sequence[Constraint], held: LocalRows, columns: Sequence[str], hint: str
+    constraints: Sequence[Constraint], rows: LocalRows, columns: Sequence[str], hint: str
 ) -> Checked:
-    marks: list[int] = held.arrow.column(BROKEN).to_pylist()
-    kept_columns = _carried(held.schema.names, columns)
+    marks: list[int] = rows.arrow.column(BROKEN).to_pylist()
+    kept_columns = _carried(rows.schema.names, columns)
     broken = count_marks(Counter(marks), constraints)
     if not broken:
-        return Checked(held.select(kept_columns))
+        return Checked(rows.select(kept_columns))
     fates = [fate(mark, constraints) for mark in marks]
 
     def having(*wanted: OnViolation | None) -> LocalRows:
-        return held.take([i for i, one in enumerate(fates) if one in wanted])
+        return rows.take([i for i, one in enumerate(fates) if one in wanted])
 
     if OnViolation.FAIL in fates:
         failing = having(OnViolation.FAIL).plain_frame
@@ -133,7 +133,7 @@ def _check_few(
     kept = having(None, OnViolation.WARN).select(kept_columns)
     out = [i for i, one in enumerate(fates) if one in _LEAVES_OUT]
     told = count_marks(Counter(marks[i] for i in out), constraints)
-    left_out = LeftOut(held.take(out), len(out), told) if out else None
+    left_out = LeftOut(rows.take(out), len(out), told) if out else None
     return Checked(kept, broken, None if away.is_empty else away.plain_frame, left_out)
 
 
@@ -222,7 +222,7 @@ def _violation(
 
 def quarantine_rows(
     constraints: Sequence[Constraint],
-    marked: DataFrame,
+    rows: DataFrame,
     relation: str,
     columns: Sequence[str],
     at: int,
@@ -230,7 +230,7 @@ def quarantine_rows(
     """Rows that break constraints, as the quarantine holds them.
 
     Args:
-        marked: maybe with ``STAYS``, the rows that stay in their place.
+        rows: maybe with ``STAYS``, the rows that stay in their place.
         relation: the output that they are not in. columns: the output's.
     """
 
@@ -243,9 +243,9 @@ def quarantine_rows(
 
     reasons = [f"{c.rule} does not hold" for c in constraints]
     reason = F.expr(broken(reasons, "; "))
-    if STAYS in marked.columns:
+    if STAYS in rows.columns:
         reason = F.concat_ws("; the row stays ", reason, F.col(STAYS))
-    return marked.select(
+    return rows.select(
         F.lit(at).cast("bigint").alias("t"),
         F.lit(relation).alias("relation"),
         F.expr(broken([c.name for c in constraints], ", ")).alias("constraint_name"),

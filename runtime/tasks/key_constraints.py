@@ -55,19 +55,19 @@ class Surroundings:
     Attributes:
         output: with the version that the proposal builds on; None before it had one.
         victims: its rows that the proposal takes out, with their places. at: the T.
-        written: the rows of tables that the same transaction writes, by object id.
+        own_writes: the rows of tables that the same transaction writes, by object id.
     """
 
     warehouse: Warehouse
     output: tuple[Item, int | None]
     victims: AnyRows
     at: int
-    written: Mapping[str, Callable[[], DataFrame]] = field(default_factory=dict)
+    own_writes: Mapping[str, Callable[[], DataFrame]] = field(default_factory=dict)
 
-    def stored_keys(self, made: Constraint) -> DataFrame | None:
+    def stored_keys(self, constraint: Constraint) -> DataFrame | None:
         """The keys of the output's rows that stay, or those that rows may refer to."""
-        if made.references is not None:
-            rows: DataFrame | None = self._referred_rows(made)
+        if constraint.references is not None:
+            rows: DataFrame | None = self._referred_rows(constraint)
         else:
             item, _ = self.output
             rows = StoredSources(self.warehouse, outputs={item.id: self.output}).stored(item.id)
@@ -75,30 +75,30 @@ class Surroundings:
                 rows = rows.withColumn(FILE_COLUMN, _file_name())
                 gone = row_set(self.victims).frame.select(_file_name(), ROW_COLUMN)
                 rows = rows.join(gone, [FILE_COLUMN, ROW_COLUMN], "left_anti")
-        return None if rows is None else place_columns(rows, _looked_in(made)).distinct()
+        return None if rows is None else place_columns(rows, _looked_in(constraint)).distinct()
 
-    def _referred_rows(self, made: Constraint) -> DataFrame:
+    def _referred_rows(self, constraint: Constraint) -> DataFrame:
         """All that rows may refer to; raises UNKNOWN_COLUMN if another writer took a key away."""
-        node = _referred(made)
-        sources = StoredSources(self.warehouse, own_writes=self.written)
+        node = _referred(constraint)
+        sources = StoredSources(self.warehouse, own_writes=self.own_writes)
         rows = sources.contents(node.object_id, self.at)
-        lost = {fold(c) for c in made.keys} - {fold(c) for c in rows.columns}
-        for column in (c for c in made.keys if fold(c) in lost):
+        lost = {fold(c) for c in constraint.keys} - {fold(c) for c in rows.columns}
+        for column in (c for c in constraint.keys if fold(c) in lost):
             raise error(
                 "UNKNOWN_COLUMN",
                 column=column,
-                detail=f'"{node.name}" has lost it, and constraint "{made.name}" refers to it.',
+                detail=f'"{node.name}" has lost it, and constraint "{constraint.name}" refers to it.',
                 hint=f'Give "{node.name}" the column again, or drop the constraint.',
             )
         return rows
 
-    def find_few(self, made: Constraint, few: LocalRows) -> LocalRows | Declined | None:
+    def find_few(self, constraint: Constraint, few: LocalRows) -> LocalRows | Declined | None:
         """The rows that have one of the keys, of those that stay or may be referred to."""
-        if made.references is None:
+        if constraint.references is None:
             item, version = self.output
         else:
-            item = self.warehouse.relations.item(_referred(made).object_id)
-            if item.id in self.written:
+            item = self.warehouse.relations.item(_referred(constraint).object_id)
+            if item.id in self.own_writes:
                 return Declined("the same transaction has written it")
             if item.kind is ObjectKind.MATERIALIZED_VIEW:
                 return Declined("what a view holds as of T may have to be computed")
@@ -109,20 +109,20 @@ class Surroundings:
         if version is None:
             return None
         table = self.warehouse.relations.table(item)
-        keys = Keys(few, made.key)
-        found = find_with_keys(table, version, _looked_in(made), keys, only_keys=True)
-        if found is None or isinstance(found, Declined) or made.references is not None:
+        keys = Keys(few, constraint.key)
+        found = find_with_keys(table, version, _looked_in(constraint), keys, only_keys=True)
+        if found is None or isinstance(found, Declined) or constraint.references is not None:
             return found
         return self._without_victims(found)
 
-    def _without_victims(self, found: LocalRows) -> LocalRows | Declined:
+    def _without_victims(self, rows: LocalRows) -> LocalRows | Declined:
         if self.victims is None:
-            return found
+            return rows
         gone = row_set(self.victims).collect()
         if isinstance(gone, Declined):
             return gone
         away = set(_places(gone))
-        return found.take([i for i, place in enumerate(_places(found)) if place not in away])
+        return rows.take([i for i, place in enumerate(_places(rows)) if place not in away])
 
 
 def mark_keys(
@@ -158,39 +158,39 @@ def mark_keys(
 
 
 def _mark_few(
-    constraints: Sequence[Constraint], order: Sequence[int], held: LocalRows, around: Surroundings
+    constraints: Sequence[Constraint], order: Sequence[int], rows: LocalRows, around: Surroundings
 ) -> RowSet | Declined:
-    marks: list[int] = held.arrow.column(BROKEN).to_pylist()
+    marks: list[int] = rows.arrow.column(BROKEN).to_pylist()
     for index in order:
-        made = constraints[index]
-        by_key = _by_key(held, made.key, _kept(marks, constraints))
+        constraint = constraints[index]
+        by_key = _by_key(rows, constraint.key, _numbers_to_write(marks, constraints))
         if not by_key:
             continue
-        firsts = held.take([numbers[0] for numbers in by_key.values()])
-        found = around.find_few(made, firsts)
+        firsts = rows.take([numbers[0] for numbers in by_key.values()])
+        found = around.find_few(constraint, firsts)
         if isinstance(found, Declined):
             return found
-        there = set() if found is None else set(_keys(found, _looked_in(made)))
-        for number in _breaking(made, by_key, there, held):
+        there = set() if found is None else set(_keys(found, _looked_in(constraint)))
+        for number in _breaking(constraint, by_key, there, rows):
             marks[number] |= 1 << index
-    schema, arrow = held.schema, held.arrow
+    schema, arrow = rows.schema, rows.arrow
     place = schema.names.index(BROKEN)
-    return held.with_rows(
+    return rows.with_rows(
         schema, arrow.set_column(place, arrow.schema.field(place), pa.array(marks, pa.int64()))
     )
 
 
-def _kept(marks: Sequence[int], constraints: Sequence[Constraint]) -> list[int]:
+def _numbers_to_write(marks: Sequence[int], constraints: Sequence[Constraint]) -> list[int]:
     """The numbers of the rows that are written, by what is known of them."""
     written = (None, OnViolation.WARN)
     return [i for i, mark in enumerate(marks) if fate(mark, constraints) in written]
 
 
 def _by_key(
-    held: LocalRows, columns: Sequence[str], numbers: Sequence[int]
+    rows: LocalRows, columns: Sequence[str], numbers: Sequence[int]
 ) -> Mapping[Hashable, list[int]]:
     """The numbers of rows by their keys; those with a NULL left out."""
-    taken = held.arrow.select(list(columns)).take(pa.array(numbers, pa.int64()))
+    taken = rows.arrow.select(list(columns)).take(pa.array(numbers, pa.int64()))
     is_null = reduce(lambda a, b: [x or y for x, y in zip(a, b, strict=True)], (
         column.is_null().to_pylist() for column in taken.columns
     ))  # fmt: skip
@@ -206,17 +206,17 @@ def _keys(rows: LocalRows, columns: Sequence[str]) -> list[Hashable]:
 
 
 def _breaking(
-    made: Constraint, by_key: Mapping[Hashable, list[int]], there: set[Hashable], held: LocalRows
+    constraint: Constraint, by_key: Mapping[Hashable, list[int]], there: set[Hashable], rows: LocalRows
 ) -> list[int]:
     """The numbers of the rows that break a constraint, by the keys that are there."""
-    if made.references is not None:
+    if constraint.references is not None:
         return [n for key, numbers in by_key.items() if key not in there for n in numbers]
     broken = [n for key, numbers in by_key.items() if key in there for n in numbers]
     rivals = [numbers for key, numbers in by_key.items() if key not in there and len(numbers) > 1]
     if rivals:
         asked = [n for numbers in rivals for n in numbers]
-        texts = dict(zip(asked, _texts(held, asked), strict=True))
-        ids = held.arrow.column(ROW_ID).to_pylist() if ROW_ID in held.schema.names else None
+        texts = dict(zip(asked, _texts(rows, asked), strict=True))
+        ids = rows.arrow.column(ROW_ID).to_pylist() if ROW_ID in rows.schema.names else None
         for numbers in rivals:
             broken += sorted(numbers, key=lambda n: (texts[n], _rank(ids, n), n))[1:]
     return broken
@@ -228,8 +228,8 @@ def _rank(ids: Sequence[int | None] | None, number: int) -> int:
     return -1 if found is None else found
 
 
-def _texts(held: LocalRows, numbers: Sequence[int]) -> list[bytes]:
-    chosen = held.take(numbers).plain_frame.drop(BROKEN)
+def _texts(rows: LocalRows, numbers: Sequence[int]) -> list[bytes]:
+    chosen = rows.take(numbers).plain_frame.drop(BROKEN)
     return [bytes(row[0]) for row in chosen.select(_text(chosen)).collect()]
 
 
@@ -285,19 +285,19 @@ def _mark_many(
     return rows
 
 
-def _check_types(made: Constraint, rows: DataFrame, there: DataFrame) -> None:
+def _check_types(constraint: Constraint, rows: DataFrame, there: DataFrame) -> None:
     """Raise NOT_SUPPORTED if another writer has made keys such that a cast is needed.
 
     Several keys could equal one then, and a row would come once for each.
     """
     own = {f.name: f for f in rows.schema}
-    for name, key, now in zip(made.key, made.keys, there.schema, strict=True):
+    for name, key, now in zip(constraint.key, constraint.keys, there.schema, strict=True):
         types = [type_name(f.dataType) for f in (own[name], now)]
         if not compares(*(Column(key, one) for one in types)):
             one, other = map(str.upper, types)
-            what = f'a key of type {one} that refers to "{key}" of "{_referred(made).name}" '
+            what = f'a key of type {one} that refers to "{key}" of "{_referred(constraint).name}" '
             what += f"of type {other}"
-            why = f'Constraint "{made.name}" refers to it by its values, and several may equal one '
+            why = f'Constraint "{constraint.name}" refers to it by its values, and several may equal one '
             why += "after the cast."
             hint = "Give it a type that is compared as it is, or drop the constraint."
             raise not_supported(None, what, why=why, hint=hint)
@@ -306,12 +306,12 @@ def _check_types(made: Constraint, rows: DataFrame, there: DataFrame) -> None:
 _THERE = f"{KEY_}there"
 
 
-def _looked_in(made: Constraint) -> Sequence[str]:
+def _looked_in(constraint: Constraint) -> Sequence[str]:
     """The columns that hold the keys, of the output or of what is referred to."""
-    return made.key if made.references is None else made.keys
+    return constraint.key if constraint.references is None else constraint.keys
 
 
-def _referred(made: Constraint) -> Relation:
-    node = made.references
+def _referred(constraint: Constraint) -> Relation:
+    node = constraint.references
     assert isinstance(node, Relation)  # the rules have run
     return node

@@ -65,19 +65,19 @@ def propose_from_few(
 
 
 def _inserts(
-    body: Transaction, output: str, held: Mapping[str, LocalRows], at: int, session: SparkSession
+    body: Transaction, output: str, rows_by_source: Mapping[str, LocalRows], at: int, session: SparkSession
 ) -> RowSet | None:
     if not any(isinstance(s, Insert) and s.object_id == output for s in body.statements):
         return None
 
     def build(frames: Sequence[DataFrame]) -> DataFrame:
-        sources = _Inserted(session, dict(zip(held, frames, strict=True)))
+        sources = _Inserted(session, dict(zip(rows_by_source, frames, strict=True)))
         rows = lower_transaction(body, Context(session, sources, at, clock_at=at))[output].inserts
         assert rows is not None  # there is an INSERT
         return rows
 
-    key = ("body", _shape(body, output, list(held)))
-    return derive(list(held.values()), build, key, origin=(body, output))
+    key = ("body", _shape(body, output, list(rows_by_source)))
+    return derive(list(rows_by_source.values()), build, key, origin=(body, output))
 
 
 def _shape(body: Transaction, output: str, inputs: list[str]) -> Hashable:

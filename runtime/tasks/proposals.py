@@ -69,7 +69,7 @@ def stage_proposals(
             if part is None:
                 continue  # it holds T
             part.has_rows = warehouse.queries.stage(
-                part.batch.at(at), checked.kept, made.victims, own, small=small
+                part.batch.at(at), checked.output_rows, made.victims, own, small=small
             )
             if checked.broken:
                 _, domains = part.output.table.domains()

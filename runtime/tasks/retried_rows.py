@@ -155,15 +155,15 @@ def retried(
     stored = StoredSources(warehouse, outputs=outputs).stored(quarantine.id)
     if stored is None:
         return None
-    return meant(warehouse, plan, statement, quarantine, stored, at, stack, refuses=refuses)
+    return rows_to_retry(warehouse, plan, statement, quarantine, stored, at, stack, refuses=refuses)
 
 
-def meant(
+def rows_to_retry(
     warehouse: Warehouse,
     plan: lp.TaskWrite,
     statement: st.RetryQuarantine,
     quarantine: Item,
-    stored: DataFrame,
+    stored_rows: DataFrame,
     at: int,
     stack: ExitStack,
     *,
@@ -175,7 +175,7 @@ def meant(
     their text has not kept.
 
     Args:
-        stored: with their places. stack: keeps what Spark holds until the rows are staged.
+        stored_rows: with their places. stack: keeps what Spark holds until the rows are staged.
         refuses: whether a value that was not kept is an error.
 
     Raises:
@@ -183,14 +183,14 @@ def meant(
         UNKNOWN_COLUMN, AMBIGUOUS_COLUMN and what Spark says of the statement.
         DATA_ERROR: a value does not fit its column.
     """
-    stored = stack.enter_context(persisted(stored))
+    stored_rows = stack.enter_context(persisted(stored_rows))
     found, refused, kinds = [], None, 0
     names = written_under(warehouse.catalog, warehouse.relations.item(plan.object_id))
     given = group_of_input(warehouse, plan)
     groups = [*groups_of(plan, names), *([] if given is None else [given])]
-    for group, is_there in zip(groups, _are_there(stored, groups), strict=True):
+    for group, is_there in zip(groups, _are_there(stored_rows, groups), strict=True):
         try:
-            there = stored.where(group.which)
+            there = stored_rows.where(group.which)
             rows = _mended(warehouse, group, statement, there, quarantine, at)
         except StatementError as problem:
             if problem.condition != "UNKNOWN_COLUMN":
@@ -240,9 +240,9 @@ def _survives(column: Column) -> bool:
     return survives_json(T.DataType.fromDDL(schemas.plain_type(column.type)))
 
 
-def _are_there(stored: DataFrame, groups: Sequence[Group]) -> Sequence[bool]:
+def _are_there(stored_rows: DataFrame, groups: Sequence[Group]) -> Sequence[bool]:
     """Whether a quarantine has rows of each group; one job."""
-    found = stored.agg(*(F.max(F.expr(group.which)) for group in groups)).first()
+    found = stored_rows.agg(*(F.max(F.expr(group.which)) for group in groups)).first()
     assert found is not None  # an aggregate without groups gives one row
     return [bool(is_there) for is_there in found]
 
@@ -303,9 +303,9 @@ def retry_statement(text: str) -> st.RetryQuarantine:
     return parse_as(st.RetryQuarantine, text, "RETRY QUARANTINE")
 
 
-def count_rows(found: Retried | None) -> int:
+def count_rows(retry: Retried | None) -> int:
     """How many rows are sent through again."""
-    return 0 if found is None else sum(_counts(rows for _, rows in found.groups))
+    return 0 if retry is None else sum(_counts(rows for _, rows in retry.groups))
 
 
 def _counts(frames: Iterable[DataFrame]) -> Iterable[int]:

@@ -75,7 +75,7 @@ def _only_inserts(warehouse: Warehouse, plan: TaskWrite, run: Run) -> bool:
 
 
 def stage_batched_runs(
-    plan: TaskWrite, table: DeltaTable, moved: Sequence[tuple[int, Movement]], staging: Staging
+    plan: TaskWrite, table: DeltaTable, movements: Sequence[tuple[int, Movement]], staging: Staging
 ) -> list[int] | None:
     """Compute and stage what a task proposes at each of several Ts; gives those that have rows.
 
@@ -84,18 +84,18 @@ def stage_batched_runs(
     Args:
         table: its input. moved: each T, and how the input moved then.
     """
-    rows = numbered_rows(table, [movement for _, movement in moved], TIME)
+    rows = numbered_rows(table, [movement for _, movement in movements], TIME)
     if isinstance(rows, Declined):
         return None
-    times = F.array(*(F.lit(time) for time, _ in moved))
+    times = F.array(*(F.lit(time) for time, _ in movements))
     rows = rows.withColumn(TIME, F.element_at(times, F.col(TIME) + 1))
     session = table.gateway.session
     with ExitStack() as stack:
         stack.enter_context(translate_spark_errors())
         stack.enter_context(unadaptive(session))
         for seen in plan.seen:
-            rows = lower_seen(carry_time_below(seen), rows, moved[0][0])
-        context = Context(session, RowsOfSource(session, rows), moved[0][0], clock_at=TIME)
+            rows = lower_seen(carry_time_below(seen), rows, movements[0][0])
+        context = Context(session, RowsOfSource(session, rows), movements[0][0], clock_at=TIME)
         made = lower_inserts(carry_time(plan.transaction), context, TIME)
         held = collect_bounded(made)
         kept = stack.enter_context(persisted(made)) if isinstance(held, Declined) else held

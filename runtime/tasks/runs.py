@@ -115,7 +115,7 @@ class RunInputs:
         }
         self.seen = seen_of(plan)
 
-    def counted(self, object_id: str, movement: Movement) -> int | None:
+    def count_inserts(self, object_id: str, movement: Movement) -> int | None:
         """How many rows an input inserts, where the log says it."""
         item = self.warehouse.relations.item(object_id)
         if movement.version == SNAPSHOT:
@@ -131,7 +131,7 @@ class RunInputs:
     def are_small(self) -> bool:
         """Is the whole change, as far as the log says, small enough for the driver?"""
         for object_id, movement in self.run.movements:
-            counted = self.counted(object_id, movement)
+            counted = self.count_inserts(object_id, movement)
             if counted is None and movement.version == SNAPSHOT:
                 return False
             if counted is not None and counted > DRIVER_ROWS_MAX:
@@ -159,7 +159,7 @@ class RunInputs:
             changes = {self._name(i): InputChange(partial(self._nothing_seen, i)) for i in self.due}
             self.has_rows = self.run.anyway
             for object_id, movement in self.run.movements:
-                change = self._seen(object_id, movement, stack)
+                change = self._visible_change(object_id, movement, stack)
                 if change is not None:
                     changes[self._name(object_id)] = change
                     self.has_rows = True
@@ -178,7 +178,7 @@ class RunInputs:
         seen, nothing = self.seen.get(object_id), self._nothing(object_id)
         return nothing if seen is None else lower_seen(seen, nothing, self.run.time)
 
-    def _seen(self, object_id: str, movement: Movement, stack: ExitStack) -> InputChange | None:
+    def _visible_change(self, object_id: str, movement: Movement, stack: ExitStack) -> InputChange | None:
         """What the body sees of an input's change; None when that is nothing."""
         change = self._change(object_id, movement, stack)
         seen = self.seen.get(object_id)
@@ -195,7 +195,7 @@ class RunInputs:
         few rows the exchanges of a body's aggregates.
         """
         warehouse, item = self.warehouse, self.warehouse.relations.item(object_id)
-        counted = self.counted(object_id, movement)
+        counted = self.count_inserts(object_id, movement)
         if counted == 0:
             return None
         if movement.version != SNAPSHOT and warehouse.versions.only_loses_columns(
@@ -248,11 +248,11 @@ class RunInputs:
 
 
 def _few_change(
-    nothing: Callable[[], DataFrame], known: FewChanged, *, only_inserts: bool
+    nothing: Callable[[], DataFrame], change: FewChanged, *, only_inserts: bool
 ) -> InputChange | None:
     """A change of few rows; None where there is none, or none that is looked at."""
     if only_inserts:
-        return None if known.inserts.is_empty else InputChange(nothing, few=known.inserts)
-    if known.net is None or known.net.is_empty:
+        return None if change.inserts.is_empty else InputChange(nothing, few=change.inserts)
+    if change.net is None or change.net.is_empty:
         return None
-    return InputChange(nothing, few=known.inserts, changed=known.net.frame)
+    return InputChange(nothing, few=change.inserts, changed=change.net.frame)

@@ -39,14 +39,14 @@ def seen_of(plan: TaskWrite) -> dict[str, ViewReference]:
     return {source.object_id: seen for source, seen in sources}
 
 
-def lower_seen(seen: Node, rows: DataFrame, at: int) -> DataFrame:
+def lower_seen(node: Node, rows: DataFrame, at: int) -> DataFrame:
     """The rows that are seen of a source's rows, lazily."""
     session = rows.sparkSession
-    return lower_relation(seen, Context(session, RowsOfSource(session, rows), at))
+    return lower_relation(node, Context(session, RowsOfSource(session, rows), at))
 
 
 def seen_change(
-    seen: ViewReference,
+    view: ViewReference,
     change: InputChange,
     at: int,
     keep: Callable[[DataFrame], DataFrame],
@@ -61,19 +61,19 @@ def seen_change(
     """
 
     def nothing() -> DataFrame:
-        return lower_seen(seen, change.nothing(), at)
+        return lower_seen(view, change.nothing(), at)
 
     def build(frames: Sequence[DataFrame]) -> DataFrame:
-        return lower_seen(seen, frames[0], at)
+        return lower_seen(view, frames[0], at)
 
     if change.few is not None and change.changed is None:
-        rows = derive([change.few], build, ("seen", seen)).collect()
+        rows = derive([change.few], build, ("seen", view)).collect()
         if not isinstance(rows, Declined):
             return None if rows.is_empty else InputChange(nothing, few=rows)
     if change.changed is None:
-        added = lower_seen(seen, change.inserts, at)
+        added = lower_seen(view, change.inserts, at)
         return None if added.isEmpty() else InputChange(nothing, added)
-    come, gone = (lower_seen(seen, rows, at) for rows in (change.inserts, change.deletes))
+    come, gone = (lower_seen(view, rows, at) for rows in (change.inserts, change.deletes))
     columns = [c for c in come.columns if c in gone.columns]  # what the source still has
     names = backtick_all(columns)
     signed = [r.select(*names, F.lit(n).alias(DIFF)) for r, n in ((come, 1), (gone, -1))]

@@ -60,7 +60,7 @@ def tallies_of(domains: Mapping[str, str]) -> dict[str, Tally]:
 
 
 def add_tallies(
-    known: Mapping[str, Tally],
+    tallies: Mapping[str, Tally],
     constraints: Sequence[Constraint],
     broken: Mapping[str, int],
     at: int,
@@ -68,7 +68,7 @@ def add_tallies(
     """The text of the sums after a T; constraints that are no more are left out. Pure."""
     made = {}
     for constraint in constraints:
-        before = known.get(constraint.name)
+        before = tallies.get(constraint.name)
         if before is not None and before.rule != constraint.rule:
             before = None
         rows = broken.get(constraint.name, 0)

@@ -104,7 +104,7 @@ class QueryEngine(Protocol):
         self,
         plan: TaskWrite,
         table: DeltaTable,
-        moved: Sequence[tuple[int, Movement]],
+        movements: Sequence[tuple[int, Movement]],
         staging: Staging,
     ) -> list[int] | None:
         """The same for several Ts; see :mod:`ctsql.runtime.tasks.run_batching`."""
