@@ -399,8 +399,8 @@ class _Planning:
         if Policy(plan.view.policy) is Policy.FULL:
             return f"POLICY_FULL: {RECOMPUTE_REASONS['POLICY_FULL']}"
         made = prepared_for(self.overlay.warehouse(), plan.view)
-        if isinstance(made.found, NoChangePlan):
-            reason = made.found.reason
+        if isinstance(made.plan_or_reason, NoChangePlan):
+            reason = made.plan_or_reason.reason
             place = made.place(reason)
             where = "" if place is None else f", at {place.place()}"
             return f"{reason.code}: {reason.sentence}{where}"

@@ -29,22 +29,22 @@ _POLICIES = {
 def refresh_plan(warehouse: Warehouse, plan: ViewWrite) -> list[str]:
     """The refresh plan of a view: the policy, and the rule of each operator."""
     policy = Policy(plan.policy)
-    made = prepared_for(warehouse, plan)
+    query = prepared_for(warehouse, plan)
     lines = ["", f"Refresh policy {policy.value}: {_POLICIES[policy]}"]
-    if made.refusal() == "ROUND_TRIP":
+    if query.refusal() == "ROUND_TRIP":
         return [*lines, f"recompute and compare: ROUND_TRIP: {RECOMPUTE_REASONS['ROUND_TRIP']}"]
     headlines = [""]
-    if isinstance(made.found, ChangePlan):
-        found = (way.headline(made.found, made.told) for way in STRATEGIES)
+    if isinstance(query.plan_or_reason, ChangePlan):
+        found = (way.headline(query.plan_or_reason, query.sentence_of) for way in STRATEGIES)
         headlines = [text for text in found if text is not None]
-    lines += explain(made.found, made.told, headlines[0]).splitlines()
-    if made.leaving is not None:
+    lines += explain(query.plan_or_reason, query.sentence_of, headlines[0]).splitlines()
+    if query.leaving is not None:
         lines.append(
-            f"as time passes: rows of the view leave that no longer have {made.leaving.told}"
+            f"as time passes: rows of the view leave that no longer have {query.leaving.told}"
         )
-    elif isinstance(made.found, ChangePlan) and made.found.windows:
-        lines.append(_turned(warehouse, made))
-    for name, table in made.tables.items():
+    elif isinstance(query.plan_or_reason, ChangePlan) and query.plan_or_reason.windows:
+        lines.append(_turned(warehouse, query))
+    for name, table in query.tables.items():
         stored = warehouse.relations.table(warehouse.relations.item(table.object_id))
         version = stored.version()
         rows = stored.rows_count(version)
@@ -53,17 +53,17 @@ def refresh_plan(warehouse: Warehouse, plan: ViewWrite) -> list[str]:
     return lines
 
 
-def _turned(warehouse: Warehouse, made: Prepared) -> str:
+def _turned(warehouse: Warehouse, query: Prepared) -> str:
     """Where the rows that come or go as time passes are looked for."""
     counts = []
-    for name in made.plan.windows:
-        item = warehouse.relations.item(made.read_tables[name].object_id)
+    for name in query.plan.windows:
+        item = warehouse.relations.item(query.read_tables[name].object_id)
         stored = warehouse.relations.table(item)
         counts.append(stored.rows_count(stored.version()))
     where = "turn tables beside the view"
     if not any(map(turn_table.is_worth, counts)):
         where = f"all rows, while these are fewer than {turn_table.ROWS_MIN:,}"
-    return f"as time passes: rows of {', '.join(made.plan.windows)} are looked for in {where}"
+    return f"as time passes: rows of {', '.join(query.plan.windows)} are looked for in {where}"
 
 
 def last_refresh(warehouse: Warehouse, item: Item) -> list[str]:

@@ -30,7 +30,7 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.rows.multiset import equality_keys
 from ctsql.runtime.spark.checkpoint import computed
 from ctsql.runtime.tasks.body import states
-from ctsql.runtime.tasks.retried_rows import Group, Retried, rows_to_retry, retry_statement
+from ctsql.runtime.tasks.retried_rows import Group, Retried, retry_statement, rows_to_retry
 from ctsql.runtime.tasks.runs import Run, RunInputs, due_runs
 from ctsql.runtime.warehouse.row_origins import Located, inserted_at, located_contents
 from ctsql.runtime.warehouse.sources import StoredSources
@@ -109,7 +109,9 @@ class TaskRun:
             return None
         self._quarantine = found
         statement = retry_statement(then.retry)
-        return rows_to_retry(self._warehouse, plan, statement, item, found.rows, self.time, self._stack)
+        return rows_to_retry(
+            self._warehouse, plan, statement, item, found.rows, self.time, self._stack
+        )
 
     @property
     def _sent(self) -> Sequence[tuple[Group, DataFrame]]:

@@ -87,7 +87,8 @@ class Surroundings:
             raise error(
                 "UNKNOWN_COLUMN",
                 column=column,
-                detail=f'"{node.name}" has lost it, and constraint "{constraint.name}" refers to it.',
+                detail=f'"{node.name}" has lost it, and constraint "{constraint.name}" refers to '
+                "it.",
                 hint=f'Give "{node.name}" the column again, or drop the constraint.',
             )
         return rows
@@ -206,7 +207,10 @@ def _keys(rows: LocalRows, columns: Sequence[str]) -> list[Hashable]:
 
 
 def _breaking(
-    constraint: Constraint, by_key: Mapping[Hashable, list[int]], there: set[Hashable], rows: LocalRows
+    constraint: Constraint,
+    by_key: Mapping[Hashable, list[int]],
+    there: set[Hashable],
+    rows: LocalRows,
 ) -> list[int]:
     """The numbers of the rows that break a constraint, by the keys that are there."""
     if constraint.references is not None:
@@ -297,8 +301,8 @@ def _check_types(constraint: Constraint, rows: DataFrame, there: DataFrame) -> N
             one, other = map(str.upper, types)
             what = f'a key of type {one} that refers to "{key}" of "{_referred(constraint).name}" '
             what += f"of type {other}"
-            why = f'Constraint "{constraint.name}" refers to it by its values, and several may equal one '
-            why += "after the cast."
+            why = f'Constraint "{constraint.name}" refers to it by its values, and several may '
+            why += "equal one after the cast."
             hint = "Give it a type that is compared as it is, or drop the constraint."
             raise not_supported(None, what, why=why, hint=hint)
 

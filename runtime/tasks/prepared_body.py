@@ -65,7 +65,11 @@ def propose_from_few(
 
 
 def _inserts(
-    body: Transaction, output: str, rows_by_source: Mapping[str, LocalRows], at: int, session: SparkSession
+    body: Transaction,
+    output: str,
+    rows_by_source: Mapping[str, LocalRows],
+    at: int,
+    session: SparkSession,
 ) -> RowSet | None:
     if not any(isinstance(s, Insert) and s.object_id == output for s in body.statements):
         return None

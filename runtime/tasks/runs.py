@@ -178,7 +178,9 @@ class RunInputs:
         seen, nothing = self.seen.get(object_id), self._nothing(object_id)
         return nothing if seen is None else lower_seen(seen, nothing, self.run.time)
 
-    def _visible_change(self, object_id: str, movement: Movement, stack: ExitStack) -> InputChange | None:
+    def _visible_change(
+        self, object_id: str, movement: Movement, stack: ExitStack
+    ) -> InputChange | None:
         """What the body sees of an input's change; None when that is nothing."""
         change = self._change(object_id, movement, stack)
         seen = self.seen.get(object_id)

@@ -87,22 +87,22 @@ class Prepared:
         start, stop = (self._text.origin(o) for o in (found.start, found.stop))
         return Span(self._view.desired.sql.span.source, start, max(start, stop))
 
-    def told(self, reason: Reason) -> str:
+    def sentence_of(self, reason: Reason) -> str:
         """A reason for a person, with the line and column in the view's definition."""
         span = self.place(reason)
         where = "" if span is None else f", at line {span.line}, column {span.column}"
         return f"{reason.code}: {reason.sentence}{where}"
 
     @cached_property
-    def found(self) -> ChangePlan | NoChangePlan:
+    def plan_or_reason(self) -> ChangePlan | NoChangePlan:
         """The change plan as the planner reads the text, or why there is none."""
         return change_plan(self._text.text, self._relations, [c.name for c in self._view.columns])
 
     @property
     def plan(self) -> ChangePlan:
         """The change plan, where there is one."""
-        assert isinstance(self.found, ChangePlan)
-        return self.found
+        assert isinstance(self.plan_or_reason, ChangePlan)
+        return self.plan_or_reason
 
     @property
     def read_tables(self) -> Mapping[str, Table]:
@@ -136,8 +136,8 @@ class Prepared:
 
     def refusal(self) -> str | None:
         """Why the view cannot follow its tables, as a code; None if it can."""
-        if isinstance(self.found, NoChangePlan):
-            return self.found.reason.code
+        if isinstance(self.plan_or_reason, NoChangePlan):
+            return self.plan_or_reason.reason.code
         return self.refusal_to_read()
 
     def refusal_to_read(self) -> str | None:
@@ -156,13 +156,13 @@ def prepared(warehouse: Warehouse, item: Item, at: int | None = None) -> Prepare
         at: as of which T its tables' columns are taken; None for as they are now.
     """
     plan = warehouse.relations.bound(item).view
-    made = prepared_for(warehouse, plan, at)
-    key = made.key
+    query = prepared_for(warehouse, plan, at)
+    key = query.key
     known = warehouse.relations.change_plans.get(item.id)
     if known is not None and known[0] == key and isinstance(known[1], Prepared):
         return known[1]
-    warehouse.relations.change_plans[item.id] = (key, made)
-    return made
+    warehouse.relations.change_plans[item.id] = (key, query)
+    return query
 
 
 def prepared_for(warehouse: Warehouse, plan: ViewWrite, at: int | None = None) -> Prepared:
@@ -187,15 +187,15 @@ def _check_strict(warehouse: Warehouse, plan: ViewWrite) -> None:
     """Refuse a strict view with the reason's code, and the place in the text."""
     if Policy(plan.policy) is not Policy.STRICT:
         return
-    made = prepared_for(warehouse, plan)
-    code = made.refusal()
+    query = prepared_for(warehouse, plan)
+    code = query.refusal()
     if code is None:
         return
     span, why = plan.desired.sql.span, f"{code}: {RECOMPUTE_REASONS.get(code, '')}"
-    if isinstance(made.found, NoChangePlan):
-        reason = made.found.reason
+    if isinstance(query.plan_or_reason, NoChangePlan):
+        reason = query.plan_or_reason.reason
         why = f"{code}: {reason.sentence}"
-        span = made.place(reason) or span
+        span = query.place(reason) or span
     detail = f"The query has no change plan. {why}."
     hint = "Leave the option out: the view is then recomputed and compared."
     raise bad_option(span, "REFRESH POLICY", detail, value="strict", hint=hint)
@@ -211,17 +211,17 @@ _TYPES_COMPARED = ("date", "timestamp", "timestamp_ntz")
 def _check_clock(warehouse: Warehouse, plan: ViewWrite) -> None:
     if not plan.reads_clock:
         return
-    made = prepared_for(warehouse, plan)
-    found = made.clock
-    if isinstance(found, TemporalPlan) and not made.is_read_alike:
-        found = Reason("TEXT_NOT_READ")
-    if isinstance(found, Reason):
-        raise not_compared(made, plan, found)
-    if not _are_compared(warehouse, made, found):
-        raise not_compared(made, plan, None)
+    query = prepared_for(warehouse, plan)
+    clock = query.clock
+    if isinstance(clock, TemporalPlan) and not query.is_read_alike:
+        clock = Reason("TEXT_NOT_READ")
+    if isinstance(clock, Reason):
+        raise not_compared(query, plan, clock)
+    if not _are_compared(warehouse, query, clock):
+        raise not_compared(query, plan, None)
 
 
-def not_compared(made: Prepared, plan: ViewWrite, reason: Reason | None) -> CtsqlError:
+def not_compared(query: Prepared, plan: ViewWrite, reason: Reason | None) -> CtsqlError:
     """Return CLOCK_NOT_COMPARED, for a view of which it is not known when time changes it.
 
     Args:
@@ -234,7 +234,7 @@ def not_compared(made: Prepared, plan: ViewWrite, reason: Reason | None) -> Ctsq
         hint = "Give it such a type: CAST(x AS TIMESTAMP) > now()"
     else:
         detail, hint = f"{reason.code}: {reason.sentence}.", _COMPARED
-    span = None if reason is None else made.place(reason)
+    span = None if reason is None else query.place(reason)
     return error(
         "CLOCK_NOT_COMPARED",
         span=span or call.span,
@@ -244,14 +244,14 @@ def not_compared(made: Prepared, plan: ViewWrite, reason: Reason | None) -> Ctsq
     )
 
 
-def _are_compared(warehouse: Warehouse, made: Prepared, found: TemporalPlan) -> bool:
+def _are_compared(warehouse: Warehouse, query: Prepared, plan: TemporalPlan) -> bool:
     """Is all that is compared with the clock of a type whose order is that of time?"""
     session = warehouse.gateway.session
-    sources = _GuardSources(session, made.tables.values())
-    for text in found.compared():
+    sources = _GuardSources(session, query.tables.values())
+    for text in plan.compared():
         with TemporaryNames() as names:
             inputs: dict[Input, RowSet] = {
-                use: SparkRows(_nothing(sources, made.tables[use.table]))
+                use: SparkRows(_nothing(sources, query.tables[use.table]))
                 for use in text.inputs
                 if isinstance(use, TableUse)
             }

@@ -45,12 +45,12 @@ class LeavingRows:
     at: int
 
     @property
-    def _stored(self) -> DataFrame:
+    def _stored_rows(self) -> DataFrame:
         return self.warehouse.relations.table(self.item).locate_rows(self.batch.version_read)
 
     def stage(self, staging: Staging) -> None:
         """Stage the deletion of the stored rows that leave."""
-        turning = self._stored.where(self.window.may_turn(self.before, self.at))
+        turning = self._stored_rows.where(self.window.may_turn(self.before, self.at))
         gone = turning.where(f"NOT ({self.window.passes(self.at)})")
         gone = gone.select(FILE_COLUMN, ROW_COLUMN)
         few = SparkRows(gone).collect()
@@ -70,7 +70,7 @@ class LeavingRows:
         table, version = self.warehouse.relations.table(self.item), self.batch.version_read
         count = table.rows_count(version) if table.is_stored(version) else None
         for until in looked_ahead([count], self.at):
-            turns = self._turns(self._stored, until).withColumn(DIFF, F.lit(1))
+            turns = self._turns(self._stored_rows, until).withColumn(DIFF, F.lit(1))
             if signed is not None:
                 turns = _left(turns, self._turns(signed, until, DIFF))
             (found,) = turns.agg(F.min(_TURN).alias(_TURN)).collect()
@@ -89,11 +89,11 @@ class LeavingRows:
         return held.select(turn, *more).where(is_near)
 
 
-def _left(stored: DataFrame, signed: DataFrame) -> DataFrame:
+def _left(stored_turns: DataFrame, signed: DataFrame) -> DataFrame:
     """The turns of which a row is left. Equal rows turn together, so their number is enough."""
     gone = signed.where(F.col(DIFF) < 0).select(_TURN).distinct()
     marked = F.broadcast(gone.withColumn(_IS_TOUCHED, F.lit(True)))
-    both = stored.unionAll(signed).join(marked, _TURN, "left")
+    both = stored_turns.unionAll(signed).join(marked, _TURN, "left")
     # All turns that lose no row are one group.
     counted = both.groupBy(F.when(F.col(_IS_TOUCHED), F.col(_TURN))).agg(
         F.min(_TURN).alias(_TURN), F.sum(DIFF).alias(DIFF)
@@ -101,8 +101,8 @@ def _left(stored: DataFrame, signed: DataFrame) -> DataFrame:
     return counted.where(F.col(DIFF) > 0)
 
 
-def _by_file(gone: DataFrame) -> Iterator[tuple[str, list[int]]]:
-    grouped = gone.groupBy(FILE_COLUMN).agg(F.collect_list(ROW_COLUMN).alias("rows"))
+def _by_file(rows: DataFrame) -> Iterator[tuple[str, list[int]]]:
+    grouped = rows.groupBy(FILE_COLUMN).agg(F.collect_list(ROW_COLUMN).alias("rows"))
     for row in grouped.toLocalIterator():
         yield row[FILE_COLUMN], row["rows"]
 

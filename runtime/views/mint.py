@@ -41,7 +41,7 @@ class Mint:
     minted: Description | None = None
     read_only: bool = False
 
-    def next(self, *, desired: int, stored: int) -> tuple["Mint", Decision[Description]]:
+    def next(self, *, desired: int, stored_upper: int) -> tuple["Mint", Decision[Description]]:
         """Mint if there is something to write; otherwise wait.
 
         Args:
@@ -50,10 +50,10 @@ class Mint:
         Raises:
             INTERNAL_ERROR: the desired frontier went back [uppers-monotone].
         """
-        lower = max(stored, self.since)
+        lower = max(stored_upper, self.since)
         if self.read_only or desired <= lower:
             return self, WAIT
-        if self.minted_at is not None and stored <= self.minted_at:
+        if self.minted_at is not None and stored_upper <= self.minted_at:
             return self, WAIT
         if self.minted is not None:
             if lower <= self.minted.lower:
@@ -62,7 +62,7 @@ class Mint:
                 detail = f"{desired} after {self.minted}."
                 raise broken("the upper of what a view is to be written at never goes back", detail)
         made = Description(lower, desired)
-        return replace(self, minted_at=stored, minted=made), Write(desired, made)
+        return replace(self, minted_at=stored_upper, minted=made), Write(desired, made)
 
 
 def decide(description: Description, upper: int) -> Decision[Description]:

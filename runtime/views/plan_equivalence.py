@@ -66,8 +66,8 @@ class _Forms:
         known: the numbers of the forms.
     """
 
-    def __init__(self, known: dict[Any, int]) -> None:
-        self._known = known
+    def __init__(self, numbers: dict[Any, int]) -> None:
+        self._numbering = numbers
         self._forms: dict[int, Any] = {}
         self._leaves = 0
         self._own: dict[int, int] = {}
@@ -78,7 +78,7 @@ class _Forms:
         return (self._whole(rows), *(self._column(i, rows.columns) for i in plan.outputs))
 
     def _number(self, *form: Any) -> int:
-        number = self._known.setdefault(form, len(self._known))
+        number = self._numbering.setdefault(form, len(self._numbering))
         self._forms[number] = form
         return number
 
@@ -181,19 +181,19 @@ class _Forms:
             found[item.id] = self._of_group(expr, columns, keys, made)
         return _Rows((made,), columns=found)
 
-    def _of_group(self, expr: Any, columns: Columns, keys: frozenset[int], made: int) -> int:
+    def _of_group(self, expr: Any, columns: Columns, keys: frozenset[int], aggregate: int) -> int:
         """An expression over the results of an aggregate and its keys."""
         if not isinstance(expr, Call):
-            return self._number("of", made, self.expr(expr, columns))
+            return self._number("of", aggregate, self.expr(expr, columns))
         plain = self.expr(expr, columns)
         if plain in keys or expr.name == "AggregateExpression":
-            return self._number("of", made, plain)
+            return self._number("of", aggregate, plain)
         if not any(isinstance(p, Call | Attribute | tuple) for p in expr.parts):
             return plain  # a literal
 
         def part(each: Any) -> Any:
             if isinstance(each, Call | Attribute):
-                return self._of_group(each, columns, keys, made)
+                return self._of_group(each, columns, keys, aggregate)
             if isinstance(each, tuple):
                 return tuple(part(e) for e in each)
             return self.part(each, columns)

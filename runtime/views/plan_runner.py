@@ -121,7 +121,7 @@ class PlanRunner:
         self,
         steps: Sequence[StepText],
         last: Sequence[Text],
-        made: Callable[[], Sequence[RowSet]],
+        results: Callable[[], Sequence[RowSet]],
         group_types: T.StructType | None = None,
     ) -> Sequence[RowSet]:
         """Compute the last steps, and what is made of them: in one job where all that is of few.
@@ -137,12 +137,12 @@ class PlanRunner:
                 self.steps[step.name] = self._of_step(step, group_types)
             groups = [step.name for step in steps if step.role is StepRole.GROUPS]
             if all(self._input(use).is_of_few for text in last for use in text.inputs):
-                found = together([*(self.steps[name] for name in groups), *made()])
+                found = together([*(self.steps[name] for name in groups), *results()])
                 if not isinstance(found, Declined):
                     self.steps.update(zip(groups, found, strict=False))
                     return found[len(groups) :]
         self.run(steps, last, group_types=group_types)
-        return made()
+        return results()
 
 
 def is_true(row: RowSet) -> bool:

@@ -65,14 +65,14 @@ class RefreshOutcome:
 
     def to_metadata(self) -> dict[str, Any]:
         """For the metadata of the commit."""
-        made: dict[str, Any] = {"strategy": self.strategy.value}
+        metadata: dict[str, Any] = {"strategy": self.strategy.value}
         if self.why is not None:
-            made["why"] = self.why
+            metadata["why"] = self.why
         if self.detail:
-            made["detail"] = self.detail[:DETAIL_MAX]
+            metadata["detail"] = self.detail[:DETAIL_MAX]
         if self.changed:
-            made["changed"] = list(self.changed)
-        return made
+            metadata["changed"] = list(self.changed)
+        return metadata
 
 
 class ViewRefresh:
@@ -124,64 +124,68 @@ class ViewRefresh:
         begun, once, self._preparing_ms = clock(), queries.once_ms(), 0
         return lambda: max(clock() - begun - self._preparing_ms - (queries.once_ms() - once), 0)
 
-    def keep_state(self, done: RefreshOutcome) -> None:
+    def keep_state(self, outcome: RefreshOutcome) -> None:
         """After a refresh: fill the state table, if the next one is likely to use it."""
-        retry = done.why == "FULL_ASKED"
+        retry = outcome.why == "FULL_ASKED"
         if self.state.is_refused and not retry:
             self.state.unchanged()  # what was refused stays so
             return
-        is_kept = done.strategy in (Strategy.NO_CHANGE, Strategy.LEAVING)
+        is_kept = outcome.strategy in (Strategy.NO_CHANGE, Strategy.LEAVING)
         if self.policy is Policy.FULL or is_kept:
             return
-        if done.strategy is Strategy.RECOMPUTE and done.why not in REASONS_THAT_FILL_STATE:
+        if outcome.strategy is Strategy.RECOMPUTE and outcome.why not in REASONS_THAT_FILL_STATE:
             return
         at = self.warehouse.schedules.shown_at(self.item, self.time)
         if at is None:
             return
-        made = prepared(self.warehouse, self.item, at)
-        plan = made.found
+        query = prepared(self.warehouse, self.item, at)
+        plan = query.plan_or_reason
         if not isinstance(plan, ChangePlan):
             return
-        kept = self.state.look(plan, made)
-        if kept is None or self.state.did or self.state.told is not None:
+        state = self.state.look(plan, query)
+        if state is None or self.state.did or self.state.next_pointer is not None:
             return
-        if not is_to_build(kept[1], self.state.named, rows_went=self.state.rows_went, retry=retry):
+        if not is_to_build(
+            state[1], self.state.pointer, rows_went=self.state.rows_went, retry=retry
+        ):
             return
-        if done.strategy is Strategy.RECOMPUTE and not self._is_followed_next(done, made, at):
+        if outcome.strategy is Strategy.RECOMPUTE and not self._is_followed_next(
+            outcome, query, at
+        ):
             return
         if self.context.is_strict_arithmetic():
-            self._fill_or_refuse(kept[0], made, at)
+            self._fill_or_refuse(state[0], query, at)
 
-    def _is_followed_next(self, done: RefreshOutcome, made: Prepared, at: int) -> bool:
+    def _is_followed_next(self, outcome: RefreshOutcome, query: Prepared, at: int) -> bool:
         """Is the next change likely to be followed, after a refresh that recomputed the view?"""
-        costs = self.costs.after(done.strategy, done.ms)
-        likely = recompute_why(self.policy, self._sizes(made, {}, at), costs) is None
-        return likely and made.refusal() is None
+        costs = self.costs.after(outcome.strategy, outcome.ms)
+        likely = recompute_why(self.policy, self._sizes(query, {}, at), costs) is None
+        return likely and query.refusal() is None
 
-    def _fill_or_refuse(self, kept: StatePlan, made: Prepared, at: int) -> None:
+    def _fill_or_refuse(self, state_plan: StatePlan, query: Prepared, at: int) -> None:
         queries = self.warehouse.queries
-        _make_or_refuse(self.state, lambda: queries.fill(self.context, made, kept, at))
+        _make_or_refuse(self.state, lambda: queries.fill(self.context, query, state_plan, at))
 
-    def keep_turns(self, done: RefreshOutcome) -> None:
+    def keep_turns(self, outcome: RefreshOutcome) -> None:
         """After a refresh: fill the turn tables that are worth it, if the next one may use them."""
-        is_recomputed, retry = done.strategy is Strategy.RECOMPUTE, done.why == "FULL_ASKED"
+        is_recomputed, retry = outcome.strategy is Strategy.RECOMPUTE, outcome.why == "FULL_ASKED"
         if not self.context.view.reads_clock or self.policy is Policy.FULL:
             return
-        if is_recomputed and done.why not in REASONS_THAT_FILL_STATE:
+        if is_recomputed and outcome.why not in REASONS_THAT_FILL_STATE:
             return
         at = self.warehouse.schedules.shown_at(self.item, self.time)
-        made = None if at is None else prepared(self.warehouse, self.item, at)
-        if at is None or made is None or not isinstance(made.found, ChangePlan):
+        query = None if at is None else prepared(self.warehouse, self.item, at)
+        if at is None or query is None or not isinstance(query.plan_or_reason, ChangePlan):
             return
-        self.turns.look(made)
-        wanted = self.turns.wanted(retry=retry)
-        items = {n: self.warehouse.relations.item(made.read_tables[n].object_id) for n in wanted}
+        self.turns.look(query)
+        wanted = self.turns.to_fill(retry=retry)
+        items = {n: self.warehouse.relations.item(query.read_tables[n].object_id) for n in wanted}
         counts = [self.warehouse.versions.rows_count(item, at) for item in items.values()]
         if not any(map(is_worth, counts)):
             for turns in wanted.values():
                 turns.did = OF_FEW
             return
-        if is_recomputed and not self._is_followed_next(done, made, at):
+        if is_recomputed and not self._is_followed_next(outcome, query, at):
             return
         fill = self.warehouse.queries.fill_turns
         for name, turns in wanted.items():
@@ -192,34 +196,34 @@ class ViewRefresh:
         if isinstance(span, Fallback):
             return span
         before, at = span
-        made = prepared(self.warehouse, self.item, at)
-        moves = self._moves(made, before, at)
+        query = prepared(self.warehouse, self.item, at)
+        moves = self._moves(query, before, at)
         if isinstance(moves, Fallback):
             return moves
         if not moves and not self.context.view.reads_clock:
             self.state.unchanged()
             return RefreshOutcome(strategy=Strategy.NO_CHANGE)
-        if not moves and made.leaving is not None:
-            refusal = self._prepared(made.refusal_to_read)
+        if not moves and query.leaving is not None:
+            refusal = self._prepared(query.refusal_to_read)
             if refusal is not None:
                 return Fallback(refusal)
             gone: RefreshOutcome = self.warehouse.queries.follow(
-                self.context, made, None, moves, span
+                self.context, query, None, moves, span
             )
             return gone
-        why = recompute_why(self.policy, self._sizes(made, moves, at), self.costs)
+        why = recompute_why(self.policy, self._sizes(query, moves, at), self.costs)
         if why is not None:
             return Fallback(why)
-        refusal = self._prepared(made.refusal)
+        refusal = self._prepared(query.refusal)
         if refusal is not None:
             return Fallback(refusal)
-        windows = made.plan.windows
-        origin = {n: windows[n].table if n in windows else n for n in made.plan.reads}
+        windows = query.plan.windows
+        origin = {n: windows[n].table if n in windows else n for n in query.plan.reads}
         moves = {name: moves[table] for name, table in origin.items() if table in moves}
-        kept = self.state.look(made.plan, made)
-        self.turns.look(made)
+        state = self.state.look(query.plan, query)
+        self.turns.look(query)
         done: RefreshOutcome | Fallback = self.warehouse.queries.follow(
-            self.context, made, None if kept is None else kept[0], moves, span
+            self.context, query, None if state is None else state[0], moves, span
         )
         return done
 
@@ -246,8 +250,8 @@ class ViewRefresh:
         if output.upper <= self.item.created:
             return Fallback("FIRST_WRITE")
         self.costs = Costs.of(said.get("costs"))
-        self.state.named = Named.of(said.get(STATE))
-        self.turns.named = Named.all_of(said.get(TURNS))
+        self.state.pointer = Named.of(said.get(STATE))
+        self.turns.pointers = Named.all_of(said.get(TURNS))
         if self.full:
             return Fallback("FULL_ASKED")
         if self.warehouse.versions.error_as_of(self.item, last.version) is not None:
@@ -264,23 +268,23 @@ class ViewRefresh:
         """Did somebody else write into the view's table since it was compared last?"""
         return self.warehouse.relations.output(self.item).has_foreign_rows()
 
-    def _moves(self, made: Prepared, before: int, at: int) -> dict[str, Moved] | Fallback:
-        found = {}
-        for name, table in made.tables.items():
+    def _moves(self, query: Prepared, before: int, at: int) -> dict[str, Moved] | Fallback:
+        moves = {}
+        for name, table in query.tables.items():
             item = self.warehouse.relations.item(table.object_id)
             one = find_move(self.warehouse, item, table.names, before=before, at=at)
             if isinstance(one, Fallback):
                 return one
             if one is not None:
-                found[name] = one
-        return found
+                moves[name] = one
+        return moves
 
-    def _sizes(self, made: Prepared, moves: dict[str, Moved], at: int) -> Sizes:
+    def _sizes(self, query: Prepared, moves: dict[str, Moved], at: int) -> Sizes:
         if self.policy is not Policy.AUTO:
             return Sizes((), ())
-        items = [self.warehouse.relations.item(table.object_id) for table in made.tables.values()]
+        items = [self.warehouse.relations.item(table.object_id) for table in query.tables.values()]
         rows = [self.warehouse.versions.rows_count(item, at) for item in items]
-        changed = [moves[name].rows if name in moves else 0 for name in made.tables]
+        changed = [moves[name].rows if name in moves else 0 for name in query.tables]
         return Sizes(tuple(rows), tuple(changed))
 
 
@@ -320,8 +324,8 @@ def _failed(problem: Exception) -> Fallback:
 
 def follow_changes(
     context: RefreshContext,
-    made: Prepared,
-    kept: StatePlan | None,
+    query: Prepared,
+    state_plan: StatePlan | None,
     moves: Mapping[str, Moved],
     span: tuple[int, int],
 ) -> RefreshOutcome | Fallback:
@@ -332,8 +336,8 @@ def follow_changes(
     """
     before, at = span
     leaving = None
-    if made.leaving is not None:
-        own = context.warehouse, context.item, made.leaving, context.batch
+    if query.leaving is not None:
+        own = context.warehouse, context.item, query.leaving, context.batch
         leaving = LeavingRows(*own, before, at)
         if not moves:
             context.state.unchanged()
@@ -342,13 +346,13 @@ def follow_changes(
                 return RefreshOutcome(strategy=Strategy.LEAVING, due=leaving.due())
         if has_no_vectors(context.warehouse.relations.table(context.item)):
             leaving = None  # of its files each goes once in a commit, whole
-    plan, turns = made.plan, context.turns.opened()
+    plan, turns = query.plan, context.turns.opened()
     # Where the view shows what leaves, the changes are of what passes now.
     since = before if leaving is None else at
     spans = {name: Span(plan.windows[name], since, turns.get(name)) for name in plan.windows}
     with (
         translate_spark_errors(),
-        opened(context.warehouse, made.read_tables, moves, plan.reads, at, spans) as relations,
+        opened(context.warehouse, query.read_tables, moves, plan.reads, at, spans) as relations,
         ExitStack() as stack,
     ):
         runner = PlanRunner(relations, stack)
@@ -356,37 +360,42 @@ def follow_changes(
         done: Staged | Fallback = Staged(Strategy.NO_CHANGE)
         if changed or leaving is not None:
             changes = FollowedChanges(
-                plan=plan, changed=changed, at=at, kept=kept, runner=runner, leaving=leaving
+                plan=plan,
+                changed=changed,
+                at=at,
+                state_plan=state_plan,
+                runner=runner,
+                leaving=leaving,
             )
             done = _first_applicable(replace(context, changes=changes))
         else:
             context.state.unchanged()
         if isinstance(done, Fallback):
             return done
-        context.turns.follow(turns, relations.moved, at)
+        context.turns.follow(turns, relations.table_changes, at)
     named = {plan.windows[n].table if n in plan.windows else n for n in changed}
     due = context.turns.due if done.due is None else done.due
     return RefreshOutcome(strategy=done.strategy, changed=tuple(sorted(named)), due=due)
 
 
 def fill_state(
-    context: RefreshContext, made: Prepared, kept: StatePlan, at: int
+    context: RefreshContext, query: Prepared, state_plan: StatePlan, at: int
 ) -> Fallback | None:
     """Stage all groups as of a T as the contents of the state table; or refuse it."""
-    warehouse, plan = context.warehouse, made.plan
+    warehouse, plan = context.warehouse, query.plan
     for name in plan.reads:
-        item = warehouse.relations.item(made.read_tables[name].object_id)
+        item = warehouse.relations.item(query.read_tables[name].object_id)
         stored = stored_as_of(warehouse, item, at)
         if isinstance(stored, Fallback):
             return stored
     spans = {name: Span(window, at) for name, window in plan.windows.items()}
     with (
         translate_spark_errors(),
-        opened(warehouse, made.read_tables, {}, plan.reads, at, spans) as relations,
+        opened(warehouse, query.read_tables, {}, plan.reads, at, spans) as relations,
         ExitStack() as stack,
     ):
-        groups = PlanRunner(relations, stack).rows(plan.initial_state(kept.number))
-        context.state.build(kept, groups.frame, at, groups_max(plan))
+        groups = PlanRunner(relations, stack).rows(plan.initial_state(state_plan.number))
+        context.state.build(state_plan, groups.frame, at, groups_max(plan))
     return None
 
 
@@ -408,17 +417,17 @@ def next_turn(warehouse: Warehouse, item: Item, at: int) -> int | None:
 
     Raises CLOCK_NOT_COMPARED if the query no longer tells, as its tables' columns have changed.
     """
-    made = prepared(warehouse, item, at)
-    if isinstance(made.clock, Reason):
-        raise not_compared(made, warehouse.relations.bound(item).view, made.clock)
-    reads = {name: [c.name for c in table.columns] for name, table in made.tables.items()}
-    items = (warehouse.relations.item(table.object_id) for table in made.tables.values())
+    query = prepared(warehouse, item, at)
+    if isinstance(query.clock, Reason):
+        raise not_compared(query, warehouse.relations.bound(item).view, query.clock)
+    reads = {name: [c.name for c in table.columns] for name, table in query.tables.items()}
+    items = (warehouse.relations.item(table.object_id) for table in query.tables.values())
     counts = [warehouse.versions.rows_count(item, at) for item in items]
     found: list[int] = []
-    with opened(warehouse, made.tables, {}, reads, at) as relations, ExitStack() as stack:
+    with opened(warehouse, query.tables, {}, reads, at) as relations, ExitStack() as stack:
         runner = PlanRunner(relations, stack)
         for until in looked_ahead(counts, at):
-            for text in made.clock.next_turns(at, until):
+            for text in query.clock.next_turns(at, until):
                 dues = (row["due"] for row in runner.rows(text).frame.collect())
                 found += [due for due in dues if due is not None]
             if found:

@@ -34,7 +34,7 @@ class FollowedChanges:
     plan: ChangePlan
     changed: tuple[str, ...]
     at: int
-    kept: StatePlan | None
+    state_plan: StatePlan | None
     runner: PlanRunner
     leaving: LeavingRows | None = None
 
@@ -85,7 +85,7 @@ class RefreshContext:
         return self.batch.at(self.time)
 
     @property
-    def stored(self) -> StoredRows | None:
+    def stored_rows(self) -> StoredRows | None:
         """The view's rows; None for none."""
         table = self.warehouse.relations.table(self.item)
         version = self.batch.version_read

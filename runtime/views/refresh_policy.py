@@ -146,16 +146,16 @@ class Costs:
     follows: int = 0
 
     @staticmethod
-    def of(said: object) -> "Costs":
+    def of(metadata: object) -> "Costs":
         """From the metadata of a commit; nothing is known where there is none."""
-        if not isinstance(said, Mapping):
+        if not isinstance(metadata, Mapping):
             return Costs()
         return Costs(
-            full_ms=said.get("full_ms"),
-            follow_ms=said.get("follow_ms"),
-            untried=int(said.get("untried", 0)),
-            fulls=int(said.get("fulls", 0)),
-            follows=int(said.get("follows", 0)),
+            full_ms=metadata.get("full_ms"),
+            follow_ms=metadata.get("follow_ms"),
+            untried=int(metadata.get("untried", 0)),
+            fulls=int(metadata.get("fulls", 0)),
+            follows=int(metadata.get("follows", 0)),
         )
 
     def to_metadata(self) -> dict[str, int | None]:

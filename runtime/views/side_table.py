@@ -86,21 +86,21 @@ class Named:
     refused: str | None = None
 
     @staticmethod
-    def of(said: object) -> "Named | None":
+    def of(metadata: object) -> "Named | None":
         """From the metadata of a commit; None where it says nothing."""
-        if not isinstance(said, dict) or "digest" not in said:
+        if not isinstance(metadata, dict) or "digest" not in metadata:
             return None
         return Named(
-            digest=str(said["digest"]),
-            table=str(said.get("table", "")),
-            version=int(said.get("version", -1)),
-            refused=said.get("refused"),
+            digest=str(metadata["digest"]),
+            table=str(metadata.get("table", "")),
+            version=int(metadata.get("version", -1)),
+            refused=metadata.get("refused"),
         )
 
     @staticmethod
-    def all_of(said: object) -> "tuple[Named, ...]":
+    def all_of(metadata: object) -> "tuple[Named, ...]":
         """From a list of such; none where there is no list."""
-        listed = said if isinstance(said, list) else []
+        listed = metadata if isinstance(metadata, list) else []
         return tuple(named for one in listed if (named := Named.of(one)) is not None)
 
     def to_metadata(self) -> dict[str, Any]:
@@ -110,7 +110,9 @@ class Named:
         return {"digest": self.digest, "table": self.table, "version": self.version}
 
 
-def is_current(named: Named, *, table: str, written: int | None, has_foreign_rows: bool) -> bool:
+def is_current(
+    pointer: Named, *, table: str, last_write: int | None, has_foreign_rows: bool
+) -> bool:
     """Does a table hold what a view's last commit named [only-what-is-named]?
 
     Args:
@@ -118,16 +120,16 @@ def is_current(named: Named, *, table: str, written: int | None, has_foreign_row
             does not say. has_foreign_rows: whether somebody else wrote since.
     """
     return (
-        named.refused is None
-        and named.table == table
-        and named.version == written
+        pointer.refused is None
+        and pointer.table == table
+        and pointer.version == last_write
         and not has_foreign_rows
     )
 
 
-def digest_of(told: str) -> str:
+def digest_of(text: str) -> str:
     """The digest of a text that says what a table holds [one-table-per-digest]."""
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class SideTable:
@@ -147,8 +149,8 @@ class SideTable:
         self.item = item
         self.time = time
         self.digest = ""
-        self.named: Named | None = None
-        self.told: Named | None = None
+        self.pointer: Named | None = None
+        self.next_pointer: Named | None = None
         self.is_used = self.is_filled = False
         self.did = ""
         self._batch: Batch | None = None
@@ -164,7 +166,7 @@ class SideTable:
     @property
     def is_refused(self) -> bool:
         """Did the view's last commit say that there is to be none?"""
-        return self.named is not None and self.named.refused is not None
+        return self.pointer is not None and self.pointer.refused is not None
 
     @property
     def table(self) -> DeltaTable:
@@ -174,31 +176,31 @@ class SideTable:
     def unchanged(self) -> None:
         """What was true of it is."""
         self._batch = None
-        self.told = self.named
+        self.next_pointer = self.pointer
 
     def refuse(self, code: str) -> None:
         """There is to be none [refusal-handed-on]."""
         self.discard()
-        self.told = Named(digest=self.digest, refused=code)
+        self.next_pointer = Named(digest=self.digest, refused=code)
 
     # ---- using it
 
     def find(self) -> Batch | None:
         """A batch over what belongs to the view's last write; None where that is not known."""
-        if self.named is None or self.is_refused:
+        if self.pointer is None or self.is_refused:
             return None
         try:
-            return self._current(self.named)
+            return self._current(self.pointer)
         except EnvironmentProblem as problem:
             if problem.condition not in DAMAGED:
                 raise
             return None  # it is made anew
 
-    def _current(self, named: Named) -> Batch | None:
+    def _current(self, pointer: Named) -> Batch | None:
         if not self.warehouse.gateway.exists(self.location):
             return None
         output = self._opened()
-        if output.table.table_id != named.table:
+        if output.table.table_id != pointer.table:
             self._forget()  # deleted and made anew by another process, once or more
             output = self._opened()
         if output.fetch_recent_upper() > self.time:
@@ -208,9 +210,9 @@ class SideTable:
         has_foreign_rows = output.has_foreign_rows()
         last = output.uppers.last
         found = is_current(
-            named,
+            pointer,
             table=output.table.table_id,
-            written=None if last is None else last.version,
+            last_write=None if last is None else last.version,
             has_foreign_rows=has_foreign_rows,
         )
         if not found:
@@ -221,23 +223,25 @@ class SideTable:
 
     # ---- making it
 
-    def start(self, schema: T.StructType, at: int, kept: Collection[str] = ()) -> Batch | None:
+    def start(
+        self, schema: T.StructType, at: int, other_digests: Collection[str] = ()
+    ) -> Batch | None:
         """A batch for what the table is to hold as of a T, in a table that is there then.
 
         None where it is written for the view's T already, which is named if it is the same.
 
         Args:
-            kept: digests of other tables of the kind that the view has.
+            other_digests: digests of other tables of the kind that the view has.
         """
-        self._make(schema, kept)
+        self._make(schema, other_digests)
         output = self._opened()
         if output.fetch_recent_upper() > self.time:
-            self.told = self._of_rival(at)
+            self.next_pointer = self._of_rival(at)
             return None
         batch = self._batch = output.batch(output.upper, self.time + 1)
         return batch
 
-    def _make(self, schema: T.StructType, kept: Collection[str]) -> None:
+    def _make(self, schema: T.StructType, other_digests: Collection[str]) -> None:
         """Make the table if it is not there, and drop those of other definitions."""
         gateway = self.warehouse.gateway
         if gateway.exists(self.location):
@@ -246,21 +250,21 @@ class SideTable:
         columns = ", ".join(f"{backtick(f.name)} {type_name(f.dataType)}" for f in schema.fields)
         with translate_spark_errors():
             gateway.create_table(self.location, columns, _PROPERTIES)
-        for other in self._others(kept):
+        for other in self._others(other_digests):
             gateway.forget(other)
             gateway.delete_tree(other)
 
     def remove(self) -> None:
         """Delete the table, which is damaged; the next refresh may make it anew."""
         self.discard()
-        self.told = None
+        self.next_pointer = None
         self._forget()
         self.warehouse.gateway.delete_tree(self.location)
 
-    def _others(self, kept: Collection[str]) -> list[str]:
+    def _others(self, other_digests: Collection[str]) -> list[str]:
         folder, own = self.location.rsplit("/", 1)
         names = self.warehouse.gateway.entries(folder) or []
-        return [f"{folder}/{name}" for name in names if name != own and name not in kept]
+        return [f"{folder}/{name}" for name in names if name != own and name not in other_digests]
 
     def _opened(self) -> Output:
         """Its write handle, which lives as long as the process: it may have files to see after."""
@@ -293,9 +297,11 @@ class SideTable:
         self._batch = None
         if isinstance(done, Committed):
             faults.point("state_committed")
-            self.told = Named(digest=self.digest, table=output.table.table_id, version=done.version)
+            self.next_pointer = Named(
+                digest=self.digest, table=output.table.table_id, version=done.version
+            )
         else:
-            self.told = self._of_rival(at)
+            self.next_pointer = self._of_rival(at)
 
     def _of_rival(self, at: int) -> Named | None:
         """What is written for this T already, if it is what would be written now."""
@@ -325,15 +331,15 @@ class Beside:
 
     kind: Kind
     table: DeltaTable
-    named: Named
+    pointer: Named
 
     @property
     def log_floor(self) -> int:
         """The oldest version whose commit tells that the table may be used [only-what-is-named]."""
-        if not self.table.has(self.named.version):
+        if not self.table.has(self.pointer.version):
             return self.table.version()
-        said = self.table.commit_at(self.named.version).metadata
-        return int(said.get("version_read", self.named.version))
+        said = self.table.commit_at(self.pointer.version).metadata
+        return int(said.get("version_read", self.pointer.version))
 
 
 def tables_beside(warehouse: Warehouse, item: Item) -> Iterator[Beside]:

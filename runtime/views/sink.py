@@ -214,7 +214,7 @@ class ViewSink:
                 return  # a rival wrote it
             if is_outdated(self.warehouse, self.item):
                 return  # by a definition that this process does not know yet
-            self._mint, _ = self._mint.next(desired=time + 1, stored=stored)
+            self._mint, _ = self._mint.next(desired=time + 1, stored_upper=stored)
             # Not minted anew: the last description is still valid, and its batch was disturbed.
             description = self._mint.minted
             assert description is not None  # the time is not written, so there is one to write
@@ -276,21 +276,21 @@ class ViewSink:
         with translated_failure(self.item, at):
             return self.warehouse.queries.next_turn(self.warehouse, self.item, at)
 
-    def append(self, written: Written) -> Appended:
+    def append(self, write: Written) -> Appended:
         """Commit a written description, whoever wrote it; one that is outdated is deleted."""
-        batch, said = written.batch, written.report
+        batch, said = write.batch, write.report
         description = Description(batch.text.lower, batch.text.upper)
         while True:
             upper = self.output.fetch_recent_upper()
             match decide(description, upper):
                 case Wait():
-                    return self._drop(written)
+                    return self._drop(write)
                 case Write() if self._is_overtaken(batch):
-                    return self._drop(written)
+                    return self._drop(write)
                 case Write():
                     at = self.warehouse.schedules.shown_at(self.item, description.upper - 1)
                     assert at is not None  # as when it was written
-                    for one in written.beside:
+                    for one in write.beside:
                         said = {**said, **one.commit(at)}
                     said = {**self.warehouse.versions.reads_at(self.item, at), **said}
                     return self._append([batch], upper, description.upper, said)
@@ -308,9 +308,9 @@ class ViewSink:
         self.context.committed(self.item.id, outcome, new)
         return outcome
 
-    def _drop(self, written: Written) -> Appended:
-        written.discard_beside()
-        return self.output.drop(written.batch)
+    def _drop(self, write: Written) -> Appended:
+        write.discard_beside()
+        return self.output.drop(write.batch)
 
     def _is_overtaken(self, batch: Batch) -> bool:
         """Did a rival's rows, not our own empty commit, bring the upper to the batch's lower?

@@ -31,17 +31,17 @@ GROUPS_MAX = 200_000
 
 
 def is_to_build(
-    need: StateNeed, named: Named | None, *, rows_went: bool, retry: bool = False
+    need: StateNeed, pointer: Named | None, *, rows_went: bool, retry: bool = False
 ) -> bool:
     """Is a state table that is not current to be filled from all rows?
 
     Args:
-        named: what the last commit said, of the same digest. rows_went: groups had to be
+        pointer: what the last commit said, of the same digest. rows_went: groups had to be
             recomputed because rows of them went. retry: also where it was refused before.
     """
-    if named is not None and named.refused is not None:
+    if pointer is not None and pointer.refused is not None:
         return retry
-    return need is StateNeed.ALWAYS or rows_went or named is not None
+    return need is StateNeed.ALWAYS or rows_went or pointer is not None
 
 
 def groups_max(plan: ChangePlan) -> int | None:
@@ -63,19 +63,19 @@ class ViewState(SideTable):
         super().__init__(warehouse, item, time)
         self.rows_went = False
 
-    def look(self, plan: ChangePlan, made: Prepared) -> tuple[StatePlan, StateNeed] | None:
+    def look(self, plan: ChangePlan, query: Prepared) -> tuple[StatePlan, StateNeed] | None:
         """The state table that a plan keeps; None if it keeps none, or nothing may be written."""
-        kept = plan.kept_state
-        if kept is None or self.warehouse.gateway.read_only:
+        state = plan.kept_state
+        if state is None or self.warehouse.gateway.read_only:
             return None
-        text = plan.initial_state(kept[0].number).sql(name_by(lambda use: use.table))
-        columns = [(name, c.name, c.type) for name, t in made.tables.items() for c in t.columns]
-        self.digest = digest_of(f"{text}\n{kept[0].columns}\n{sorted(columns)}")
-        if self.named is not None and self.named.digest != self.digest:
-            self.named = None
-        return kept
+        text = plan.initial_state(state[0].number).sql(name_by(lambda use: use.table))
+        columns = [(name, c.name, c.type) for name, t in query.tables.items() for c in t.columns]
+        self.digest = digest_of(f"{text}\n{state[0].columns}\n{sorted(columns)}")
+        if self.pointer is not None and self.pointer.digest != self.digest:
+            self.pointer = None
+        return state
 
-    def stored(self) -> StoredRows | None:
+    def stored_groups(self) -> StoredRows | None:
         """The groups as of the view's last write; None where these are not known.
 
         What they change to is then staged by :meth:`stage`.
@@ -124,9 +124,12 @@ class ViewState(SideTable):
     def commit(self, at: int) -> dict[str, Any]:
         """Commit what is staged; gives what the view's commit is to say."""
         self.write(at)
-        if self.told is None:
+        if self.next_pointer is None:
             return {}
-        return {STATE: self.told.to_metadata(), **({STATE_DID: self.did} if self.did else {})}
+        return {
+            STATE: self.next_pointer.to_metadata(),
+            **({STATE_DID: self.did} if self.did else {}),
+        }
 
 
 def is_above(rows: DataFrame, columns: Sequence[str]) -> bool:

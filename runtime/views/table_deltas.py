@@ -162,8 +162,8 @@ class Relations:
     lookups: Lookups = field(default_factory=Lookups)
     is_scanning: bool = False
     spans: Mapping[str, Span] = field(default_factory=dict)
-    moved: dict[str, RowSet] = field(default_factory=dict)
-    _known: dict[Hashable, RowSet] = field(default_factory=dict)
+    table_changes: dict[str, RowSet] = field(default_factory=dict)
+    _cache: dict[Hashable, RowSet] = field(default_factory=dict)
 
     @property
     def has_many(self) -> bool:
@@ -172,18 +172,18 @@ class Relations:
 
     def rows(self, use: TableUse) -> RowSet:
         """The rows of a table at one place in a text; with keys, at least those that have one."""
-        wanted = self._wanted(use)
-        known = self._known.get(wanted)
+        wanted = self._cache_key(use)
+        known = self._cache.get(wanted)
         if known is None:
-            known = self._known[wanted] = self._rows(use)
+            known = self._cache[wanted] = self._rows(use)
         return known
 
-    def _wanted(self, use: TableUse) -> Hashable:
+    def _cache_key(self, use: TableUse) -> Hashable:
         """What is read: a step may be done again, by another way to refresh."""
         if not use.keys:
             return use.table, use.version
         return use, tuple(
-            self._wanted(keys) if isinstance(keys, TableUse) else self.steps[keys]
+            self._cache_key(keys) if isinstance(keys, TableUse) else self.steps[keys]
             for keys, _ in use.keys
         )
 
@@ -191,13 +191,15 @@ class Relations:
         """The keys that are wanted of a table; declined if any of them are not held."""
         known: list[Keys] = []
         for keys, pairs in use.keys:
-            rows = self._cut(keys) if isinstance(keys, TableUse) else self.steps[keys].local
+            rows = (
+                self._rows_by_keys(keys) if isinstance(keys, TableUse) else self.steps[keys].local
+            )
             if isinstance(rows, Declined):
                 return rows
             known.append((rows, pairs))
         return known
 
-    def _cut(self, use: TableUse) -> LocalRows | Declined:
+    def _rows_by_keys(self, use: TableUse) -> LocalRows | Declined:
         """The rows of a table that has keys itself, where they are few."""
         if use.table in self.spans:
             return Declined("which rows are in a window, Spark has to say")
@@ -311,37 +313,40 @@ def _change(warehouse: Warehouse, one: Moved, columns: list[str]) -> DataFrame:
     return rows.select(*backtick_all(columns), diff)
 
 
-def _window_change(made: Relations, name: str, span: Span, stack: ExitStack) -> RowSet | None:
+def _window_change(relations: Relations, name: str, span: Span, stack: ExitStack) -> RowSet | None:
     """The net change of a window from before to now; None where nothing can have changed.
 
     It is the table's change, as far as that passes now, and the rows from before that turn in
     between.
     """
-    columns, window = list(made.reads[name]), span.window
+    columns, window = list(relations.reads[name]), span.window
     parts: list[RowSet] = []
-    if name in made.moves:
+    if name in relations.moves:
         both = list(dict.fromkeys([*columns, *window.columns]))
-        moved = made.moved[name] = _moved_rows(made.warehouse, made.moves[name], both, stack)
+        moved = relations.table_changes[name] = _moved_rows(
+            relations.warehouse, relations.moves[name], both, stack
+        )
         if not moved.is_empty:
-            parts.append(SparkRows(moved.plain_frame.where(window.passes(made.at))))
-    if span.before < made.at:
+            parts.append(SparkRows(moved.plain_frame.where(window.passes(relations.at))))
+    if span.before < relations.at:
         if span.turns is None:
-            turned: RowSet | None = SparkRows(_turned_by_table(made, name, span))
+            turned: RowSet | None = SparkRows(_turned_by_table(relations, name, span))
         else:
-            turned = span.turns.between(span.before, made.at)
+            turned = span.turns.between(span.before, relations.at)
         parts += [] if turned is None else [turned]
     if not parts:
         return None
     return consolidate_all([part.select([*columns, DIFF]) for part in parts], columns)
 
 
-def _turned_by_table(made: Relations, name: str, span: Span) -> DataFrame:
+def _turned_by_table(relations: Relations, name: str, span: Span) -> DataFrame:
     """The rows that turn: files that hold none of them, by their statistics, are not read."""
-    item = made.warehouse.relations.item(made.tables[name].object_id)
+    item = relations.warehouse.relations.item(relations.tables[name].object_id)
     now, then = (
-        f"CASE WHEN {span.window.passes(at)} THEN 1 ELSE 0 END" for at in (made.at, span.before)
+        f"CASE WHEN {span.window.passes(at)} THEN 1 ELSE 0 END"
+        for at in (relations.at, span.before)
     )
-    rows = StoredSources(made.warehouse).contents(item.id, span.before)
-    turned = rows.where(span.window.may_turn(span.before, made.at))
+    rows = StoredSources(relations.warehouse).contents(item.id, span.before)
+    turned = rows.where(span.window.may_turn(span.before, relations.at))
     signed = turned.withColumn(DIFF, F.expr(f"CAST({now} - {then} AS BIGINT)"))
     return signed.where(F.col(DIFF) != 0)

@@ -97,8 +97,8 @@ class TurnTable(SideTable):
     @property
     def how(self) -> str:
         """How the rows that turn were found, for people; empty where that was not needed."""
-        if self.told is not None and self.told.refused is not None:
-            return f"looked for in all rows: no turn table because {self.told.refused}"
+        if self.next_pointer is not None and self.next_pointer.refused is not None:
+            return f"looked for in all rows: no turn table because {self.next_pointer.refused}"
         return self.did
 
     def opened(self) -> bool:
@@ -129,18 +129,18 @@ class TurnTable(SideTable):
         rows = rows.where(F.col(_TURN) > after)
         return SparkRows(rows if until is None else rows.where(F.col(_TURN) <= until))
 
-    def follow(self, moved: RowSet | None, at: int) -> int | None:
+    def follow(self, change: RowSet | None, at: int) -> int | None:
         """Stage the turns of what its table changed by, and tell the first T that is due after one.
 
         Args:
-            moved: the change, signed; None for none. at: T as of which the view is shown.
+            change: the change, signed; None for none. at: T as of which the view is shown.
         """
         assert self._stored is not None  # it stands
         with ExitStack() as stack:
             fresh = None
-            if moved is not None:
-                made = self._made(moved.plain_frame, at)
-                fresh = SparkRows(consolidate(made, [_TURN, *self._kept])).keep(stack)
+            if change is not None:
+                turns = self._turns_of(change.plain_frame, at)
+                fresh = SparkRows(consolidate(turns, [_TURN, *self._kept])).keep(stack)
             if fresh is None or fresh.is_empty:
                 due = self._next(None, at)
                 self.unchanged()
@@ -180,7 +180,7 @@ class TurnTable(SideTable):
         Args:
             siblings: digests of the other turn tables of the view.
         """
-        turns = self._made(rows.withColumn(DIFF, F.lit(1)), at)
+        turns = self._turns_of(rows.withColumn(DIFF, F.lit(1)), at)
         turns = turns.select(_TURN, F.col(DIFF).alias(_DIFF), *self._kept)
         batch = self.start(turns.schema, at, siblings)
         if batch is None:
@@ -193,7 +193,7 @@ class TurnTable(SideTable):
         self.is_filled = True
         self.did = FILLED
 
-    def _made(self, rows: DataFrame, after: int) -> DataFrame:
+    def _turns_of(self, rows: DataFrame, after: int) -> DataFrame:
         """The turns after a T of signed rows of the table, signed."""
         enters, leaves = map(F.expr, self.window.interval)
         names = [F.col(backtick(c)).alias(k) for k, c in zip(self._kept, self.columns, strict=True)]
@@ -225,30 +225,30 @@ class TurnTables:
     """The turn tables of one view during one refresh, one for each window.
 
     Attributes:
-        named: what the view's last commit said of them. by_window: those that the plan may have.
+        pointers: what the view's last commit said of them. by_window: those that the plan may have.
         due: when a row turns next, once it is known.
     """
 
     def __init__(self, warehouse: Warehouse, item: Item, time: int) -> None:
         """Nothing is known yet; ``time`` is the T that the view is brought to."""
         self._warehouse, self._item, self._time = warehouse, item, time
-        self.named: tuple[Named, ...] = ()
+        self.pointers: tuple[Named, ...] = ()
         self.by_window: dict[str, TurnTable] = {}
         self.due: Due | None = None
 
-    def look(self, made: Prepared) -> None:
+    def look(self, query: Prepared) -> None:
         """Find out which ones the plan may have: none if none is needed, or may be written."""
-        if self.by_window or made.leaving is not None or self._warehouse.gateway.read_only:
+        if self.by_window or query.leaving is not None or self._warehouse.gateway.read_only:
             return
-        known = {named.digest: named for named in self.named}
-        for name, window in made.plan.windows.items():
-            columns = dict.fromkeys([*made.plan.reads[name], *window.columns])
-            table = made.read_tables[name]
+        known = {named.digest: named for named in self.pointers}
+        for name, window in query.plan.windows.items():
+            columns = dict.fromkeys([*query.plan.reads[name], *window.columns])
+            table = query.read_tables[name]
             types = [(c.name, c.type) for c in table.columns]
             turns = TurnTable(self._warehouse, self._item, self._time, window, [*columns])
             held = (table.object_id, turns.columns, types, window.told, window.matters)
             turns.digest = digest_of("\n".join(map(str, (*held, window.interval))))
-            turns.named = known.get(turns.digest)
+            turns.pointer = known.get(turns.digest)
             self.by_window[name] = turns
 
     def opened(self) -> dict[str, TurnTable]:
@@ -256,28 +256,28 @@ class TurnTables:
         return {name: one for name, one in self.by_window.items() if one.opened()}
 
     def follow(
-        self, standing: Mapping[str, TurnTable], moved: Mapping[str, RowSet], at: int
+        self, standing: Mapping[str, TurnTable], table_changes: Mapping[str, RowSet], at: int
     ) -> None:
         """Stage what the changes of the tables add to those that stand.
 
         Args:
-            moved: the changes, by the names of the windows.
+            table_changes: the changes, by the names of the windows.
         """
-        dues = [one.follow(moved.get(name), at) for name, one in standing.items()]
+        dues = [one.follow(table_changes.get(name), at) for name, one in standing.items()]
         if len(standing) == len(self.by_window) > 0:
             self.due = Due(min((due for due in dues if due is not None), default=None))
 
-    def wanted(self, *, retry: bool) -> dict[str, TurnTable]:
+    def to_fill(self, *, retry: bool) -> dict[str, TurnTable]:
         """Those of which nothing is known for the next refresh; what was refused stays so.
 
         Args:
             retry: try again what was refused.
         """
         for one in self.by_window.values():
-            if one.is_refused and one.told is None and not retry:
+            if one.is_refused and one.next_pointer is None and not retry:
                 one.unchanged()
         found = self.by_window.items()
-        return {name: one for name, one in found if one.told is None and not one.did}
+        return {name: one for name, one in found if one.next_pointer is None and not one.did}
 
     @property
     def is_filled(self) -> bool:
@@ -293,7 +293,11 @@ class TurnTables:
         """Commit what is staged; gives what the view's commit is to say."""
         for one in self.by_window.values():
             one.write(at)
-        told = [one.told.to_metadata() for one in self.by_window.values() if one.told is not None]
+        told = [
+            one.next_pointer.to_metadata()
+            for one in self.by_window.values()
+            if one.next_pointer is not None
+        ]
         how = {name: one.how for name, one in self.by_window.items() if one.how}
         return {**({TURNS: told} if told else {}), **({TURNS_BY: how} if how else {})}
 
@@ -301,5 +305,5 @@ class TurnTables:
         """Delete what is staged."""
         for one in self.by_window.values():
             one.discard()
-            one.told = None
+            one.next_pointer = None
         self.due = None

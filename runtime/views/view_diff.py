@@ -13,23 +13,25 @@ from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
 
 
-def stage_difference(context: RefreshContext, wanted: RowSet, stored: RowSet | None) -> None:
+def stage_difference(context: RefreshContext, desired: RowSet, stored_rows: RowSet | None) -> None:
     """Stage the difference of rows wanted and stored."""
-    stage_rows(context, stored_form(context.view, wanted), stored)
+    stage_rows(context, stored_form(context.view, desired), stored_rows)
 
 
-def stored_form(view: ViewWrite, wanted: RowSet) -> RowSet:
+def stored_form(view: ViewWrite, desired: RowSet) -> RowSet:
     """Rows as the view's table holds them, checked; not computed yet."""
     return derive(
-        [wanted],
+        [desired],
         lambda rows: check_contents(cast_to_stored(rows[0], view), view),
         stored_key(view),
     )
 
 
-def stage_rows(context: RefreshContext, desired: RowSet, stored: RowSet | None) -> None:
+def stage_rows(context: RefreshContext, desired: RowSet, stored_rows: RowSet | None) -> None:
     """Stage the difference of rows in their :func:`stored_form` and those stored."""
-    context.warehouse.queries.stage(context.staging, desired, stored, context.columns, small=True)
+    context.warehouse.queries.stage(
+        context.staging, desired, stored_rows, context.columns, small=True
+    )
 
 
 def stage_delta(context: RefreshContext, signed: RowSet, strategy: Strategy) -> Staged | Fallback:
@@ -52,7 +54,7 @@ def stage_signed_rows(
     """Stage signed rows in their :func:`signed_form`."""
     view = context.view
     not_null = (*view.not_null, *((BROKEN,) if view.failing else ()))
-    done = stage_signed(context.staging, rows, context.stored, context.columns, not_null)
+    done = stage_signed(context.staging, rows, context.stored_rows, context.columns, not_null)
     match done:
         case Signed.ROWS_DIFFER:
             return Fallback("ROWS_DIFFER")

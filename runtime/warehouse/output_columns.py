@@ -135,4 +135,7 @@ def _fields(schema: str) -> list[dict[str, Any]]:
 
 
 def _is_same(stored_column: dict[str, Any], column: dict[str, Any]) -> bool:
-    return fold(stored_column["name"]) == fold(column["name"]) and stored_column["type"] == column["type"]
+    return (
+        fold(stored_column["name"]) == fold(column["name"])
+        and stored_column["type"] == column["type"]
+    )

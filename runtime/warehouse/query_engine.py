@@ -82,7 +82,7 @@ class QueryEngine(Protocol):
         self,
         staging: Staging,
         desired: AnyRows,
-        stored: AnyRows,
+        stored_rows: AnyRows,
         columns: list[str],
         *,
         small: bool,
@@ -124,11 +124,16 @@ class QueryEngine(Protocol):
         """The types of a view's query; None where the text is of another query."""
 
     def follow(
-        self, context: Any, made: Any, kept: StatePlan | None, moves: Any, span: tuple[int, int]
+        self,
+        context: Any,
+        query: Any,
+        state_plan: StatePlan | None,
+        moves: Any,
+        span: tuple[int, int],
     ) -> Any:
         """Stage what changed, as :func:`ctsql.runtime.views.refresh.follow_changes`."""
 
-    def fill(self, context: Any, made: Any, kept: StatePlan, at: int) -> Any:
+    def fill(self, context: Any, query: Any, state_plan: StatePlan, at: int) -> Any:
         """Stage all groups, as :func:`ctsql.runtime.views.refresh.fill_state`."""
 
     def fill_turns(self, context: Any, turns: Any, item: Item, at: int) -> Any:

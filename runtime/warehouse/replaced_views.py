@@ -61,7 +61,9 @@ def is_by_another(warehouse: Warehouse, item: Item, metadata: Mapping[str, Any])
 
     The words of a view's definition may be the same, over other columns of what it reads.
     """
-    is_older = item.kind is ObjectKind.MATERIALIZED_VIEW and metadata.get(REVISION, 0) < item.revision
+    is_older = (
+        item.kind is ObjectKind.MATERIALIZED_VIEW and metadata.get(REVISION, 0) < item.revision
+    )
     return is_older or metadata.get(DEFINITION) != warehouse.catalog.fingerprint(item)
 
 

@@ -247,7 +247,11 @@ def rows_of_messages(
             F.col(f"{_VALUE}.{_VALUE}").isNotNull() & F.col(f"{_VALUE}.{_UNREADABLE}").isNull()
         )
         is_bad = F.col("value").isNotNull() & ~is_read
-        bad = F.lit(None) if _ERROR in dict(source.included) else F.raise_error(_error_message(source))
+        bad = (
+            F.lit(None)
+            if _ERROR in dict(source.included)
+            else F.raise_error(_error_message(source))
+        )
         whole = F.when(is_bad, bad).otherwise(F.col(f"{_VALUE}.{_VALUE}"))
         messages = messages.select(
             *messages.columns[:-1], whole.alias(_VALUE), F.when(is_bad, text).alias(_ERROR)

@@ -110,8 +110,8 @@ class ModelEngine:
     def follow(
         self,
         context: RefreshContext,
-        prepared: object,
-        kept: object,
+        query: object,
+        state_plan: object,
         moves: Mapping[str, Any],
         span: tuple[int, int],
     ) -> RefreshOutcome | Fallback:

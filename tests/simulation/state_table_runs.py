@@ -79,7 +79,7 @@ class Stated(Simulation):
             yield
 
 
-def _look(state: ViewState, plan: object, made: object) -> tuple[StatePlan, StateNeed]:
+def _look(state: ViewState, plan: object, query: object) -> tuple[StatePlan, StateNeed]:
     state.digest = "d"
     return PLAN, StateNeed.ALWAYS
 
@@ -90,15 +90,15 @@ class StatedEngine(ModelEngine):
     def follow(
         self,
         context: RefreshContext,
-        prepared: object,
-        kept: object,
+        query: object,
+        state_plan: object,
         moves: Mapping[str, Moved],
         span: tuple[int, int],
     ) -> RefreshOutcome | Fallback:
         """The view's change, and where the stored groups are known what they become."""
-        known = context.state.stored()
+        known = context.state.stored_groups()
         stored: Any = known and known._table.locate_rows(known._version)
-        outcome = super().follow(context, prepared, kept, moves, span)
+        outcome = super().follow(context, query, state_plan, moves, span)
         if stored is not None and not isinstance(outcome, Fallback):
             before = next(iter(moves.values())).since
             wanted = self._groups_at(context, before).bag()
@@ -112,9 +112,9 @@ class StatedEngine(ModelEngine):
             context.state.stage(self._groups_at(context, span[1]), stored)
         return outcome
 
-    def fill(self, context: RefreshContext, prepared: object, kept: StatePlan, at: int) -> None:
+    def fill(self, context: RefreshContext, query: object, state_plan: StatePlan, at: int) -> None:
         """All groups, from the rows of the view's query."""
-        context.state.build(kept, self._groups_at(context, at), at)
+        context.state.build(state_plan, self._groups_at(context, at), at)
 
     def _groups_at(self, context: RefreshContext, at: int) -> Any:
         rows = self.rows_at(context.item.id, StoredSources(context.warehouse), at)

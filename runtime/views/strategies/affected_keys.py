@@ -20,7 +20,7 @@ KEYS_COUNTED_MIN = 2_000
 """Rows of a view from which on the number of keys says how much of it is computed again."""
 
 
-def headline(plan: ChangePlan, told: Telling) -> str | None:
+def headline(plan: ChangePlan, sentence_of: Telling) -> str | None:
     """How EXPLAIN calls it, for a view that shows the keys of its topmost operator."""
     if plan.adds_groups:
         added = "change of the view, added to the groups it holds where these are certain"
@@ -29,7 +29,7 @@ def headline(plan: ChangePlan, told: Telling) -> str | None:
         return f"{added}, and from a state table beside it once rows have gone"
     if plan.inexact is None:
         return None
-    return f"change of the view by the stored rows of its keys ({told(plan.inexact)})"
+    return f"change of the view by the stored rows of its keys ({sentence_of(plan.inexact)})"
 
 
 def refresh(context: RefreshContext) -> Outcome:
@@ -45,15 +45,15 @@ def refresh(context: RefreshContext) -> Outcome:
     if texts.certain is not None:
         return _add_to_groups(context, changes, texts, texts.certain)
     runner.run(texts.steps, [texts.rows])
-    if context.policy is Policy.AUTO and _are_most(context.stored, runner.steps[texts.keys]):
+    if context.policy is Policy.AUTO and _are_most(context.stored_rows, runner.steps[texts.keys]):
         return Fallback("MOST_KEYS")
     stage_difference(context, runner.rows(texts.rows), _affected(context, runner, texts))
     return Staged(NAME)
 
 
-def _are_most(stored: StoredRows | None, keys: RowSet) -> bool:
+def _are_most(stored_rows: StoredRows | None, keys: RowSet) -> bool:
     """Are there so many keys that most rows of a view have one of them?"""
-    count = None if stored is None else stored.count
+    count = None if stored_rows is None else stored_rows.count
     if count is None or count < KEYS_COUNTED_MIN:
         return False
     held = keys.local
@@ -63,7 +63,7 @@ def _are_most(stored: StoredRows | None, keys: RowSet) -> bool:
 
 def _affected(context: RefreshContext, runner: PlanRunner, texts: KeyedTexts) -> RowSet | None:
     """The stored rows with an affected key; None for none."""
-    stored = context.stored
+    stored = context.stored_rows
     return None if stored is None else stored.with_keys(runner.steps[texts.keys], texts.pairs)
 
 
@@ -71,7 +71,7 @@ def _add_to_groups(
     context: RefreshContext, changes: FollowedChanges, texts: KeyedTexts, certain: CertainTexts
 ) -> Outcome:
     """The touched groups, and what they come to if all are certain, are computed in one job."""
-    runner, stored = changes.runner, context.stored
+    runner, stored = changes.runner, context.stored_rows
     number = [step.name for step in texts.steps].index(certain.step)
     first, touched, later = texts.steps[:number], texts.steps[number], texts.steps[number + 1 :]
     rest = [*(step.rows for step in later), texts.rows]
@@ -92,12 +92,12 @@ def _add_to_groups(
     else:
         runner.steps[touched.name], desired = found
     rows_went = not runner.steps[touched.name].where_nonzero(certain.flag).is_empty
-    if changes.kept is not None:
+    if changes.state_plan is not None:
         context.state.rows_went = rows_went
     if rows_went:
         runner.run(later, [texts.rows])
         wanted = runner.rows(texts.rows)  # which finds out whether a table is scanned
-        is_large = changes.kept is not None and runner.relations.is_scanning
+        is_large = changes.state_plan is not None and runner.relations.is_scanning
         if is_large and context.policy is Policy.AUTO:
             return _from_filled(context, changes, stored)
         desired = stored_form(context.view, wanted)
@@ -106,22 +106,27 @@ def _add_to_groups(
 
 
 def _from_filled(
-    context: RefreshContext, changes: FollowedChanges, stored: StoredRows | None
+    context: RefreshContext, changes: FollowedChanges, stored_rows: StoredRows | None
 ) -> Outcome:
     """The difference to all rows of the view, from its state table, filled for this.
 
     All that the view reads is read once for both, where the groups are few.
     """
-    state, kept, plan, runner = context.state, changes.kept, changes.plan, changes.runner
-    assert kept is not None  # else nothing says that rows went
-    if state.is_refused or state.told is not None:
+    state, state_plan, plan, runner = (
+        context.state,
+        changes.state_plan,
+        changes.plan,
+        changes.runner,
+    )
+    assert state_plan is not None  # else nothing says that rows went
+    if state.is_refused or state.next_pointer is not None:
         return Fallback("ROWS_WENT")
-    runner.state_rows = groups = runner.keep(runner.rows(plan.initial_state(kept.number)))
-    state.build(kept, groups.frame, changes.at, groups_max(plan))
+    runner.state_rows = groups = runner.keep(runner.rows(plan.initial_state(state_plan.number)))
+    state.build(state_plan, groups.frame, changes.at, groups_max(plan))
     if not state.is_filled:
         return Fallback("ROWS_WENT")
-    rows = runner.rows(plan.of_state(kept.number))
-    stage_difference(context, rows, None if stored is None else stored.all)
+    rows = runner.rows(plan.of_state(state_plan.number))
+    stage_difference(context, rows, None if stored_rows is None else stored_rows.all)
     return Staged(Strategy.STATE_TABLE)
 
 

@@ -11,11 +11,11 @@ from ctsql.runtime.views.view_diff import stage_rows, stored_form
 NAME = Strategy.FIRST_ROWS
 
 
-def headline(plan: ChangePlan, told: Telling) -> str | None:
+def headline(plan: ChangePlan, sentence_of: Telling) -> str | None:
     """How EXPLAIN calls it, for a view that holds the first rows of others."""
     if plan.inexact is None or not plan.is_limited:
         return None
-    return f"change of the view by the first rows ({told(plan.inexact)})"
+    return f"change of the view by the first rows ({sentence_of(plan.inexact)})"
 
 
 def refresh(context: RefreshContext) -> Outcome:
@@ -25,7 +25,7 @@ def refresh(context: RefreshContext) -> Outcome:
     runner = context.changes.runner
     changes = context.changes
     texts = changes.plan.first_rows(changes.changed, large=changes.large)
-    stored = context.stored if texts is not None else None
+    stored = context.stored_rows if texts is not None else None
     if texts is None or stored is None:
         return NotApplicable()
     runner.state_rows = rows = stored.all

@@ -19,7 +19,7 @@ from ctsql.runtime.warehouse.table_checks import missing_table
 NAME = Strategy.RECOMPUTE
 
 
-def headline(_plan: ChangePlan, _told: Telling) -> str | None:
+def headline(_plan: ChangePlan, _sentence_of: Telling) -> str | None:
     """None: a view that has a change plan is followed by another way."""
     return None
 

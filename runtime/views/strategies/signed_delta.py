@@ -12,7 +12,7 @@ from ctsql.runtime.views.view_diff import stage_delta
 NAME = Strategy.INCREMENTAL
 
 
-def headline(plan: ChangePlan, _told: Telling) -> str | None:
+def headline(plan: ChangePlan, _sentence_of: Telling) -> str | None:
     """How EXPLAIN calls it, for a plan that has a signed change."""
     return "change of the view" if plan.inexact is None else None
 

@@ -29,7 +29,7 @@ NAME = Strategy.STATE_TABLE
 Made = TypeVar("Made")
 
 
-def headline(plan: ChangePlan, _told: Telling) -> str | None:
+def headline(plan: ChangePlan, _sentence_of: Telling) -> str | None:
     """How EXPLAIN calls it, for a plan that always keeps a state table."""
     kept = plan.kept_state
     if kept is None or kept[1] is not StateNeed.ALWAYS:
@@ -40,12 +40,12 @@ def headline(plan: ChangePlan, _told: Telling) -> str | None:
 def refresh(context: RefreshContext) -> Outcome:
     """Needs a state table that holds the groups as of the view's last write."""
     changes, state = context.changes, context.state
-    if changes is None or changes.kept is None or not context.is_strict_arithmetic():
+    if changes is None or changes.state_plan is None or not context.is_strict_arithmetic():
         return NotApplicable()
-    stored = state.stored()
+    stored = state.stored_groups()
     if stored is None:
         return NotApplicable()
-    following = _Following(context, changes, changes.kept, stored)
+    following = _Following(context, changes, changes.state_plan, stored)
     if changes.plan.is_limited and not changes.plan.compares_groups and not stored.is_near:
         done = following.first_rows()
         if done is not None:
@@ -60,17 +60,17 @@ class _Following:
         self,
         context: RefreshContext,
         changes: FollowedChanges,
-        kept: StatePlan,
-        stored: StoredRows,
+        state_plan: StatePlan,
+        stored_groups: StoredRows,
     ) -> None:
-        self.context, self.changes, self.kept, self.stored = context, changes, kept, stored
-        self.runner = changes.runner
+        self.context, self.changes, self.runner = context, changes, changes.runner
+        self.state_plan, self.stored_groups = state_plan, stored_groups
         self._done: tuple[StepText, ...] = ()
         self._located: RowSet | None = None
 
     def first_rows(self) -> Outcome | None:
         """From the view's own rows and the groups that change; None if others may be first now."""
-        view, context = self.context.stored, self.context
+        view, context = self.context.stored_rows, self.context
         texts = self._texts(self.changes.plan.first_rows)
         if texts is None or view is None or not view.is_near:
             return None
@@ -91,11 +91,11 @@ class _Following:
 
     def all_rows(self) -> Outcome:
         """From all groups, compared with all rows of the view."""
-        context, there = self.context, self.context.stored
+        context, there = self.context, self.context.stored_rows
         texts = self._texts(self.changes.plan.rows_from_groups)
         if texts is None:
             return self._unchanged()
-        self.runner.state_rows = self.stored.all
+        self.runner.state_rows = self.stored_groups.all
         (wanted,) = self._run(
             texts,
             [texts.rows],
@@ -128,7 +128,7 @@ class _Following:
 
     def _texts(self, make: Callable[..., Made]) -> Made:
         changes = self.changes
-        return make(changes.changed, [self.kept.number], large=changes.large)
+        return make(changes.changed, [self.state_plan.number], large=changes.large)
 
     def _unchanged(self) -> Staged:
         self.context.state.unchanged()
@@ -138,20 +138,20 @@ class _Following:
         self,
         texts: ChangeTexts | TopTexts,
         last: Sequence[Text],
-        made: Callable[[], Sequence[RowSet]],
+        results: Callable[[], Sequence[RowSet]],
     ) -> Sequence[RowSet]:
         """Compute the steps that are not done yet, and what is made of them."""
         runner, types = self.runner, self.context.state.table.schema
         pairs = zip(texts.steps, self._done, strict=False)
         known = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         steps = texts.steps[known:]
-        groups = texts.states.get(self.kept.number)
+        groups = texts.states.get(self.state_plan.number)
         names = [step.name for step in steps]
         is_last = groups is not None and groups.after in names
         at = names.index(groups.after) if groups is not None and is_last else len(steps)
         first, rest = steps[:at], steps[at:]
         runner.run(first, [*(step.rows for step in rest), *last], self._before(groups), types)
-        found = runner.run_together(rest, last, made, types)
+        found = runner.run_together(rest, last, results, types)
         self._done = texts.steps
         return found
 
@@ -159,23 +159,25 @@ class _Following:
         def before(step: StepText) -> RowSet:
             """The stored groups that change, read once, with their places."""
             assert steps is not None  # this is one of them
-            self._located = located = self.runner.keep(_groups(self.runner, self.stored, steps))
-            return located.select(self.kept.columns, step.rows.names)
+            self._located = located = self.runner.keep(
+                _groups(self.runner, self.stored_groups, steps)
+            )
+            return located.select(self.state_plan.columns, step.rows.names)
 
         return before
 
     def _after(self, texts: ChangeTexts | TopTexts) -> RowSet | None:
         """What the groups that change become; None if none do."""
-        steps = texts.states.get(self.kept.number)
+        steps = texts.states.get(self.state_plan.number)
         if steps is None:
             return None
         after = self.runner.steps[steps.after]
-        return after.select(after.schema.names, self.kept.columns)
+        return after.select(after.schema.names, self.state_plan.columns)
 
     def _is_refused(self, texts: ChangeTexts | TopTexts) -> bool:
         """Are the averages no longer exact? They are not followed by the state table then."""
-        after = self._after(texts) if self.kept.bounded else None
-        if after is None or not is_above(after.plain_frame, self.kept.bounded):
+        after = self._after(texts) if self.state_plan.bounded else None
+        if after is None or not is_above(after.plain_frame, self.state_plan.bounded):
             return False
         self.context.state.refuse("STATE_ROUNDS")
         return True
@@ -185,14 +187,16 @@ class _Following:
         if after is None or self._located is None:
             state.unchanged()
         else:
-            state.stage(_left(after, self.kept), self._located)
+            state.stage(_left(after, self.state_plan), self._located)
 
 
-def _groups(runner: PlanRunner, stored: StoredRows, steps: StateSteps) -> RowSet:
+def _groups(runner: PlanRunner, stored_groups: StoredRows, steps: StateSteps) -> RowSet:
     if steps.keys is None:
-        return stored.all
-    return stored.with_keys(runner.steps[steps.keys], steps.pairs)
+        return stored_groups.all
+    return stored_groups.with_keys(runner.steps[steps.keys], steps.pairs)
 
 
-def _left(groups: RowSet, kept: StatePlan) -> RowSet:
-    return groups.where_nonzero(kept.columns[kept.key_columns]) if kept.key_columns else groups
+def _left(groups: RowSet, state_plan: StatePlan) -> RowSet:
+    if not state_plan.key_columns:
+        return groups
+    return groups.where_nonzero(state_plan.columns[state_plan.key_columns])

@@ -144,7 +144,7 @@ class DuckEngine:
         return tuple(plain_type(c.type) for c in view.columns)
 
     def follow(
-        self, context: Any, made: object, kept: object, moves: object, span: tuple[int, int]
+        self, context: Any, query: object, state_plan: object, moves: object, span: tuple[int, int]
     ) -> RefreshOutcome:
         """A view's change: its query now, as what is stored is its query at the time before."""
         outputs = {context.item.id: (context.item, context.batch.version_read)}

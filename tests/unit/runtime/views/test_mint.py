@@ -21,7 +21,7 @@ def test_vector_of_descriptions() -> None:
             mint = Mint(minted_at=mint.minted_at, read_only=True)
         elif step.get("read_only") is False:
             mint = replace(mint, read_only=False)
-        mint, decision = mint.next(desired=step["desired"], stored=step["stored"])
+        mint, decision = mint.next(desired=step["desired"], stored_upper=step["stored"])
         if step["mint"] is None:
             assert decision == WAIT, step
         else:
@@ -61,7 +61,7 @@ def test_minting_moves_forward(moves: list[tuple[int, int]]) -> None:
     made: list[Description] = []
     for wanted, written in moves:
         desired, stored = max(desired, wanted), max(stored, written)
-        mint, decision = mint.next(desired=desired, stored=stored)
+        mint, decision = mint.next(desired=desired, stored_upper=stored)
         if isinstance(decision, Write):
             made.append(decision.what)
     lowers, uppers = [d.lower for d in made], [d.upper for d in made]
@@ -72,6 +72,6 @@ def test_minting_moves_forward(moves: list[tuple[int, int]]) -> None:
 @given(st.integers(0, 9), st.integers(0, 9))
 def test_a_mint_gives_one_description_at_a_time(desired: int, stored: int) -> None:
     """[one-in-flight]: without a move of the stored upper there is no second one."""
-    mint, first = Mint().next(desired=desired, stored=stored)
-    _, second = mint.next(desired=desired + 5, stored=stored)
+    mint, first = Mint().next(desired=desired, stored_upper=stored)
+    _, second = mint.next(desired=desired + 5, stored_upper=stored)
     assert isinstance(first, Wait) or isinstance(second, Wait)

@@ -29,7 +29,7 @@ def test_only_the_version_that_the_view_names_is_used(
     named: Named, table: str, written: int | None, foreign: bool, current: bool
 ) -> None:
     """[only-what-is-named]: of what may be found in the table."""
-    found = is_current(named, table=table, written=written, has_foreign_rows=foreign)
+    found = is_current(named, table=table, last_write=written, has_foreign_rows=foreign)
     assert found is current
 
 
