@@ -30,23 +30,23 @@ class LogReader:
     read_only = True
     may_create = False
 
-    def _open_at(self, given: str) -> None:
+    def _open_at(self, location: str) -> None:
         """Open the warehouse at a place, by :attr:`gateway`; know nothing of it yet."""
-        self.location = self.gateway.qualify(given)
+        self.location = self.gateway.qualify(location)
         system = f"{self.location}/{SYSTEM_FOLDER}"
         catalog_at, timeline_at = f"{system}/catalog", f"{system}/timeline"
         if not self.gateway.exists(catalog_at):
-            check_may_begin(self.gateway, self.location, given)
+            check_may_begin(self.gateway, self.location, location)
             if not self.may_create:
                 raise error(
                     "WAREHOUSE_NOT_FOUND",
-                    location=given,
+                    location=location,
                     detail="A read-only connection makes nothing." if self.read_only else "",
                     hint="Check the path; a statement that is run on a connection which may write "
                     "makes a warehouse.",
                 )
             self._make(system, catalog_at, timeline_at)
-        self.catalog_store = DeltaCatalog(self.gateway, catalog_at, given)
+        self.catalog_store = DeltaCatalog(self.gateway, catalog_at, location)
         self._use(Warehouse.over(self.gateway, timeline_at, self.queries))
 
     def _make(self, system: str, catalog_at: str, timeline_at: str) -> None:

@@ -103,7 +103,7 @@ class SparkEngine:
         if inputs and all(rows.is_of_few for rows in inputs.values()):
             return self._run_on_few(query, inputs)
         named = {
-            use: names.known(rows) or names.of(rows, without_padding(rows.frame))
+            use: names.name_of(rows) or names.of(rows, without_padding(rows.frame))
             for use, rows in inputs.items()
         }
         return SparkRows(self._session.sql(query.sql(named.__getitem__)))

@@ -17,11 +17,11 @@ Value = TypeVar("Value")
 
 @dataclass(slots=True)
 class _Entry(Generic[Value]):
-    """A value with its bytes; ``asked`` is the number of the call that used it last."""
+    """A value with its bytes; ``last_call`` is the number of the call that used it last."""
 
     value: Value
     size: int
-    asked: int
+    last_call: int
 
 
 class BoundedCache(Generic[Value]):
@@ -47,7 +47,7 @@ class BoundedCache(Generic[Value]):
             found = self._known.get(name)
             if found is None:
                 return None
-            found.asked = self._asked
+            found.last_call = self._asked
             self._known.move_to_end(name)
             return found.value
 
@@ -58,7 +58,7 @@ class BoundedCache(Generic[Value]):
                 return
             while self._bytes + size > self._bytes_max:
                 oldest = next(iter(self._known))
-                if self._asked - self._known[oldest].asked < self._rounds * len(self._known):
+                if self._asked - self._known[oldest].last_call < self._rounds * len(self._known):
                     return
                 self._bytes -= self._known.pop(oldest).size
             self._known[name] = _Entry(value, size, self._asked)

@@ -126,7 +126,7 @@ class Clone:
         if self.numbers_rows:
             return self._numbered_victims(deletes)
         if self._are_few(deletes, stored):
-            gone = [(one.path, self._gone(stored[one.path], one)) for one in deletes]
+            gone = [(one.path, self._deleted_numbers(stored[one.path], one)) for one in deletes]
             return located(self.gateway.session, gone)
         whole = _places(self.origin, [stored[one.path] for one in deletes], self.version)
         left = [DataFile(one.action) for one in deletes if one.action is not None]
@@ -139,7 +139,7 @@ class Clone:
         mine, stored = self.gateway.table(self.location), self.origin.files(self.version)
         found: RowSet
         if self._are_few(deletes, stored):
-            gone = [(one.path, self._gone(stored[one.path], one)) for one in deletes]
+            gone = [(one.path, self._deleted_numbers(stored[one.path], one)) for one in deletes]
             found = self._with_numbers(located(self.gateway.session, gone), gone)
         else:
             now = mine.files(mine.version())
@@ -157,12 +157,16 @@ class Clone:
         held = copied.collect()
         return without_numbers(found, copied if isinstance(held, Declined) else held)
 
-    def _with_numbers(self, places: LocalRows, gone: Sequence[tuple[str, BitMap64]]) -> LocalRows:
+    def _with_numbers(
+        self, places: LocalRows, deleted_rows: Sequence[tuple[str, BitMap64]]
+    ) -> LocalRows:
         """The places of some rows of its table with their numbers, which a file has in order."""
         mine = self.gateway.table(self.location)
         root = self.origin.location
         first = {relative_path(p, root): f.action["baseRowId"] for p, f in mine.files(0).items()}
-        numbers = [first[relative_path(path, root)] + row for path, rows in gone for row in rows]
+        numbers = [
+            first[relative_path(path, root)] + row for path, rows in deleted_rows for row in rows
+        ]
         schema = StructType([*places.schema, StructField(ROW_ID, LongType())])
         return places.with_rows(
             schema, places.arrow.append_column(ROW_ID, pa.array(numbers, pa.int64()))
@@ -170,7 +174,7 @@ class Clone:
 
     # ---- rows by their numbers
 
-    def come(self) -> DataFrame:
+    def new_rows(self) -> DataFrame:
         """The rows that statements put there or changed, lazily, with ``ROW_ID``.
 
         That is the number of the row of the table that it was before; NULL for none.
@@ -208,16 +212,16 @@ class Clone:
                 F.col("_metadata.row_index").alias(ROW_COLUMN),
             )
 
-    def _are_few(self, deletes: Sequence[StagedDelete], stored: Mapping[str, DataFile]) -> bool:
+    def _are_few(self, deletes: Sequence[StagedDelete], files: Mapping[str, DataFile]) -> bool:
         """Whether the rows that go can be told from the logs, and are few.
 
         A file that another writer wrote without statistics does not say how many it had.
         """
-        whole = (stored[one.path] for one in deletes if one.action is None)
+        whole = (files[one.path] for one in deletes if one.action is None)
         is_told = all(file.records_count is not None for file in whole)
         return is_told and sum(one.rows_count for one in deletes) <= DRIVER_ROWS_MAX
 
-    def _gone(self, old: DataFile, now: StagedDelete) -> BitMap64:
+    def _deleted_numbers(self, old: DataFile, now: StagedDelete) -> BitMap64:
         """The numbers of the rows of a file that go."""
         before = self.origin.vectors.deleted_rows(old)
         if now.action is None:
@@ -247,10 +251,10 @@ class Clone:
                 rows = rows.unionByName(self.replaced(numbers).select(*names))
         self._commit(rows, own)
 
-    def _commit(self, rows: RowSet | DataFrame, gone: Sequence[DataFile]) -> None:
+    def _commit(self, rows: RowSet | DataFrame, files_to_delete: Sequence[DataFile]) -> None:
         txn = self.gateway.table(self.location).begin()
         staged = txn.stage(rows)
-        txn.delete(map(whole_file, gone))
+        txn.delete(map(whole_file, files_to_delete))
         txn.add_files(staged)
         txn.commit(label=self.folder, epoch=0, metadata="{}")
 

@@ -48,17 +48,17 @@ _ROW_BY_ROW = ("Project", "Filter", "Union", "Generate", "LogicalRelation")
 
 
 def stage(
-    staging: Staging, desired: AnyRows, stored: AnyRows, columns: list[str], *, small: bool
+    staging: Staging, desired: AnyRows, stored_rows: AnyRows, columns: list[str], *, small: bool
 ) -> bool:
     """Stage desired - stored; returns whether there is a difference.
 
     Args:
-        stored: with the columns that locate rows. columns: the output's, in order.
+        stored_rows: with the columns that locate rows. columns: the output's, in order.
         small: whether few rows are expected; many are still staged, by Spark.
     """
-    if desired is None and stored is None:
+    if desired is None and stored_rows is None:
         return False
-    given = [row_set(rows) for rows in (desired, stored) if rows is not None]
+    given = [row_set(rows) for rows in (desired, stored_rows) if rows is not None]
     if small and given[0].is_of_few and not given[0].is_local:
         found = given[0].select(columns).collect()
         small = not isinstance(found, Declined)
@@ -77,7 +77,7 @@ def stage(
         both = pa.concat_tables(parts, promote_options="default")  # NULL may be in one only
         return _stage_small(staging, both, schema, given[0].session)
     wanted = None if desired is None else given[0].frame
-    there = None if stored is None else given[-1].frame
+    there = None if stored_rows is None else given[-1].frame
     if small:
         done = _stage_few(staging, wanted, there, schema)
         if not isinstance(done, Declined):
@@ -93,10 +93,10 @@ def _add_places(rows: pa.Table, columns: list[str]) -> pa.Table:
 
 
 def _stage_few(
-    staging: Staging, desired: DataFrame | None, stored: DataFrame | None, schema: T.StructType
+    staging: Staging, desired: DataFrame | None, stored_rows: DataFrame | None, schema: T.StructType
 ) -> bool | Declined:
     names = backtick_all(schema.names)
-    if stored is None:
+    if stored_rows is None:
         assert desired is not None  # one of them is not None
         alone = SparkRows(desired.select(*names)).collect()
         if isinstance(alone, Declined):
@@ -106,13 +106,13 @@ def _stage_few(
         return not alone.is_empty
     if not fits_arrow(schema):
         return Declined("Arrow does not hold values of these types")
-    both = stored.select(*names, FILE_COLUMN, ROW_COLUMN)
+    both = stored_rows.select(*names, FILE_COLUMN, ROW_COLUMN)
     if desired is not None:
         both = both.unionAll(desired.select(*names, *_nowhere()))
     held = collect_bounded(both)
     if isinstance(held, Declined):
         return held
-    return _stage_small(staging, collect_arrow(held), schema, stored.sparkSession)
+    return _stage_small(staging, collect_arrow(held), schema, stored_rows.sparkSession)
 
 
 def _nowhere() -> list[SparkColumn]:
@@ -146,10 +146,10 @@ def _stage_small(
 
 
 def _stage_large(
-    staging: Staging, desired: DataFrame | None, stored: DataFrame | None, columns: list[str]
+    staging: Staging, desired: DataFrame | None, stored_rows: DataFrame | None, columns: list[str]
 ) -> bool:
     # Without stored rows nothing cancels, so no grouping is needed.
-    if stored is None or (desired is not None and stored.isEmpty()):
+    if stored_rows is None or (desired is not None and stored_rows.isEmpty()):
         assert desired is not None  # one of them is not None
         wanted = desired.select(*backtick_all(columns))
         with nullcontext(wanted) if _is_row_by_row(wanted) else persisted(wanted) as kept:
@@ -157,7 +157,7 @@ def _stage_large(
                 return False
             staging.stage(kept)
             return True
-    with persisted(multiset_difference(desired, stored, columns)) as kept:
+    with persisted(multiset_difference(desired, stored_rows, columns)) as kept:
         return _stage_counted(staging, kept, repeat_by_diff(kept.where(F.col(DIFF) > 0), columns))
 
 
@@ -202,7 +202,7 @@ class Staged(Enum):
 def stage_signed(
     staging: Staging,
     signed: RowSet,
-    stored: StoredRows | None,
+    stored_rows: StoredRows | None,
     columns: list[str],
     not_null: Collection[str],
 ) -> Staged:
@@ -210,7 +210,7 @@ def stage_signed(
 
     Args:
         signed: the output's columns and ``DIFF``; may contain equal rows.
-        stored: the output's rows; None for none.
+        stored_rows: the output's rows; None for none.
         not_null: columns in which inserted rows may not have NULL; otherwise nothing is staged.
             Those that are not the output's are functions of the row, and not stored.
     """
@@ -227,7 +227,7 @@ def stage_signed(
         schema = T.StructType([change.schema[c] for c in columns])
         local = change.local
         if not isinstance(local, Declined) and fits_arrow(schema):
-            done = _stage_signed_few(staging, local, stored, schema, not_null)
+            done = _stage_signed_few(staging, local, stored_rows, schema, not_null)
             if not isinstance(done, Declined):
                 return done
         seen = change.plain_frame
@@ -240,9 +240,9 @@ def stage_signed(
         names = backtick_all(columns)
         both = change.frame.select(*names, DIFF, *_nowhere())
         if not gone.isEmpty():
-            if stored is None:
+            if stored_rows is None:
                 return Staged.ROWS_DIFFER
-            found = _equal(stored.all.frame, gone.select(*names), schema)
+            found = _equal(stored_rows.all.frame, gone.select(*names), schema)
             both = both.unionAll(
                 found.select(*names, F.lit(0).alias(DIFF), FILE_COLUMN, ROW_COLUMN)
             )
@@ -255,22 +255,22 @@ def stage_signed(
         return Staged.ROWS
 
 
-def _equal(stored: DataFrame, gone: DataFrame, schema: T.StructType) -> DataFrame:
+def _equal(stored_rows: DataFrame, deletes: DataFrame, schema: T.StructType) -> DataFrame:
     """The stored rows that may equal one to delete."""
-    other = gone.toDF(*(f"{GONE_}{i}" for i in range(len(schema))))
+    other = deletes.toDF(*(f"{GONE_}{i}" for i in range(len(schema))))
     conditions = [
         F.col(backtick(f.name)).eqNullSafe(F.col(f"{GONE_}{i}"))
         for i, f in enumerate(schema)
         if is_comparable(f.dataType)
     ]
     together = reduce(and_, conditions) if conditions else F.lit(True)
-    return stored.join(F.broadcast(other), together, "left_semi")
+    return stored_rows.join(F.broadcast(other), together, "left_semi")
 
 
 def _stage_signed_few(
     staging: Staging,
     change: LocalRows,
-    stored: StoredRows | None,
+    stored_rows: StoredRows | None,
     schema: T.StructType,
     not_null: Collection[str],
 ) -> Staged | Declined:
@@ -284,10 +284,10 @@ def _stage_signed_few(
         return Staged.REFUSED
     victims: list[tuple[str, int]] = []
     if gone:
-        if stored is None:
+        if stored_rows is None:
             return Staged.ROWS_DIFFER
         away = change.take(gone).select(schema.names)
-        places = _places(stored, away, schema)
+        places = _places(stored_rows, away, schema)
         if isinstance(places, Declined):
             return places
         missing = {k: -diffs[i] for k, i in zip(keys(away.arrow), gone, strict=True)}
@@ -305,10 +305,10 @@ def _stage_signed_few(
 
 
 def _places(
-    stored: StoredRows, away: LocalRows, schema: T.StructType
+    stored_rows: StoredRows, away: LocalRows, schema: T.StructType
 ) -> list[tuple[Hashable, str, int]] | Declined:
     """Key, file and row number of a superset of the rows to delete, in order of location."""
-    candidates = stored.having(away, [(c, c) for c in schema.names])
+    candidates = stored_rows.having(away, [(c, c) for c in schema.names])
     found = candidates.local
     if isinstance(found, Declined):
         found = SparkRows(_equal(candidates.frame, away.plain_frame, schema)).collect()

@@ -24,11 +24,11 @@ class KeyRanges:
     (True, True, True)
     """
 
-    def __init__(self, wanted: Mapping[str, Sequence[int | str | None]]) -> None:
+    def __init__(self, values_by_column: Mapping[str, Sequence[int | str | None]]) -> None:
         """Args: wanted: integers or texts, by column; NULL is never found."""
         self._sorted: dict[str, list[Any]] = {
             column: sorted(v for v in set(values) if v is not None)
-            for column, values in wanted.items()
+            for column, values in values_by_column.items()
         }
 
     def may_hold(self, statistics: str | None) -> bool:

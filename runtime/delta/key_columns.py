@@ -42,12 +42,12 @@ class KeyColumn:
             values = values.astype(np.int32)
         return KeyColumn(values, bool(np.all(values[1:] >= values[:-1])))
 
-    def places(self, wanted: Numbers) -> Numbers:
+    def places(self, numbers: Numbers) -> Numbers:
         """The rows that have one of some sorted, distinct numbers; the column is sorted."""
         bounds = np.iinfo(self.values.dtype)  # numbers of another type would copy all values
-        wanted = wanted[(wanted >= bounds.min) & (wanted <= bounds.max)].astype(bounds.dtype)
-        low = np.searchsorted(self.values, wanted, "left")
-        counts = np.searchsorted(self.values, wanted, "right") - low
+        numbers = numbers[(numbers >= bounds.min) & (numbers <= bounds.max)].astype(bounds.dtype)
+        low = np.searchsorted(self.values, numbers, "left")
+        counts = np.searchsorted(self.values, numbers, "right") - low
         starts = np.repeat(low - np.cumsum(counts) + counts, counts)
         return starts + np.arange(len(starts))
 

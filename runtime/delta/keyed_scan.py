@@ -92,13 +92,13 @@ def _all(
 
 
 def rows_between(
-    table: DeltaTable, files: Collection[DataFile], version: int, wanted: NumberRange
+    table: DeltaTable, files: Collection[DataFile], version: int, number_range: NumberRange
 ) -> LocalRows | Declined:
     """The rows of some files with a whole number of a range."""
     schema = table.schema_at(version)
     if not _is_readable(table, version) or any(map(is_padded, schema)):
         return Declined("Spark reads columns of these types, or of other names")
-    found = local_rows(table, files, version, [wanted], rows_max=ROWS_MAX)
+    found = local_rows(table, files, version, [number_range], rows_max=ROWS_MAX)
     if isinstance(found, Declined):
         return found
     return LocalRows(table.gateway.session, schema, found.select(schema.names))
@@ -297,7 +297,7 @@ class Lookups:
             found = self._derive_from_alike(read, version)
         if found is None:
             found = read.at(version)
-        known.found[version] = found
+        known.rows_by_version[version] = found
         return found if isinstance(found, Declined) else found.select(columns)
 
     def _derive_from_alike(self, read: _Read, version: int) -> LocalRows | Declined | None:
@@ -305,7 +305,7 @@ class Lookups:
         if len(read.sets) != 1:
             return None  # a row may have keys of several
         for known in self._reads.values():
-            if not known.found or known.read.shape != read.shape:
+            if not known.rows_by_version or known.read.shape != read.shape:
                 continue
             less = read.less(known.read)
             had = None if less is None else known.derive(version)
@@ -325,14 +325,14 @@ class _Known:
     """A read with the rows that were found, by version."""
 
     read: _Read
-    found: dict[int, LocalRows | Declined] = field(default_factory=dict)
+    rows_by_version: dict[int, LocalRows | Declined] = field(default_factory=dict)
 
     def derive(self, version: int) -> LocalRows | Declined | None:
         """The rows at a version, from those at another one; None if files are read otherwise."""
-        if version in self.found:
-            return self.found[version]
+        if version in self.rows_by_version:
+            return self.rows_by_version[version]
         table = self.read.table
-        for v, rows in self.found.items():
+        for v, rows in self.rows_by_version.items():
             if table.versions.read_alike(min(v, version), max(v, version)):
                 return self.read.move(v, rows, version)
         return None

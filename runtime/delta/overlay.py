@@ -129,16 +129,16 @@ class ReadOnlyGateway(Gateway):
 class MemoryTable(DeltaTable):
     """A stored table, pinned, and commits in memory on top of it."""
 
-    def __init__(self, stored: DeltaTable, version: int | None = None) -> None:
+    def __init__(self, table: DeltaTable, version: int | None = None) -> None:
         """A table at a stored version; None for the newest one."""
-        newest = stored.update()
+        newest = table.update()
         # The handles and the caches of what is stored are shared: nothing is opened twice.
-        self.__dict__.update(stored.__dict__)
-        self.stored = stored
+        self.__dict__.update(table.__dict__)
+        self.stored = table
         self._pinned = self._snapshot = (
             newest
             if version is None or version == newest.version
-            else stored.log_files.snapshot_at(version)
+            else table.log_files.snapshot_at(version)
         )
         self.stored_version = self._pinned.version
         self.steps: list[MemoryCommit] = []
@@ -298,32 +298,32 @@ class MemoryTable(DeltaTable):
         """Start a transaction whose commit stays in memory."""
         return _MemoryTransaction(self)
 
-    def take_in(self, made: "_MemoryTransaction", metadata: str) -> int:
+    def take_in(self, transaction: "_MemoryTransaction", metadata: str) -> int:
         """Make a transaction the newest commit; returns its version."""
         version = self.version() + 1
         before, base = self.step(version - 1), self.rows_count(version - 1)
-        inserted = sum(p.rows_count for p in made.parts)
-        deleted = sum(len(numbers) for numbers in made.places.values())
-        for kept in made.parts:
+        inserted = sum(p.rows_count for p in transaction.parts)
+        deleted = sum(len(numbers) for numbers in transaction.places.values())
+        for kept in transaction.parts:
             self.staged_rows.pop(kept.name, None)
         parts, victims = (before.parts, dict(before.victims)) if before is not None else ((), {})
-        for file, numbers in made.places.items():
+        for file, numbers in transaction.places.items():
             victims[file] = victims.get(file, array("q")) + numbers
-        parts, victims = _compact((*parts, *made.parts), victims)
+        parts, victims = _compact((*parts, *transaction.parts), victims)
         self.steps.append(
             MemoryCommit(
                 commit=Commit(
                     version=version,
                     time_ms=clock.now_ms(),
-                    adds=tuple(_action(p.name, p.rows_count) for p in made.parts),
+                    adds=tuple(_action(p.name, p.rows_count) for p in transaction.parts),
                     removes=(_action("memory:deleted", deleted),) if deleted else (),
                     change_paths=(),
-                    transactions=tuple(made.applications.items()),
-                    domains=tuple(made.domains.items()),
+                    transactions=tuple(transaction.applications.items()),
+                    domains=tuple(transaction.domains.items()),
                     user_metadata=metadata,
                 ),
-                inserted=tuple(made.parts),
-                deleted=made.places,
+                inserted=tuple(transaction.parts),
+                deleted=transaction.places,
                 parts=parts,
                 victims=victims,
                 rows_count=None if base is None else base + inserted - deleted,

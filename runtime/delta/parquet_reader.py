@@ -301,36 +301,36 @@ class _Keys:
 class _Range:
     """A range of whole numbers, to be looked for as keys are."""
 
-    def __init__(self, wanted: NumberRange) -> None:
-        self._wanted = wanted
-        self.names = [wanted.column]
+    def __init__(self, number_range: NumberRange) -> None:
+        self._range = number_range
+        self.names = [number_range.column]
 
     def are_in(self, layout: pa.Schema) -> bool:
         """Whether a file has the column."""
-        return self._wanted.column in layout.names
+        return self._range.column in layout.names
 
     def may_be_in(self, group: pq.RowGroupMetaData, layout: _Layout) -> bool:
         """Whether a row group may hold one of them, by its statistics."""
-        place = layout.places.get(self._wanted.column)
+        place = layout.places.get(self._range.column)
         bounds = None if place is None else group.column(place).statistics
         if bounds is None or not bounds.has_min_max:
             return True
-        return self._wanted.meets(bounds.min, bounds.max)
+        return self._range.meets(bounds.min, bounds.max)
 
     def numbers(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> _Numbers:
         """The numbers of the rows that have one, given their values."""
         (values,) = columns
-        return self._met(values)
+        return self._numbers_within(values)
 
     def numbers_in(self, columns: Sequence[KeyColumn]) -> _Numbers:
         """The same, of a column without NULL that is kept."""
-        return self._met(pa.array(columns[0].values))
+        return self._numbers_within(pa.array(columns[0].values))
 
-    def _met(self, values: pa.Array | pa.ChunkedArray) -> _Numbers:
-        met = pc.greater(values, self._wanted.after)
-        if self._wanted.until is not None:
-            met = pc.and_(met, pc.less_equal(values, self._wanted.until))
-        return np.flatnonzero(pc.fill_null(met, False).to_numpy(zero_copy_only=False))
+    def _numbers_within(self, values: pa.Array | pa.ChunkedArray) -> _Numbers:
+        is_within = pc.greater(values, self._range.after)
+        if self._range.until is not None:
+            is_within = pc.and_(is_within, pc.less_equal(values, self._range.until))
+        return np.flatnonzero(pc.fill_null(is_within, False).to_numpy(zero_copy_only=False))
 
 
 def _whole_numbers(values: pa.Array) -> _Numbers | None:
@@ -480,20 +480,20 @@ class _Search:
         return pa.table([*values, files, pa.array(numbers + group.first)], self.schema_with_places)
 
     def _with_key(
-        self, stored: pq.ParquetFile, group: _Group
+        self, parquet_file: pq.ParquetFile, group: _Group
     ) -> tuple[_Numbers, dict[str, pa.ChunkedArray]]:
         sets = self._sets(group.layout)
         names = list(dict.fromkeys(name for one in sets for name in one.names))
-        columns = self._kept(stored, group, names)
+        columns = self._key_columns(parquet_file, group, names)
         if columns is not None:
             each = (one.numbers_in([columns[n] for n in one.names]) for one in sets)
             hits = reduce(np.union1d, each)
             hits = hits[group.are_left(hits)]
-            found = {n: self._taken(n, column, hits) for n, column in columns.items()}
+            found = {n: self._values_of(n, column, hits) for n, column in columns.items()}
             self._count(len(hits), sum(values.nbytes for values in found.values()))
             return hits, found
         numbers, parts = [], []
-        for here, rows in self._read(stored, group, names, group.numbers()):
+        for here, rows in self._read(parquet_file, group, names, group.numbers()):
             hits = reduce(
                 np.union1d, (one.numbers([rows.column(n) for n in one.names]) for one in sets)
             )
@@ -503,8 +503,8 @@ class _Search:
             self._count(len(hits), parts[-1].nbytes)
         return np.concatenate(numbers), _columns(parts)
 
-    def _kept(
-        self, stored: pq.ParquetFile, group: _Group, names: list[str]
+    def _key_columns(
+        self, parquet_file: pq.ParquetFile, group: _Group, names: list[str]
     ) -> dict[str, KeyColumn] | None:
         """Some columns of a group as they are kept, read now if need be; None where they are not.
 
@@ -523,7 +523,9 @@ class _Search:
             identity = group.file.store, group.file.path, group.number, name
             column = kept.find(identity)
             if column is None:
-                read = stored.read_row_group(group.number, [name], use_threads=False).column(0)
+                read = parquet_file.read_row_group(group.number, [name], use_threads=False).column(
+                    0
+                )
                 if read.null_count:
                     return None  # its statistics are wrong
                 column = KeyColumn.of(read)
@@ -531,18 +533,18 @@ class _Search:
             found[name] = column
         return found
 
-    def _taken(self, name: str, column: KeyColumn, numbers: _Numbers) -> pa.ChunkedArray:
+    def _values_of(self, name: str, column: KeyColumn, numbers: _Numbers) -> pa.ChunkedArray:
         """The values of some rows, in the table's type."""
         values = pa.array(column.values[numbers]).cast(self.schema.field(name).type)
         return pa.chunked_array([values])
 
     def _read(
-        self, stored: pq.ParquetFile, group: _Group, names: list[str], numbers: _Numbers
+        self, parquet_file: pq.ParquetFile, group: _Group, names: list[str], numbers: _Numbers
     ) -> Iterator[tuple[_Numbers, pa.RecordBatch]]:
         """Read some columns of the rows with some numbers, in the table's types, in batches."""
         schema = pa.schema([self.schema.field(name) for name in names])
         begun = done = 0
-        for batch in stored.iter_batches(
+        for batch in parquet_file.iter_batches(
             group.batch_rows, [group.number], names, use_threads=False
         ):
             end = begun + len(batch)
@@ -569,19 +571,19 @@ def _columns(parts: Sequence[pa.RecordBatch]) -> dict[str, pa.ChunkedArray]:
     return dict(zip(rows.schema.names, rows.columns, strict=True))
 
 
-def _declare(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _declare(values: pa.Array, target: pa.DataType) -> pa.Array:
     kind = values.type
-    if kind == wanted:
+    if kind == target:
         return values
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(wanted):
+    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(target):
         # By way of integers, which have no zone.
-        return values.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()).cast(wanted)
-    loses_digits = pa.types.is_floating(kind) and kind.bit_width > wanted.bit_width
-    if loses_digits or not any(both(kind) and both(wanted) for both in _ALIKE):
-        raise OnlySpark(f"a column of {kind} as {wanted}")
-    return values.cast(wanted)
+        return values.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()).cast(target)
+    loses_digits = pa.types.is_floating(kind) and kind.bit_width > target.bit_width
+    if loses_digits or not any(both(kind) and both(target) for both in _ALIKE):
+        raise OnlySpark(f"a column of {kind} as {target}")
+    return values.cast(target)
 
 
 _ALIKE = (

@@ -74,30 +74,30 @@ def _later_column(
     return _as(rows[backtick(was.name)], rows.schema[was.name].dataType, field.dataType)
 
 
-def _as(value: Column, given: T.DataType, wanted: T.DataType) -> Column:
+def _as(value: Column, old_type: T.DataType, new_type: T.DataType) -> Column:
     """Convert a value to a type that includes all values of its own."""
-    if given == wanted:
+    if old_type == new_type:
         return value
-    match given, wanted:
+    match old_type, new_type:
         case T.StructType(), T.StructType():
-            known = {fold(f.name): f for f in given.fields}
+            known = {fold(f.name): f for f in old_type.fields}
             parts = []
-            for f in wanted.fields:
+            for f in new_type.fields:
                 was = known.get(fold(f.name))
                 part = F.lit(None) if was is None else value.getField(was.name)
                 kind = f.dataType if was is None else was.dataType
                 parts.append(_as(part, kind, f.dataType).cast(f.dataType).alias(f.name))
             return F.when(value.isNotNull(), F.struct(*parts))
         case T.ArrayType(), T.ArrayType():
-            return F.transform(value, lambda x: _as(x, given.elementType, wanted.elementType))
+            return F.transform(value, lambda x: _as(x, old_type.elementType, new_type.elementType))
         case T.MapType(), T.MapType():
             each = F.transform(
                 F.map_entries(value),
                 lambda e: F.struct(
-                    _as(e["key"], given.keyType, wanted.keyType),
-                    _as(e["value"], given.valueType, wanted.valueType),
+                    _as(e["key"], old_type.keyType, new_type.keyType),
+                    _as(e["value"], old_type.valueType, new_type.valueType),
                 ),
             )
             return F.map_from_entries(each)
         case _:
-            return value.cast(wanted)
+            return value.cast(new_type)

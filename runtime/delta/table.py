@@ -198,7 +198,7 @@ class Gateway(JvmObjects):
             path, store = self._place(pattern)
             return [str(found.getPath().toString()) for found in store.globStatus(path) or ()]
 
-    def list_files(self, pattern: str, *, known: Container[str]) -> list[str]:
+    def list_files(self, pattern: str, *, known_files: Container[str]) -> list[str]:
         """The files that a pattern means and that are not known, full URIs in order.
 
         Like Spark it leaves out names that begin with ``_`` or ``.``, and files being copied; and
@@ -206,12 +206,12 @@ class Gateway(JvmObjects):
         known three others. The store is asked once: a file may be moved away meanwhile.
         """
         with translate_spark_errors():
-            statuses, names = self._listed(pattern)
+            statuses, names = self._glob(pattern)
             places = {name: place for place, name in enumerate(names)}
-            new = sorted(name for name in places if name not in known and _is_visible(name))
+            new = sorted(name for name in places if name not in known_files and _is_visible(name))
             return [name for name in new if _has_bytes(statuses[places[name]])]
 
-    def _listed(self, pattern: str) -> tuple[Any, list[str]]:
+    def _glob(self, pattern: str) -> tuple[Any, list[str]]:
         """What a pattern means: in the JVM, and the full URIs."""
         path, store = self._place(pattern)
         statuses = store.globStatus(path)
@@ -227,7 +227,7 @@ class Gateway(JvmObjects):
         These take one listing together, and each other one a question of its own.
         """
         with translate_spark_errors():
-            there = set(self._listed(pattern)[1])
+            there = set(self._glob(pattern)[1])
         return [file for file in files if file in there or self.path_exists(file)]
 
     def holds_file(self, location: str) -> bool:

@@ -175,11 +175,11 @@ class Identity:
         self._seen = (version, self._mark(versions.log, version))
 
 
-def _had(versions: Versions, version: int, wanted: str) -> bool:
+def _had(versions: Versions, version: int, table_id: str) -> bool:
     """Whether the table of this log had an id before, which a commit changed."""
     while version > 0 and versions.log.has(version):
         made = versions.log.commit_at(version).table
-        if made is not None and versions.metadata(version - 1).id == wanted:
+        if made is not None and versions.metadata(version - 1).id == table_id:
             return True
         version -= 1
     return False

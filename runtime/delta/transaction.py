@@ -321,25 +321,25 @@ class Transaction:
 
 
 def set_properties(
-    given: Transaction, properties: Mapping[str, str], gone: Collection[str] = ()
+    transaction: Transaction, properties: Mapping[str, str], names_to_remove: Collection[str] = ()
 ) -> None:
     """Set properties of a table, and remove some."""
     with translate_spark_errors():
-        action = json.loads(given.txn.metadata().json())
+        action = json.loads(transaction.txn.metadata().json())
         there = action["metaData"]["configuration"]
-        kept = {key: value for key, value in there.items() if key not in gone}
+        kept = {key: value for key, value in there.items() if key not in names_to_remove}
         action["metaData"]["configuration"] = {**kept, **properties}
-        given.txn.updateMetadata(given.gateway.parse_action(json.dumps(action)), False)
+        transaction.txn.updateMetadata(transaction.gateway.parse_action(json.dumps(action)), False)
 
 
-def _rewrite_by_spark(given: Transaction, adds: Sequence[Any]) -> list[StagedFile]:
+def _rewrite_by_spark(transaction: Transaction, adds: Sequence[Any]) -> list[StagedFile]:
     """Write the live rows of some files as one new file."""
-    gateway = given.gateway
+    gateway = transaction.gateway
     with translate_spark_errors():
-        rows = given.table.log.createDataFrame(
-            given.snapshot(), gateway.seq(adds), False, gateway.option("Optimize")
+        rows = transaction.table.log.createDataFrame(
+            transaction.snapshot(), gateway.seq(adds), False, gateway.option("Optimize")
         )
-        made = given.txn.writeFiles(rows.coalesce(1), gateway.none, True, gateway.seq(()))
+        made = transaction.txn.writeFiles(rows.coalesce(1), gateway.none, True, gateway.seq(()))
         return [StagedFile(file.path(), file.json()) for file in scala_items(made)]
 
 

@@ -151,7 +151,7 @@ class BatchText:
         parts = tuple(replace(part, time=upper - 1) for part in self.parts)
         return replace(self, lower=lower, upper=upper, parts=parts)
 
-    def cut(self, upper: int) -> tuple[Self, tuple[BatchPart, ...]]:
+    def truncate(self, upper: int) -> tuple[Self, tuple[BatchPart, ...]]:
         """The batch without the parts below an upper, and these parts."""
         dropped = tuple(part for part in self.parts if part.time < upper)
         kept = tuple(part for part in self.parts if part.time >= upper)

@@ -168,18 +168,18 @@ def is_final(problem: CtsqlError) -> bool:
     return isinstance(problem, DataError | StatementError) and problem.condition not in _PASSING
 
 
-def on_task_failure(known: Failure | None, found: Failure, *, skip: bool, again: bool) -> Action:
+def on_task_failure(record: Failure | None, failure: Failure, *, skip: bool, again: bool) -> Action:
     """Decide about a task's failure; ``again``: RETRY, so that a new reason is recorded."""
     if skip:
         return Action.SKIP
-    if known is None or known.time != found.time or (again and known != found):
+    if record is None or record.time != failure.time or (again and record != failure):
         return Action.RECORD
     return Action.KEEP
 
 
-def on_view_failure(known: Failure | None, found: Failure) -> Action:
+def on_view_failure(record: Failure | None, failure: Failure) -> Action:
     """Decide about a view's failure: one for the same reason keeps its first T."""
-    return Action.KEEP if known is not None and known.is_like(found) else Action.RECORD
+    return Action.KEEP if record is not None and record.is_like(failure) else Action.RECORD
 
 
 def find_recorded(output: Output) -> Failure | None:

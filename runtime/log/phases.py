@@ -15,7 +15,7 @@ class Phases:
         self._begun = clock()
         self._ms: dict[str, int] = {}
 
-    def done(self, name: str) -> None:
+    def end(self, name: str) -> None:
         """End a phase; one of the same name before counts, too."""
         now = self._clock()
         self._ms[name] = self._ms.get(name, 0) + now - self._begun

@@ -166,9 +166,9 @@ class Batch:
         if missing:
             raise error("BATCH_INVALID", detail=f"Its file {missing[0]} is gone.")
 
-    def cut(self, upper: int) -> None:
+    def truncate(self, upper: int) -> None:
         """Drop the parts below an upper and delete their files."""
-        self._text, dropped = self._text.cut(upper)
+        self._text, dropped = self._text.truncate(upper)
         self._table.discard(own_files(dropped) - own_files(self._text.parts))
         for time in [t for t in self._stagings if t < upper]:
             self._stagings.pop(time).discard()

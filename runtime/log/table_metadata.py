@@ -109,28 +109,31 @@ class Reshaped:
 
     Attributes:
         other: existing rows have other values. untold: the type cannot represent the old values.
-        eased: of a wider type, with the same values. moved: stored otherwise, of the same type.
+        eased: of a wider type, with the same values.
+        moved_columns: stored otherwise, of the same type.
     """
 
-    gone: tuple[str, ...] = ()
-    come: tuple[str, ...] = ()
+    removed_columns: tuple[str, ...] = ()
+    added_columns: tuple[str, ...] = ()
     other: tuple[str, ...] = ()
     untold: tuple[str, ...] = ()
     eased: tuple[str, ...] = ()
-    moved: tuple[str, ...] = ()
+    moved_columns: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return self.changes_types or bool(self.moved)
+        return self.changes_types or bool(self.moved_columns)
 
     @property
     def changes_types(self) -> bool:
         """Whether there are other columns, other values or other types."""
-        return bool(self.gone or self.come or self.other or self.untold or self.eased)
+        return bool(
+            self.removed_columns or self.added_columns or self.other or self.untold or self.eased
+        )
 
     @property
     def changes_rows(self) -> bool:
         """Whether existing rows change although no file does."""
-        return bool(self.gone or self.other or self.untold)
+        return bool(self.removed_columns or self.other or self.untold)
 
 
 def compare_columns(
@@ -143,10 +146,12 @@ def compare_columns(
         is_now, was = new.columns.get(name), old.columns.get(name)
         if is_now is None:
             if was is not None:
-                found.setdefault("gone", []).append(was.name)
+                found.setdefault("removed_columns", []).append(was.name)
             continue
         before = old.counterpart(is_now)
-        how = "come" if before is None else _difference(before, is_now, renamed=was is None)
+        how = "added_columns"
+        if before is not None:
+            how = _difference(before, is_now, renamed=was is None)
         if how:
             found.setdefault(how, []).append(is_now.name)
     return Reshaped(**{how: tuple(those) for how, those in found.items()})
@@ -159,11 +164,11 @@ def _difference(old: TableColumn, new: TableColumn, *, renamed: bool) -> str:
     if old.physical != new.physical or not _same_places(old.field["type"], new.field["type"]):
         return "other"
     if renamed:
-        return "come"
+        return "added_columns"
     was = (_comparable(old.field), old.is_partition)
     if was == (_comparable(new.field), new.is_partition):
         return ""
-    return "moved" if _meaning(old.field) == _meaning(new.field) else "eased"
+    return "moved_columns" if _meaning(old.field) == _meaning(new.field) else "eased"
 
 
 def fits(old: Any, new: Any) -> bool:
@@ -218,11 +223,13 @@ def _nested(old: Any, new: Any) -> list[tuple[Any, Any]] | None:
     return None if parts is None else [(old[part], new[part]) for part in parts]
 
 
-def _find_nested(struct: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _find_nested(
+    struct: Mapping[str, Any], other_field: Mapping[str, Any]
+) -> Mapping[str, Any] | None:
     """The field of a struct that corresponds to a field of another version of it."""
     fields: list[Mapping[str, Any]] = struct["fields"]
-    same = (f for f in fields if fold(f["name"]) == fold(wanted["name"]))
-    other = (f for f in fields if _physical(f) == _physical(wanted))
+    same = (f for f in fields if fold(f["name"]) == fold(other_field["name"]))
+    other = (f for f in fields if _physical(f) == _physical(other_field))
     return next(same, None) or next(other, None)
 
 

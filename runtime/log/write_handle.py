@@ -274,7 +274,7 @@ class Output:
                 if current >= upper:
                     return self._clean_up(batches + own, Unwritten(current))
                 for batch in batches + own:
-                    batch.cut(current)
+                    batch.truncate(current)
                 own += self._stage([r for r in rows if r.time >= current], lower, upper)
                 rows = []
                 outcome = self._try(batches + own, current, upper, metadata or {})

@@ -95,14 +95,20 @@ def collect_arrow(rows: DataFrame) -> pa.Table:
         return arrow_of(rows.sparkSession, found, query.analyzed().output(), rows.schema)
 
 
-def arrow_of(session: SparkSession, found: Any, output: Any, schema: T.StructType) -> pa.Table:
+def arrow_of(session: SparkSession, jvm_rows: Any, output: Any, schema: T.StructType) -> pa.Table:
     """Rows that the JVM holds, of the columns ``output``, as this process has them."""
     classes = row_classes(session)
     with translate_spark_errors():
-        if not found.size():
+        if not jvm_rows.size():
             return to_arrow_schema(schema, timezone="UTC").empty_table()
         batches = classes.converters.toBatchWithSchemaIterator(
-            found.iterator(), classes.schema_of(output), _UNBOUNDED, _UNBOUNDED, "UTC", False, False
+            jvm_rows.iterator(),
+            classes.schema_of(output),
+            _UNBOUNDED,
+            _UNBOUNDED,
+            "UTC",
+            False,
+            False,
         )
         with tempfile.NamedTemporaryFile(suffix=".arrow") as file:
             with closing(classes.stream(classes.file(file.name))) as stream:
@@ -126,12 +132,12 @@ def all_as_arrow(frame: DataFrame) -> pa.Table:
     return _with_types(pa.Table.from_batches(batches), wanted)
 
 
-def _with_types(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
+def _with_types(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     # Arrow refuses to cast a NULL of a struct whose fields are NOT NULL, as VARIANT's are, even to
     # the type that it has.
-    pairs = zip(rows.columns, wanted.types, strict=True)
+    pairs = zip(rows.columns, schema.types, strict=True)
     columns = [c if c.type.equals(kind) else c.cast(kind) for c, kind in pairs]
-    return pa.table(columns, schema=wanted)
+    return pa.table(columns, schema=schema)
 
 
 def at_hand(session: SparkSession, rows: pa.Table, schema: T.StructType) -> DataFrame:

@@ -52,7 +52,7 @@ def arrow_of(rows: Any) -> pa.Table:
     try:
         if isinstance(rows, list) and all(isinstance(row, Mapping) for row in rows):
             names = dict.fromkeys(name for row in rows for name in row)
-            return pa.table({n: _told(n, [row.get(n) for row in rows]) for n in names})
+            return pa.table({n: _array_of(n, [row.get(n) for row in rows]) for n in names})
         # Polars gives types here that Spark knows, and others by the stream.
         table: pa.Table = rows.to_arrow() if hasattr(rows, "to_arrow") else pa.table(rows)
     except pa.ArrowException as problem:
@@ -63,7 +63,7 @@ def arrow_of(rows: Any) -> pa.Table:
     return table
 
 
-def _told(name: str, values: list[Any]) -> pa.Array:
+def _array_of(name: str, values: list[Any]) -> pa.Array:
     """The values of one key of dicts, with the type that they have."""
     try:
         return pa.array(values)
@@ -134,7 +134,7 @@ def rows_for(session: SparkSession, rows: Any, columns: Sequence[Column], table:
     if isinstance(rows, list | tuple) or (isinstance(rows, Iterable) and _is_plain(rows)):
         return session.createDataFrame(_typed(session, list(rows), columns, table))
     frame = frame_of(session, rows)
-    filled = _named(frame.columns, columns, table)
+    filled = _column_names(frame.columns, columns, table)
     return frame.toDF(*filled)
 
 
@@ -144,7 +144,7 @@ def _is_plain(rows: object) -> bool:
     return not any(hasattr(rows, name) for name in ("_jdf", *arrow))
 
 
-def _named(names: Sequence[str], columns: Sequence[Column], table: str) -> list[str]:
+def _column_names(names: Sequence[str], columns: Sequence[Column], table: str) -> list[str]:
     """The names of the table's columns for those of rows."""
     known = f"{table} has the columns"
     found = [schemas.get(columns, name, span=None, known=known) for name in names]
@@ -157,7 +157,7 @@ def _typed(
     """Tuples or dicts as Arrow, with the types of the table's columns where the values fit."""
     if rows and all(isinstance(row, Mapping) for row in rows):
         names = list(dict.fromkeys(name for row in rows for name in row))
-        fitting = _named(names, columns, table)
+        fitting = _column_names(names, columns, table)
         columns = [schemas.get(columns, name, span=None) for name in fitting]
         values = [[row.get(name) for row in rows] for name in names]
     else:

@@ -33,9 +33,9 @@ _PLACE_TYPE = "struct<file:string,row:bigint>"
 
 
 def multiset_difference(
-    desired: DataFrame | None, stored: DataFrame, columns: list[str]
+    desired: DataFrame | None, stored_rows: DataFrame, columns: list[str]
 ) -> DataFrame:
-    """The rows to insert, of ``desired``, and to delete, of ``stored``, which are located.
+    """The rows to insert, of ``desired``, and to delete, of ``stored_rows``, which are located.
 
     Returns:
         The columns, ``DIFF`` (copies to insert, or if negative to delete) and ``LOCATIONS``
@@ -44,13 +44,13 @@ def multiset_difference(
     names = backtick_all(columns)
     place = F.struct(F.col(FILE_COLUMN).alias("file"), F.col(ROW_COLUMN).alias("row"))
     if desired is None:
-        return stored.select(
+        return stored_rows.select(
             *names, F.lit(-1).cast("bigint").alias(DIFF), F.array(place).alias(LOCATIONS)
         )
     both = desired.select(
         *names, F.lit(1).alias(DIFF), F.lit(None).cast(_PLACE_TYPE).alias(LOCATION)
-    ).unionAll(stored.select(*names, F.lit(-1).alias(DIFF), place.alias(LOCATION)))
-    return _placed(both, columns)
+    ).unionAll(stored_rows.select(*names, F.lit(-1).alias(DIFF), place.alias(LOCATION)))
+    return _with_locations(both, columns)
 
 
 def with_locations(signed: DataFrame, columns: list[str]) -> DataFrame:
@@ -60,10 +60,10 @@ def with_locations(signed: DataFrame, columns: list[str]) -> DataFrame:
     """
     place = F.struct(F.col(FILE_COLUMN).alias("file"), F.col(ROW_COLUMN).alias("row"))
     stored = F.when(F.col(FILE_COLUMN).isNotNull(), place).alias(LOCATION)
-    return _placed(signed.select(*backtick_all(columns), DIFF, stored), columns)
+    return _with_locations(signed.select(*backtick_all(columns), DIFF, stored), columns)
 
 
-def _placed(rows: DataFrame, columns: list[str]) -> DataFrame:
+def _with_locations(rows: DataFrame, columns: list[str]) -> DataFrame:
     names = backtick_all(columns)
     places = F.sort_array(F.collect_list(LOCATION)).alias(LOCATIONS)
     changed = _grouped(rows, columns, places).where(F.col(DIFF) != 0)

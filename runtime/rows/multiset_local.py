@@ -11,14 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 
-def cancel(desired: Sequence[Hashable], stored: Sequence[Hashable]) -> tuple[list[int], list[int]]:
+def cancel(
+    desired: Sequence[Hashable], stored_rows: Sequence[Hashable]
+) -> tuple[list[int], list[int]]:
     """Take equal rows off both lists, one for one; what is left of each, by place in it.
 
     >>> cancel(["a", "a", "b"], ["a", "c"])
     ([1, 2], [1])
     """
     waiting: dict[Hashable, list[int]] = {}
-    for i, row in enumerate(stored):
+    for i, row in enumerate(stored_rows):
         waiting.setdefault(row, []).append(i)
     for places in waiting.values():
         places.reverse()  # the first stored copy is kept first

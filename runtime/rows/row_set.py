@@ -173,7 +173,7 @@ class LocalRows(RowSet):
         session: SparkSession,
         schema: T.StructType,
         arrow: pa.Table | None = None,
-        held: DataFrame | None = None,
+        frame: DataFrame | None = None,
         in_jvm: Held | None = None,
     ) -> None:
         """Of an Arrow table, of a DataFrame whose rows the driver's JVM holds, or of these."""
@@ -181,15 +181,15 @@ class LocalRows(RowSet):
         self.schema = schema
         if arrow is not None:
             self.arrow = as_spark_has_it(arrow, schema)
-        if held is not None:
-            self.plain_frame = held
+        if frame is not None:
+            self.plain_frame = frame
         if in_jvm is not None:
             self.in_jvm = in_jvm
 
     @staticmethod
-    def of(held: DataFrame) -> "LocalRows":
+    def of(frame: DataFrame) -> "LocalRows":
         """The rows of a DataFrame that the driver's JVM holds."""
-        return LocalRows(held.sparkSession, held.schema, held=held)
+        return LocalRows(frame.sparkSession, frame.schema, frame=frame)
 
     @cached_property
     def arrow(self) -> pa.Table:

@@ -221,11 +221,11 @@ class SparkAnalyst:
 
 
 @lru_cache(maxsize=ASSIGNMENTS_CACHED_MAX)
-def _is_assignable(session: SparkSession, given: str, declared: str) -> bool:
+def _is_assignable(session: SparkSession, value_type: str, declared: str) -> bool:
     parser = session._jsparkSession.sessionState().sqlParser()
     cast = session._jvm.org.apache.spark.sql.catalyst.expressions.Cast  # type: ignore[union-attr]
-    source, target = parser.parseDataType(given), parser.parseDataType(declared)
-    return given == "void" or bool(cast.canANSIStoreAssign(source, target))
+    source, target = parser.parseDataType(value_type), parser.parseDataType(declared)
+    return value_type == "void" or bool(cast.canANSIStoreAssign(source, target))
 
 
 def _has_union(rows: DataFrame) -> bool:

@@ -61,7 +61,7 @@ def is_read(plan: Plan, table: tuple[Any, ...], places: Collection[int]) -> bool
         if not node.children and not rdds.isdisjoint(filter(_is_rdd, node.parts))
         for place in places
     }
-    return not wanted.isdisjoint(_named(plan))
+    return not wanted.isdisjoint(_used_columns(plan))
 
 
 class _Sources(UnknownSources):
@@ -111,7 +111,7 @@ def _nodes(part: Any) -> Iterator[Plan]:
             yield from _nodes((*one.children, *one.parts))
 
 
-def _named(plan: Plan) -> Iterator[int]:
+def _used_columns(plan: Plan) -> Iterator[int]:
     """The ids of the columns that a query returns, or that something in it reads."""
     yield from plan.outputs
     for node in _nodes(plan):
@@ -125,6 +125,6 @@ def _named(plan: Plan) -> Iterator[int]:
 def _attributes(part: Any) -> Iterator[int]:
     for one in _outermost(part):
         if isinstance(one, Plan):
-            yield from _named(one)
+            yield from _used_columns(one)
         else:
             yield one.id

@@ -85,25 +85,25 @@ RECORD_CHARS_MAX = 200
 
 @contextmanager
 def translate_spark_errors(
-    sent: Sent | None = None,
+    spark_text: Sent | None = None,
     within: Span | None = None,
     relation_name: Callable[[str], str] | None = None,
 ) -> Iterator[None]:
     """Run calls into Spark; what they raise becomes an error of ours.
 
     Args:
-        sent: the text Spark was given, to find the place of a mistake in it.
-        within: the user's text that ``sent`` was made from.
+        spark_text: the text Spark was given, to find the place of a mistake in it.
+        within: the user's text that ``spark_text`` was made from.
         relation_name: gives back the user's name for a name of ours in a message.
     """
-    if sent is not None and within is not None:
-        sent_texts.remember(SentText(sent, within, relation_name))
+    if spark_text is not None and within is not None:
+        sent_texts.remember(SentText(spark_text, within, relation_name))
     try:
         yield
     except _CONFLICTS:
         raise
     except (PySparkException, Py4JJavaError) as problem:
-        raise _from_spark(problem, sent, within, relation_name) from problem
+        raise _from_spark(problem, spark_text, within, relation_name) from problem
     except (Py4JNetworkError, Py4JError, ConnectionError) as problem:
         raise error(
             "SPARK_ERROR",
@@ -113,29 +113,29 @@ def translate_spark_errors(
         ) from problem
 
 
-def _span(thrown: Thrown, sent: Sent | None, within: Span | None) -> Span | None:
-    if sent is None or within is None:
+def _span(throwable: Thrown, spark_text: Sent | None, within: Span | None) -> Span | None:
+    if spark_text is None or within is None:
         return within
-    for place in (*thrown.places, *_parse_places(thrown, sent.text)):
+    for place in (*throwable.places, *_parse_places(throwable, spark_text.text)):
         start, stop = place.start, place.stop
-        if 0 <= start <= stop and sent.text[start : stop + 1] == place.fragment:
-            first, last = sent.origin(start), sent.origin(stop) + 1
+        if 0 <= start <= stop and spark_text.text[start : stop + 1] == place.fragment:
+            first, last = spark_text.origin(start), spark_text.origin(stop) + 1
             first = min(max(first, within.start), within.stop)
             return Span(within.source, first, max(first, min(last, within.stop)))
     return within
 
 
-def _quoted(thrown: Thrown) -> SentText | None:
+def _quoted(throwable: Thrown) -> SentText | None:
     """The text that a throwable quotes, where it is one of ours."""
-    found = (sent_texts.find(place.text) for place in thrown.places)
+    found = (sent_texts.find(place.text) for place in throwable.places)
     return next((text for text in found if text is not None), None)
 
 
-def _parse_places(thrown: Thrown, text: str) -> Iterator[Place]:
+def _parse_places(throwable: Thrown, text: str) -> Iterator[Place]:
     """Where Spark's parser stopped: it says line and column, and the token."""
-    told = _PARSE_PLACE.search(thrown.text)
-    token = thrown.given.get("error", "").strip("'")
-    if told is not None and thrown.condition == "PARSE_SYNTAX_ERROR" and token:
+    told = _PARSE_PLACE.search(throwable.text)
+    token = throwable.parameters.get("error", "").strip("'")
+    if told is not None and throwable.condition == "PARSE_SYNTAX_ERROR" and token:
         line, column = map(int, told.groups())
         start = sum(len(before) + 1 for before in text.split("\n")[: line - 1]) + column
         yield Place(start, start + len(token) - 1, token)
@@ -143,7 +143,7 @@ def _parse_places(thrown: Thrown, text: str) -> Iterator[Place]:
 
 def _from_spark(
     problem: PySparkException | Py4JJavaError,
-    sent: Sent | None,
+    spark_text: Sent | None,
     within: Span | None,
     relation_name: Callable[[str], str] | None,
 ) -> CtsqlError:
@@ -152,10 +152,10 @@ def _from_spark(
     bad_row = data_error(chain)
     thrown = bad_row or chain[0]
     # Rows are computed after their text was read, inside of another call.
-    quoted = None if sent is not None else _quoted(thrown)
+    quoted = None if spark_text is not None else _quoted(thrown)
     if quoted is not None:
-        sent, within, relation_name = quoted.sent, quoted.within, quoted.relation_name
-    span = _span(thrown, sent, within)
+        spark_text, within, relation_name = quoted.spark_text, quoted.within, quoted.relation_name
+    span = _span(thrown, spark_text, within)
     message = re.sub(r"`?__ct_r\d+\w*`?\.?", _namer(relation_name), plain_message(thrown.text))
     if within is not None and "timestamp_millis" not in within.text.lower():
         message = name_clocks(message)
@@ -191,7 +191,7 @@ def _place(chain: Sequence[Thrown]) -> str:
     """Which record of which file a chain is about, if it is about one."""
     # A task that failed tells the folder that it was to write into.
     said = [thrown for thrown in chain if thrown.condition != "TASK_WRITE_FAILED"]
-    given = {name: value for thrown in said for name, value in thrown.given.items()}
+    given = {name: value for thrown in said for name, value in thrown.parameters.items()}
     if "path" not in given:
         return ""
     record = f": {given['badRecord'][:RECORD_CHARS_MAX]}" if "badRecord" in given else ""
@@ -208,14 +208,14 @@ def _last_part(name: str) -> str:
     return unquote(parts[-1]) if parts else name.split(".")[-1]
 
 
-def _column_counts(thrown: Thrown) -> tuple[int, int] | None:
+def _column_counts(throwable: Thrown) -> tuple[int, int] | None:
     """Of rows that have not as many columns as are to be filled: both counts."""
-    given = thrown.given
-    if thrown.condition == "DELTA_METADATA_MISMATCH":
-        table, _, rows = thrown.text.partition("Data schema:")
+    given = throwable.parameters
+    if throwable.condition == "DELTA_METADATA_MISMATCH":
+        table, _, rows = throwable.text.partition("Data schema:")
         counts = len(_COLUMN_OF_SCHEMA.findall(rows)), len(_COLUMN_OF_SCHEMA.findall(table))
         return counts if counts[0] > counts[1] else None
-    if not thrown.condition.startswith(_NOT_AS_MANY):
+    if not throwable.condition.startswith(_NOT_AS_MANY):
         return None
     if "numColumns" in given:
         return int(given["insertColumns"]), int(given["numColumns"])
@@ -225,10 +225,10 @@ def _column_counts(thrown: Thrown) -> tuple[int, int] | None:
 
 
 def _about_the_statement(
-    thrown: Thrown, span: Span | None, within: Span | None, message: str
+    throwable: Thrown, span: Span | None, within: Span | None, message: str
 ) -> CtsqlError | None:
     """The error of a statement that Spark does not run; None when it is another kind."""
-    condition, given = thrown.condition, thrown.given
+    condition, given = throwable.condition, throwable.parameters
     if condition.startswith("UNRESOLVED_COLUMN"):
         column = _last_part(given.get("objectName", ""))
         listed = map(_last_part, _NAMES.findall(given.get("proposal", "")))
@@ -251,7 +251,7 @@ def _about_the_statement(
         name = _last_part(given.get("routineName", ""))
         hint = did_you_mean(name, function_names())
         return error("UNKNOWN_FUNCTION", span=span, function=name, hint=hint)
-    count = _column_counts(thrown)
+    count = _column_counts(throwable)
     if count is not None:
         given_count, wanted_count = count
         message = f"the rows have {given_count} column(s), {wanted_count} are to be filled"
@@ -277,7 +277,7 @@ def _about_the_statement(
         return error("SYNTAX_ERROR", span=span, message=message)
     if condition.startswith(("DATATYPE_MISMATCH", "INCOMPATIBLE_DATA", "CANNOT_MERGE_INCOM")):
         return error("TYPE_MISMATCH", span=span, message=message)
-    if thrown.is_analysis:
+    if throwable.is_analysis:
         return error("INVALID_STATEMENT", span=span, message=message)
     return None
 

@@ -84,7 +84,7 @@ def start_spark(
             SparkContext(conf=conf, gateway=gateway)
             return SparkSession.builder.getOrCreate()
         except (PySparkException, Py4JError, OSError) as problem:
-            raise explain_start_failure(problem, chatter=_written(chatter)) from problem
+            raise explain_start_failure(problem, chatter=_contents(chatter)) from problem
 
 
 def gateway_at(port: int, secret: str) -> Any:
@@ -123,6 +123,6 @@ def _noted_gateway(settings: Mapping[str, str], java: Java) -> Any:
     return gateway
 
 
-def _written(chatter: IO[bytes]) -> str:
+def _contents(chatter: IO[bytes]) -> str:
     chatter.seek(0)
     return chatter.read().decode(errors="replace")

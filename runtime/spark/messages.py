@@ -80,7 +80,7 @@ class Thrown:
     text: str
     condition: str = ""
     state: str = ""
-    given: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = field(default_factory=dict)
     places: Sequence[Place] = ()
     is_analysis: bool = False
 
@@ -106,7 +106,7 @@ def thrown_by(problem: PySparkException | Py4JJavaError) -> list[Thrown]:
             text=str(problem),
             condition=problem.getCondition() or "",
             state=problem.getSqlState() or "",
-            given=problem.getMessageParameters() or {},
+            parameters=problem.getMessageParameters() or {},
         )
     ]
 
@@ -135,7 +135,7 @@ def _of_java(java: JavaObject) -> Thrown:
         text=text,
         condition=says.getCondition(java) or "",
         state=says.getSqlState(java) or "",
-        given=dict(says.getMessageParameters(java) or {}),
+        parameters=dict(says.getMessageParameters(java) or {}),
         places=tuple(
             _place(c) for c in says.getQueryContext(java) if c.contextType().toString() == "SQL"
         ),

@@ -212,11 +212,11 @@ def _is_own(path: Path) -> bool:
     return found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
-def _write(note: Path, said: Mapping[str, object]) -> None:
+def _write(note: Path, start: Mapping[str, object]) -> None:
     number, draft = tempfile.mkstemp(dir=note.parent)  # readable by its owner only
     try:
         with open(number, "w") as written:
-            json.dump(said, written)
+            json.dump(start, written)
         os.replace(draft, note)
     except OSError:  # the disk is full, say
         os.unlink(draft)

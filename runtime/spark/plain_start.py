@@ -67,8 +67,8 @@ def _properties(text: str) -> Iterator[tuple[str, str]]:
 def _plain(text: str) -> str:
     """A text without the escapes of Java's properties."""
 
-    def one(found: re.Match[str]) -> str:
-        sign = found[1]
+    def one(match: re.Match[str]) -> str:
+        sign = match[1]
         return chr(int(sign[1:], 16)) if len(sign) > 1 else _ESCAPES.get(sign, sign)
 
     return _ESCAPED.sub(one, text)

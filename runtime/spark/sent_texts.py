@@ -25,7 +25,7 @@ class SentText:
         relation_name: gives back the user's name for a name of ours.
     """
 
-    sent: Sent
+    spark_text: Sent
     within: Span
     relation_name: Callable[[str], str] | None
 
@@ -39,7 +39,7 @@ class SentTexts:
 
     def remember(self, text: SentText) -> None:
         """Note a text that Spark is given; of equal ones the last counts."""
-        key = text.sent.text
+        key = text.spark_text.text
         with self._lock:
             self._by_text[key] = text
             self._by_text.move_to_end(key)

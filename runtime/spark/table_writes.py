@@ -71,7 +71,7 @@ class _Catalyst:
             listed.add(item)
         return self.to_seq.toSeq(listed)
 
-    def named(self, value: Any, name: str) -> Any:
+    def as_column(self, value: Any, name: str) -> Any:
         """A value as a column of a name."""
         none = self.option(None)
         return self.alias(value, name, self.new_id(), self.seq(()), none, self.seq(()))
@@ -191,7 +191,7 @@ class TableWrite:
         One row of all values, or a row for each of a source.
         """
         spark = self._spark
-        named = [spark.named(value, f"{KEY_}{i}") for i, value in enumerate(self._keys[1])]
+        named = [spark.as_column(value, f"{KEY_}{i}") for i, value in enumerate(self._keys[1])]
         one_row = spark.seq([spark.empty_row]), spark.seq(())
         below = self._over(*(source or one_row))
         return self._frame(spark.project(spark.seq(named), below))
@@ -217,18 +217,18 @@ class TableWrite:
 
     # ---- what it does
 
-    def changes(self, found: tuple[Any, Any], source: tuple[Any, Any] | None) -> DataFrame:
+    def changes(self, candidates: tuple[Any, Any], source: tuple[Any, Any] | None) -> DataFrame:
         """What the statement does with stored rows, and the rows of a source without a match.
 
         Args:
-            found: the rows, the JVM's, and their columns: the table's, and those that locate.
+            candidates: the rows, the JVM's, and their columns: the table's, and those that locate.
             source: the rows of the source, and its columns.
 
         Returns:
-            the columns of ``found``, ``ACTION``, and from ``VALUE_0`` the new values.
+            the columns of ``candidates``, ``ACTION``, and from ``VALUE_0`` the new values.
         """
         spark = self._spark
-        rows, columns = found
+        rows, columns = candidates
         places = list(scala_items(columns))[len(self._own) :]
         stored = self._over(rows, spark.seq([*self._own, *places]))
         kept = [*self._own, *places]
@@ -237,12 +237,14 @@ class TableWrite:
             is_update = self.verb == "UPDATE"
             action = spark.literal(UPDATED if is_update else DELETED)
             values = list(scala_items(self._plan.updateExpressions())) if is_update else []
-            return self._frame(self._project(below, [*kept, spark.named(action, ACTION)], values))
+            return self._frame(
+                self._project(below, [*kept, spark.as_column(action, ACTION)], values)
+            )
         hint, on = spark.no_hint, spark.option(self._condition)
         pairs = spark.join(self._over(*source), stored, spark.left_outer, on, hint)
         # The number of the clause that applies, 0 for none, and then what that clause does.
         (file,) = (place for place in places if place.name() == FILE_COLUMN)
-        number = spark.named(self._clause_number(spark.is_there(file)), f"{KEY_}clause")
+        number = spark.as_column(self._clause_number(spark.is_there(file)), f"{KEY_}clause")
         numbered = spark.project(spark.seq([*scala_items(pairs.output()), number]), pairs)
         applies = number.toAttribute()
         action = self._by_clause(applies, [spark.literal(a) for a in self._acts], spark.literal(0))
@@ -251,12 +253,14 @@ class TableWrite:
             self._by_clause(applies, [of_clause[i] for of_clause in given], own)
             for i, own in enumerate(self._own)
         ]
-        return self._frame(self._project(numbered, [*kept, spark.named(action, ACTION)], values))
+        return self._frame(
+            self._project(numbered, [*kept, spark.as_column(action, ACTION)], values)
+        )
 
-    def _project(self, below: Any, kept: Sequence[Any], values: Sequence[Any]) -> Any:
+    def _project(self, below: Any, columns: Sequence[Any], values: Sequence[Any]) -> Any:
         spark = self._spark
-        named = [spark.named(value, f"{VALUE_}{i}") for i, value in enumerate(values)]
-        return spark.project(spark.seq([*kept, *named]), below)
+        named = [spark.as_column(value, f"{VALUE_}{i}") for i, value in enumerate(values)]
+        return spark.project(spark.seq([*columns, *named]), below)
 
     def _clause_number(self, is_matched: Any) -> Any:
         spark, true = self._spark, self._spark.literal(True)

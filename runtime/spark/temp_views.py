@@ -28,7 +28,7 @@ class TemporaryNames:
     ) -> None:
         self._stack.close()
 
-    def known(self, thing: Hashable) -> str | None:
+    def name_of(self, thing: Hashable) -> str | None:
         """The name of a thing that was given one."""
         return self._names.get(thing)
 

@@ -126,7 +126,7 @@ class JobWriter:
                     return found[-1]
                 is_in = wanted.cuts and current >= wanted.upper
                 return Unwritten(current) if is_in else UpperMismatch(current, wanted.lower)
-            wanted.cut(current)
+            wanted.truncate(current)
             if not any(part.inserts for batch in wanted.batches for part in batch.text.parts):
                 return wanted.commit(output)
             version = self._commit_kept(engine, output, wanted, current)
@@ -251,10 +251,10 @@ class Write:
         """Whether there is something to commit at an upper, and no gap before it."""
         return self.lower <= current < self.upper if self.cuts else current == self.lower
 
-    def cut(self, current: int) -> None:
+    def truncate(self, current: int) -> None:
         """Leave out of its batches what is in at an upper, if it cuts."""
         for batch in self.batches if self.cuts else ():
-            batch.cut(current)
+            batch.truncate(current)
 
     def commit(self, output: Output) -> Appended:
         """Commit it as it is."""

@@ -255,7 +255,7 @@ class OpenTransaction:
             raise self._conflict(item, "Another writer gave it constraints since.")
         numbered = copy if isinstance(copy, Clone) and copy.numbers_rows else None
         if numbered is not None:
-            rows = numbered.come()
+            rows = numbered.new_rows()
         else:
             rows = copy.origin.frame_of(files, copy.version)
         victims = copy.victims()

@@ -145,7 +145,7 @@ class RunInputs:
             movement.version != SNAPSHOT
             and self.warehouse.versions.reshaped(
                 self.warehouse.relations.item(object_id), movement, self.columns[object_id]
-            ).gone
+            ).removed_columns
             for object_id, movement in self.run.movements
         )
 

@@ -232,7 +232,7 @@ class TaskSink:
             with translate_spark_errors(), discard_on_error([batch]):
                 self._check_known()
                 times = self._stage_batched_runs(batch.at(last), runs)
-                phases.done(COMPUTE)
+                phases.end(COMPUTE)
                 said = self._metadata(last, meter, phases)
         except (DataError, StatementError, EnvironmentProblem):
             self._together_max = len(runs) // 2
@@ -497,7 +497,7 @@ class TaskSink:
         with translate_spark_errors(), inputs.opened() as changes, ExitStack() as stack:
             if changes is None:
                 return False
-            phases.done(CHANGES)
+            phases.end(CHANGES)
             again = again or self._retried(run, plan, batches.read, stack)
             small = again is None and (inputs.are_small or part is not None)
             if part is not None:
@@ -528,7 +528,7 @@ class TaskSink:
                 at_fault=at_fault,
                 leaving=leaving,
             )
-            phases.done(COMPUTE)
+            phases.end(COMPUTE)
             return batches.has_rows
 
     def _retried(

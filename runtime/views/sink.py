@@ -250,12 +250,12 @@ class ViewSink:
         phases = Phases(meter.ms)
         with discard_on_error([batch, state, turns]):
             done = refresh.run(meter.ms)
-            phases.done("compute")
+            phases.end("compute")
             costs = refresh.costs.after(done.strategy, done.ms)
             work = meter.work().to_metadata()
             refresh.keep_state(done)  # once for many refreshes: not among the costs of this one
             refresh.keep_turns(done)
-            phases.done("state")
+            phases.end("state")
             if (state.is_filled or turns.is_filled) and done.strategy is not Strategy.RECOMPUTE:
                 costs = costs.anew()
             said = {**done.to_metadata(), "work": work, "costs": costs.to_metadata()}
@@ -263,7 +263,7 @@ class ViewSink:
                 at = self.warehouse.schedules.shown_at(self.item, time)
                 assert at is not None  # as it is written
                 said[DUE] = self._next_turn(at) if done.due is None else done.due.time
-                phases.done("clock")
+                phases.end("clock")
             said |= phases.to_metadata()
         return Written(batch, said, (state, turns))
 

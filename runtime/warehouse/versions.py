@@ -116,7 +116,7 @@ class Versions:
         Then no row has changed in what is left, which the log says without reading one.
         """
         shape = self.reshaped(item, movement, columns)
-        if not shape.gone or shape.other or shape.untold:
+        if not shape.removed_columns or shape.other or shape.untold:
             return False
         return table_changes.change_of(self._relations.table(item), movement) is Change.NONE
 
@@ -133,7 +133,7 @@ class Versions:
         there = {*now.columns}
         if item.continues and movement.before >= 0:
             shape = compare_columns(table.metadata_at(movement.before), now)
-            there -= {*map(fold, (*shape.come, *shape.untold, *shape.eased))}
+            there -= {*map(fold, (*shape.added_columns, *shape.untold, *shape.eased))}
         return [c for c in columns if fold(c) in there]
 
     def change_of(

@@ -110,7 +110,7 @@ class WatchedFiles:
 
     def _find(self, item: Item, record: "_Record") -> list[str]:
         """The paths that are not in the record."""
-        return self._warehouse.gateway.list_files(_source(item).path, known=record.entries)
+        return self._warehouse.gateway.list_files(_source(item).path, known_files=record.entries)
 
     def _load(self, item: Item, record: "_Record") -> list[Commit]:
         """Load the last entry unless it is in; returns the commit."""

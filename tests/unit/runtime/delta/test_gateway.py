@@ -17,7 +17,7 @@ def test_files_are_looked_for_in_one_listing(monkeypatch: pytest.MonkeyPatch) ->
         asked.append(location)
         return location == "file:/moved"
 
-    monkeypatch.setattr(gateway, "_listed", lambda _: (None, there))
+    monkeypatch.setattr(gateway, "_glob", lambda _: (None, there))
     monkeypatch.setattr(gateway, "path_exists", path_exists)
     found = gateway.still_there("file:/in/*", [*there[::2], "file:/gone", "file:/moved"])
     assert found == [*there[::2], "file:/moved"]

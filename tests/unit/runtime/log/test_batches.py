@@ -83,7 +83,7 @@ def test_the_files_of_a_part_are_decoded_paths() -> None:
 )
 def test_cut(upper: int, kept: list[int], dropped: list[int]) -> None:
     """Parts below the upper are dropped; the bounds stay."""
-    left, gone = _batch().cut(upper)
+    left, gone = _batch().truncate(upper)
     assert [p.time for p in left.parts] == kept
     assert [p.time for p in gone] == dropped
     assert (left.lower, left.upper) == (3, 6)

@@ -47,17 +47,22 @@ CASES = [
     ("a property", BEFORE, _table(K, V, **{"delta.appendOnly": "true"}), {}),
     ("NOT NULL", BEFORE, _table(K, {**V, "nullable": False}), {}),
     ("another order", BEFORE, _table(V, K), {}),
-    ("names are mapped", BEFORE, NAMED, {"moved": ("k", "v")}),
-    ("a partition", BEFORE, _table(K, V, parts=("k",)), {"moved": ("k",)}),
-    ("added", BEFORE, _table(K, V, _field("x")), {"come": ("x",)}),
-    ("dropped", BEFORE, _table(K), {"gone": ("v",)}),
+    ("names are mapped", BEFORE, NAMED, {"moved_columns": ("k", "v")}),
+    ("a partition", BEFORE, _table(K, V, parts=("k",)), {"moved_columns": ("k",)}),
+    ("added", BEFORE, _table(K, V, _field("x")), {"added_columns": ("x",)}),
+    ("dropped", BEFORE, _table(K), {"removed_columns": ("v",)}),
     ("widened", BEFORE, _table(K, _field("v", "long")), {"eased": ("v",)}),
     ("narrowed", _table(K, _field("v", "long")), BEFORE, {"untold": ("v",)}),
     ("to a text", BEFORE, _table(K, _field("v", "string")), {"untold": ("v",)}),
-    ("renamed", BEFORE, _table(K, _field("w", physical="v")), {"gone": ("v",), "come": ("w",)}),
+    (
+        "renamed",
+        BEFORE,
+        _table(K, _field("w", physical="v")),
+        {"removed_columns": ("v",), "added_columns": ("w",)},
+    ),
     ("dropped and added", BEFORE, _table(K, _field("v", physical="col-1")), {"other": ("v",)}),
     ("swapped", BEFORE, SWAPPED, {"other": ("k", "v")}),
-    ("spelled otherwise", BEFORE, _table(K, _field("V", physical="v")), {"moved": ("V",)}),
+    ("spelled otherwise", BEFORE, _table(K, _field("V", physical="v")), {"moved_columns": ("V",)}),
     ("a nested one more", _table(NESTED), NESTED_MORE, {"eased": ("n",)}),
     ("a nested one anew", _table(NESTED), NESTED_ANEW, {"other": ("n",)}),
 ]
@@ -69,10 +74,10 @@ CASES = [
 def test_differences(old: TableMetadata, new: TableMetadata, wanted: dict[str, Any]) -> None:
     """What a change of the metadata does to each column."""
     found = compare_columns(old, new)
-    names = ("gone", "come", "other", "untold", "eased", "moved")
+    names = ("removed_columns", "added_columns", "other", "untold", "eased", "moved_columns")
     assert {n: getattr(found, n) for n in names if getattr(found, n)} == wanted
     assert bool(found) == bool(wanted)
-    assert found.changes_rows == any(n in wanted for n in ("gone", "other", "untold"))
+    assert found.changes_rows == any(n in wanted for n in ("removed_columns", "other", "untold"))
 
 
 def test_only_columns_that_are_read_count() -> None:
