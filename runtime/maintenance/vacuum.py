@@ -87,22 +87,22 @@ def _below(table: DeltaTable, floor: int, first: int, before_ms: int) -> Iterabl
 
 
 def log_floors(
-    engine: Engine, known: Mapping[str, Needs], before_ms: int, damaged: dict[str, CtsqlError]
+    engine: Engine, needs: Mapping[str, Needs], before_ms: int, damaged: dict[str, CtsqlError]
 ) -> dict[str, int]:
     """The oldest version whose commit is needed, for each log that ctsql may trim, by location.
 
     Args:
-        known: the needs by object id. before_ms: commits since this instant are kept, and those
+        needs: the needs by object id. before_ms: commits since this instant are kept, and those
             younger than a day. damaged: gets what is wrong with the tables whose logs cannot be
             read, by id; these logs stay.
     """
     before_ms = min(before_ms, clock.now_ms() - retention.LOG_AGE_MS)
     floors: dict[str, int] = {}
-    for item in (i for i in engine.catalog if i.id in known):
+    for item in (i for i in engine.catalog if i.id in needs):
         with noting_damaged(damaged, item):
             if item.location is not None and item.managed:
                 aged = system_floor(engine.relations.table(item), before_ms=before_ms)
-                floors[item.location] = min(aged, known[item.id].log_floor)
+                floors[item.location] = min(aged, needs[item.id].log_floor)
             for beside in tables_beside(engine.warehouse, item):
                 with noting_damaged({}, item):  # who compacts it is told
                     aged = system_floor(beside.table, before_ms=before_ms)

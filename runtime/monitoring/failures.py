@@ -51,21 +51,21 @@ class FailureRow:
     what_to_do: str | None
 
 
-def failures(reader: LogReader, wanted: Wanted) -> Iterator[FailureRow]:
+def failures(reader: LogReader, request: Wanted) -> Iterator[FailureRow]:
     """The failures that are asked for, by the cached catalog; none of a table that is gone."""
     for item in tasks_and_views(reader.catalog):
-        is_wanted = wanted.has(str(item.name))
+        is_wanted = request.has(str(item.name))
         if is_wanted and missing_table(reader.relations, [item]) is None:
-            yield from _of_item(reader, item, wanted)
+            yield from _of_item(reader, item, request)
 
 
-def _of_item(reader: LogReader, item: Item, wanted: Wanted) -> Iterator[FailureRow]:
+def _of_item(reader: LogReader, item: Item, request: Wanted) -> Iterator[FailureRow]:
     app, table = reader.relations.lead(item).app, reader.relations.table(item)
-    if wanted.states == frozenset({OPEN}):
+    if request.states == frozenset({OPEN}):
         versions = _newest_decisive(table, app)
     else:
         # Without upper bounds: what ended a failure may be behind them.
-        versions = range(table.version(), first_within(table, app, wanted.t, wanted.at) - 1, -1)
+        versions = range(table.version(), first_within(table, app, request.t, request.at) - 1, -1)
     for version in versions:
         if not table.has(version):
             return
@@ -82,7 +82,7 @@ def _of_item(reader: LogReader, item: Item, wanted: Wanted) -> Iterator[FailureR
             later = _decisive(table, app, version + 1, 1)
             place = _place(reader, item, own, is_open=later is None)
             rows.append(_row(item, commit, own, later, place))
-        yield from (row for row in rows if _is_wanted(row, wanted))
+        yield from (row for row in rows if _is_wanted(row, request))
 
 
 def _newest_decisive(table: "DeltaTable", app: str) -> Sequence[int]:
@@ -114,18 +114,18 @@ def _left_out(commit: Commit) -> Iterator[Failure]:
         yield Failure(time=int(time), condition="TASK_FAILED", reason=reason)
 
 
-def _place(reader: LogReader, item: Item, found: Failure, *, is_open: bool) -> Span | None:
+def _place(reader: LogReader, item: Item, failure: Failure, *, is_open: bool) -> Span | None:
     """The place of a failure in the definition of now, if that is the one which failed."""
     if item.revision:
         item = reader.relations.current(item)
-        if not (is_open or _is_by_definition_of_now(reader, item, found)):
+        if not (is_open or _is_by_definition_of_now(reader, item, failure)):
             return None
-    if found.place is None or found.place[1] > len(item.definition):
+    if failure.place is None or failure.place[1] > len(item.definition):
         return None
-    return Span(Source(item.definition, str(item.name)), *found.place)
+    return Span(Source(item.definition, str(item.name)), *failure.place)
 
 
-def _is_by_definition_of_now(reader: LogReader, item: Item, found: Failure) -> bool:
+def _is_by_definition_of_now(reader: LogReader, item: Item, failure: Failure) -> bool:
     """Is it certain that a failure was one of the newest definition?
 
     At the T from which a definition is in force the one before it may have failed: it is what a
@@ -134,45 +134,45 @@ def _is_by_definition_of_now(reader: LogReader, item: Item, found: Failure) -> b
     if item.kind is not ObjectKind.CONTINUAL_TASK:
         return False
     state = reader.timeline.task(item.id)
-    return state.revision_at(found.time - 1) == state.revision_at(TIME_MAX)
+    return state.revision_at(failure.time - 1) == state.revision_at(TIME_MAX)
 
 
 def _row(
-    item: Item, commit: Commit, found: Failure, later: Commit | None, place: Span | None
+    item: Item, commit: Commit, failure: Failure, later: Commit | None, place: Span | None
 ) -> FailureRow:
     row = FailureRow(
         object=str(item.name),
         kind=item.kind.value,
-        t=found.time,
+        t=failure.time,
         at=_instant(commit),
         state=OPEN,
-        condition=found.condition,
-        message=found.reason,
-        detail=found.detail or None,
+        condition=failure.condition,
+        message=failure.reason,
+        detail=failure.detail or None,
         line=None if place is None else place.line,
         column=None if place is None else place.column,
         ended_at=None,
-        what_to_do=_what_to_do(item, found),
+        what_to_do=_what_to_do(item, failure),
     )
     if later is None:
         return row
-    skipped = found.time in later.metadata.get("skipped", ())
+    skipped = failure.time in later.metadata.get("skipped", ())
     return replace(
         row, state=SKIPPED if skipped else PASSED, ended_at=_instant(later), what_to_do=None
     )
 
 
-def _what_to_do(item: Item, found: Failure) -> str | None:
+def _what_to_do(item: Item, failure: Failure) -> str | None:
     if item.kind is not ObjectKind.CONTINUAL_TASK:
         return "Mend the rows that the query fails on; the view heals by itself."
-    return found.task_error(item).hint
+    return failure.task_error(item).hint
 
 
-def _is_wanted(row: FailureRow, wanted: Wanted) -> bool:
+def _is_wanted(row: FailureRow, request: Wanted) -> bool:
     return (
-        wanted.t.holds(row.t)
-        and wanted.at.holds(round(row.at.timestamp() * 1_000) * MICROSECONDS)
-        and (wanted.states is None or row.state in wanted.states)
+        request.t.holds(row.t)
+        and request.at.holds(round(row.at.timestamp() * 1_000) * MICROSECONDS)
+        and (request.states is None or row.state in request.states)
     )
 
 

@@ -74,7 +74,7 @@ class Counts:
     def _of(self, name: str | None) -> _Done:
         return self._done.setdefault(name or "", _Done())
 
-    def add_refresh(self, made: Refresh, seconds: float | None) -> None:
+    def add_refresh(self, refresh: Refresh, seconds: float | None) -> None:
         """Count a commit.
 
         Args:
@@ -82,15 +82,15 @@ class Counts:
                 ``rest``: binding times, reading logs, and the commit itself.
         """
         with self._lock:
-            done = self._of(made.object)
-            done.strategies[made.strategy] += 1
+            done = self._of(refresh.object)
+            done.strategies[refresh.strategy] += 1
             for name in _COUNTED:
-                done.numbers[name] += getattr(made, name) or 0
-            for name, spent in made.phases.items():
+                done.numbers[name] += getattr(refresh, name) or 0
+            for name, spent in refresh.phases.items():
                 done.phases[name] += spent
             if seconds is not None:
-                done.phases["rest"] += max(seconds - sum(made.phases.values()), 0.0)
-            done.delay_seconds = made.delay_seconds
+                done.phases["rest"] += max(seconds - sum(refresh.phases.values()), 0.0)
+            done.delay_seconds = refresh.delay_seconds
 
     def add_failure(self, name: str | None, condition: str) -> None:
         """Count a failure; None is the service itself."""

@@ -64,14 +64,14 @@ class DependencyRow:
     column_lineage: Mapping[str, tuple[str, ...]]
 
 
-def _wanted_items(reader: LogReader, wanted: Wanted) -> list[Item]:
-    items = (i for i in reader.catalog if wanted.has(str(i.name)))
+def _wanted_items(reader: LogReader, request: Wanted) -> list[Item]:
+    items = (i for i in reader.catalog if request.has(str(i.name)))
     return sorted(items, key=lambda i: i.name.key)
 
 
-def objects(reader: LogReader, wanted: Wanted) -> Iterator[ObjectRow]:
+def objects(reader: LogReader, request: Wanted) -> Iterator[ObjectRow]:
     """The objects, by the cached catalog and timeline."""
-    for item in _wanted_items(reader, wanted):
+    for item in _wanted_items(reader, request):
         run = item.is_run or bool(item.problem)
         known = not item.problem and item.kind is ObjectKind.TABLE
         is_there = known and missing_table(reader.relations, [item]) is None
@@ -91,9 +91,9 @@ def objects(reader: LogReader, wanted: Wanted) -> Iterator[ObjectRow]:
         )
 
 
-def lags(reader: LogReader, wanted: Wanted) -> Iterator[LagRow]:
+def lags(reader: LogReader, request: Wanted) -> Iterator[LagRow]:
     """How far the tasks and views are, by the cached catalog and timeline."""
-    for item in _wanted_items(reader, wanted):
+    for item in _wanted_items(reader, request):
         if item.is_run or item.problem:
             yield lag_of(reader, status_of(reader, item))
 
@@ -116,12 +116,12 @@ def lag_of(reader: LogReader, status: Status) -> LagRow:
     )
 
 
-def dependencies(reader: LogReader, wanted: Wanted) -> Iterator[DependencyRow]:
+def dependencies(reader: LogReader, request: Wanted) -> Iterator[DependencyRow]:
     """What the objects read, by the cached catalog and timeline."""
     catalog = reader.catalog
-    for item in _wanted_items(reader, wanted):
+    for item in _wanted_items(reader, request):
         inputs = _inputs(reader, item)
-        follows = wanted.looks_at("column_lineage")  # it takes longer than all the rest
+        follows = request.looks_at("column_lineage")  # it takes longer than all the rest
         origins = _column_origins(reader, item) if follows else {}
         for reading in item.reads:
             read = catalog.items.get(reading.object_id)

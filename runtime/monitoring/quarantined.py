@@ -26,14 +26,14 @@ NAME = "quarantine"
 
 
 def quarantined(
-    session: SparkSession, reader: LogReader, columns: Sequence[Column], wanted: Wanted
+    session: SparkSession, reader: LogReader, columns: Sequence[Column], request: Wanted
 ) -> DataFrame:
     """The rows that are set aside, as stored; none of a table that is gone."""
     with reader.as_stored():
         reader.refresh_catalog()
         reader.timeline.refresh()
         owners = [i for i in reader.catalog if i.quarantine is not None and not i.problem]
-        owners = [i for i in owners if wanted.has(str(i.name))]
+        owners = [i for i in owners if request.has(str(i.name))]
         found = (_rows_of(reader, owner) for owner in sorted(owners, key=lambda i: i.name.key))
         parts = [rows for rows in found if rows is not None]
     if not parts:

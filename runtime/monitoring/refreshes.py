@@ -60,20 +60,20 @@ class OutputOf:
     output: Item
 
 
-def outputs(reader: LogReader, wanted: Wanted) -> list[OutputOf]:
+def outputs(reader: LogReader, request: Wanted) -> list[OutputOf]:
     """The outputs of the tasks and views that are asked for and are there, in order of name."""
     catalog = reader.catalog
-    asked = [i for i in tasks_and_views(catalog) if wanted.has(str(i.name))]
+    asked = [i for i in tasks_and_views(catalog) if request.has(str(i.name))]
     found = [OutputOf(i, output) for i in asked for output in catalog.outputs_of(i) or [i]]
     return [one for one in found if missing_table(reader.relations, [one.output]) is None]
 
 
-def refreshes(reader: LogReader, wanted: Wanted) -> Iterator[Refresh]:
+def refreshes(reader: LogReader, request: Wanted) -> Iterator[Refresh]:
     """The commits that are asked for, by the cached catalog; the newest first where few are."""
-    each = [_of_output(reader, one, wanted) for one in outputs(reader, wanted)]
-    if wanted.newest is None:
+    each = [_of_output(reader, one, request) for one in outputs(reader, request)]
+    if request.newest is None:
         return chain.from_iterable(each)
-    by, count = wanted.newest.column, wanted.newest.count
+    by, count = request.newest.column, request.newest.count
     if by == "at":
         return islice(merge(*each, key=lambda r: r.at, reverse=True), count)
     # The commit that closes an output is its last one, and has no T.
@@ -82,33 +82,35 @@ def refreshes(reader: LogReader, wanted: Wanted) -> Iterator[Refresh]:
     return islice(chain(timed, closing), count)
 
 
-def _timed(found: Iterator[Refresh], closing: list[Refresh]) -> Iterator[Refresh]:
-    for one in found:
+def _timed(refreshes_of_output: Iterator[Refresh], closing: list[Refresh]) -> Iterator[Refresh]:
+    for one in refreshes_of_output:
         if one.t is None:
             closing.append(one)
         else:
             yield one
 
 
-def _of_output(reader: LogReader, one: OutputOf, wanted: Wanted) -> Iterator[Refresh]:
+def _of_output(reader: LogReader, one: OutputOf, request: Wanted) -> Iterator[Refresh]:
     table = reader.relations.table(one.output)
-    for commit in commits_back(table, one.output.app, wanted.t, wanted.at):
-        made = refresh_of(one, commit, wanted)
-        if made is not None and _is_within(made.t, wanted.t):
-            yield made
+    for commit in commits_back(table, one.output.app, request.t, request.at):
+        refresh = refresh_of(one, commit, request)
+        if refresh is not None and _is_within(refresh.t, request.t):
+            yield refresh
 
 
 def _is_within(t: int | None, bounds: Bounds) -> bool:
     return bounds == Bounds() if t is None else bounds.holds(t)
 
 
-def _detail_of(said: Mapping[str, Any]) -> str | None:
+def _detail_of(metadata: Mapping[str, Any]) -> str | None:
     """What a commit says in addition: of its reason, or of how rows that turn were found."""
-    told: str | None = said.get("detail") or (said.get("reason") if "skipped" in said else None)
-    return told or "; ".join(f"{n}: {how}" for n, how in said.get(TURNS_BY, {}).items()) or None
+    told: str | None = metadata.get("detail") or (
+        metadata.get("reason") if "skipped" in metadata else None
+    )
+    return told or "; ".join(f"{n}: {how}" for n, how in metadata.get(TURNS_BY, {}).items()) or None
 
 
-def refresh_of(one: OutputOf, commit: Commit, wanted: Wanted = ALL) -> Refresh | None:
+def refresh_of(one: OutputOf, commit: Commit, request: Wanted = ALL) -> Refresh | None:
     """The row of a commit; None for one that moves no upper, as of a compaction.
 
     What takes the longest is left out of columns that nobody looks at.
@@ -116,11 +118,11 @@ def refresh_of(one: OutputOf, commit: Commit, wanted: Wanted = ALL) -> Refresh |
     upper = commit.transaction(one.output.app)
     if upper is None:
         return None
-    said = commit.metadata
-    work: Mapping[str, Any] = said.get(WORK) or {}
-    phases = (said.get(PHASES) or {}) if wanted.looks_at("phases") else {}
+    metadata = commit.metadata
+    work: Mapping[str, Any] = metadata.get(WORK) or {}
+    phases = (metadata.get(PHASES) or {}) if request.looks_at("phases") else {}
     t = None if upper == CLOSED else upper - 1
-    looks_at = wanted.looks_at
+    looks_at = request.looks_at
     counts = looks_at("rows_inserted") or looks_at("rows_deleted")
     inserted, deleted = rows_changed(commit) if counts else (None, None)
     written: list[DataFile] = []
@@ -135,9 +137,9 @@ def refresh_of(one: OutputOf, commit: Commit, wanted: Wanted = ALL) -> Refresh |
         at=datetime.fromtimestamp(commit.time_ms / 1000, UTC),
         version=commit.version,
         strategy=_strategy(one.item, commit) if looks_at("strategy") else "",
-        reason=said.get("why"),
-        detail=_detail_of(said) if looks_at("detail") else None,
-        changed=tuple(said.get("changed", ())),
+        reason=metadata.get("why"),
+        detail=_detail_of(metadata) if looks_at("detail") else None,
+        changed=tuple(metadata.get("changed", ())),
         rows_inserted=inserted,
         rows_deleted=deleted,
         files_written=len(written),
@@ -148,8 +150,8 @@ def refresh_of(one: OutputOf, commit: Commit, wanted: Wanted = ALL) -> Refresh |
         seconds=None if "ms" not in work else work["ms"] / 1000,
         phases={name: ms / 1000 for name, ms in phases.items()},
         delay_seconds=None if t is None else (commit.time_ms - t) / 1000,
-        times=max(len(said.get(SHARED_BY, ())), 1),
-        process=said.get(PROCESS),
+        times=max(len(metadata.get(SHARED_BY, ())), 1),
+        process=metadata.get(PROCESS),
     )
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from ctsql.runtime.monitoring.wanted import Comparison, Newest, Wanted, wanted
+from ctsql.runtime.monitoring.wanted import Comparison, Newest, Wanted, request_of
 from ctsql.runtime.spark.session import quick_setting
 
 _OPS = {
@@ -109,7 +109,7 @@ def asked_of_plan(plan: str, tables: Mapping[int, str]) -> dict[int, Wanted]:
         # A table that is read twice has other ids the second time; it is one with these columns.
         others = by_names.get(tuple(columns.values()), set())
         for key in keys.get(next(iter(columns), -1), others):
-            one = _wanted(columns, above, used)
+            one = _request_of(columns, above, used)
             found[key] = found[key].hull(one) if key in found else one
     return found
 
@@ -236,7 +236,7 @@ def _sorted(sort: Node, limit: _Limit) -> _Limit | None:
     return _Limit(limit.count, _id(child))
 
 
-def _wanted(columns: Mapping[int, str], above: _Above, used: Collection[int]) -> Wanted:
+def _request_of(columns: Mapping[int, str], above: _Above, used: Collection[int]) -> Wanted:
     made = (_comparison(condition, columns) for condition in above.conditions)
     known = [one for one in made if one is not None]
     compared = {one.column for one in known}
@@ -247,7 +247,7 @@ def _wanted(columns: Mapping[int, str], above: _Above, used: Collection[int]) ->
         if by in _SORTED:
             newest = Newest(above.limit.count, str(by))
     named = frozenset(name for i, name in columns.items() if i in used)
-    return replace(wanted(known, newest), columns=named)
+    return replace(request_of(known, newest), columns=named)
 
 
 def _is_implied(condition: Node, columns: Mapping[int, str], compared: Collection[str]) -> bool:

@@ -199,23 +199,23 @@ _Known = dict[tuple[str, int], frozenset[tuple[str, int, int]]]
 
 
 def _commits(
-    engine: LogReader, item: Item, since: int, known: _Known
+    engine: LogReader, item: Item, since: int, memo: _Known
 ) -> frozenset[tuple[str, int, int]]:
     """The commits after a T of what an output follows: source, T, and the T when they are due.
 
     A commit is due at its T, or at the next refresh time of a view in between.
 
     Args:
-        known: what was found already; ways down that meet again are followed once.
+        memo: what was found already; ways down that meet again are followed once.
     """
     key = (item.id, since)
-    if key not in known:
-        known[key] = frozenset(_find_commits(engine, item, since, known))
-    return known[key]
+    if key not in memo:
+        memo[key] = frozenset(_find_commits(engine, item, since, memo))
+    return memo[key]
 
 
 def _find_commits(
-    engine: LogReader, item: Item, since: int, known: _Known
+    engine: LogReader, item: Item, since: int, memo: _Known
 ) -> Iterator[tuple[str, int, int]]:
     warehouse = engine.warehouse
     schedule = warehouse.schedules.schedule(item)
@@ -231,7 +231,7 @@ def _find_commits(
             times = _moves(engine, read, since, kinds, columns)
             found: Iterable[tuple[str, int, int]] = ((read.id, t, t) for t in times)
         else:
-            found = _commits(engine, read, since, known)
+            found = _commits(engine, read, since, memo)
         for source, time, due in found:
             if schedule is not None:
                 due = warehouse.schedules.next_refresh(item, schedule, due)

@@ -33,7 +33,7 @@ class StorageRow:
     location: str
 
 
-def storage(reader: LogReader, wanted: Wanted) -> Iterator[StorageRow]:
+def storage(reader: LogReader, request: Wanted) -> Iterator[StorageRow]:
     """The tables of the objects that are asked for; those that are not there are left out.
 
     Raises:
@@ -43,7 +43,7 @@ def storage(reader: LogReader, wanted: Wanted) -> Iterator[StorageRow]:
     from ctsql.runtime.views.side_table import tables_beside  # imports Spark
 
     for item in sorted(reader.catalog, key=lambda i: i.name.key):
-        if item.location is None or item.problem or not wanted.has(str(item.name)):
+        if item.location is None or item.problem or not request.has(str(item.name)):
             continue
         try:
             yield _row(item, ROWS, reader.relations.table(item))

@@ -65,7 +65,7 @@ class SystemQueries:
             if i not in asked:
                 continue
             if name == QUARANTINE:
-                frames[i] = self._set_aside(asked[i])
+                frames[i] = self._quarantined_rows(asked[i])
                 continue
             few[i] = self._row_set(SYSTEM_TABLES[name], asked[i])
         rows = lower({**frames, **{i: made.plain_frame for i, made in few.items()}})
@@ -94,26 +94,26 @@ class SystemQueries:
     def all_rows(self, name: str) -> DataFrame:
         """All rows of a system table, for a statement that is no query."""
         if name == QUARANTINE:
-            return self._set_aside(ALL)
+            return self._quarantined_rows(ALL)
         return self._row_set(SYSTEM_TABLES[name], ALL).plain_frame
 
-    def _set_aside(self, wanted: Wanted) -> DataFrame:
+    def _quarantined_rows(self, request: Wanted) -> DataFrame:
         columns = SYSTEM_TABLES[QUARANTINE].columns
-        return quarantined(self._session, self._reader, columns, wanted)
+        return quarantined(self._session, self._reader, columns, request)
 
-    def _row_set(self, table: SystemTable, wanted: Wanted) -> LocalRows:
+    def _row_set(self, table: SystemTable, request: Wanted) -> LocalRows:
         schema = self._schemas.get(table.name)
         if schema is None:
             # Spark is not told of NOT NULL: of columns that nobody looks at there are no values.
             columns = [replace(c, nullable=True) for c in table.columns]
             schema = self._schemas[table.name] = empty(self._session, columns).schema
-        found = as_arrow(self._rows(table.name, wanted), wanted, schema)
+        found = as_arrow(self._rows(table.name, request), request, schema)
         return LocalRows(self._session, schema, found)
 
-    def _rows(self, name: str, wanted: Wanted) -> list[Any]:
+    def _rows(self, name: str, request: Wanted) -> list[Any]:
         try:
             if self._local is None:
                 self._local = LocalLogReader(self._reader.location, may_create=False)
-            return system_rows(self._local, name, wanted)
+            return system_rows(self._local, name, request)
         except NeedsSpark:
-            return system_rows(self._reader, name, wanted)
+            return system_rows(self._reader, name, request)

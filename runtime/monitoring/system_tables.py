@@ -32,7 +32,7 @@ ROWS_OF: dict[str, tuple[type, Callable[[LogReader, Wanted], Iterator[Any]]]] = 
 """By the table's name: the class of its rows, and what gives them."""
 
 
-def system_rows(reader: LogReader, name: str, wanted: Wanted = ALL) -> list[Any]:
+def system_rows(reader: LogReader, name: str, request: Wanted = ALL) -> list[Any]:
     """The rows of a system table, as values of its class; nothing is written or computed.
 
     Args:
@@ -41,10 +41,10 @@ def system_rows(reader: LogReader, name: str, wanted: Wanted = ALL) -> list[Any]
     with reader.as_stored():
         reader.refresh_catalog()
         reader.timeline.refresh()
-        return list(ROWS_OF[name][1](reader, wanted))
+        return list(ROWS_OF[name][1](reader, request))
 
 
-def as_arrow(rows: list[Any], wanted: Wanted, schema: "T.StructType") -> "pa.Table":
+def as_arrow(rows: list[Any], request: Wanted, schema: "T.StructType") -> "pa.Table":
     """Rows of a system table as Arrow, with NULL in columns that nobody looks at.
 
     Args:
@@ -56,7 +56,7 @@ def as_arrow(rows: list[Any], wanted: Wanted, schema: "T.StructType") -> "pa.Tab
     wide = to_arrow_schema(schema, timezone="UTC")
     arrays = []
     for field in wide:
-        if wanted.looks_at(field.name):
+        if request.looks_at(field.name):
             values = [getattr(row, field.name) for row in rows]
             if not pa.types.is_primitive(field.type) and not pa.types.is_string(field.type):
                 values = [_plain(value) for value in values]

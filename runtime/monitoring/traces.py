@@ -114,25 +114,27 @@ class Traces:
         self._open: dict[int, Trace] = {}
         self._given: OrderedDict[int, None] = OrderedDict()
 
-    def add_refresh(self, made: Refresh, seconds: float, origins: tuple[Origin, ...]) -> None:
+    def add_refresh(self, refresh: Refresh, seconds: float, origins: tuple[Origin, ...]) -> None:
         """Add a commit of an output; ``seconds`` since the one before, or since it began."""
-        if made.t is None:
+        if refresh.t is None:
             return
-        ended = round(made.at.timestamp() * 1000)
+        ended = round(refresh.at.timestamp() * 1000)
         attributes = {
-            "ctsql.kind": made.kind,
-            "ctsql.version": made.version,
-            "ctsql.strategy": made.strategy,
-            "ctsql.reason": made.reason,
-            "ctsql.rows_inserted": made.rows_inserted,
-            "ctsql.rows_deleted": made.rows_deleted,
-            "ctsql.rows_read": made.rows_read,
-            "ctsql.jobs": made.jobs,
-            "ctsql.process": made.process,
-            **{f"ctsql.seconds.{name}": spent for name, spent in made.phases.items()},
+            "ctsql.kind": refresh.kind,
+            "ctsql.version": refresh.version,
+            "ctsql.strategy": refresh.strategy,
+            "ctsql.reason": refresh.reason,
+            "ctsql.rows_inserted": refresh.rows_inserted,
+            "ctsql.rows_deleted": refresh.rows_deleted,
+            "ctsql.rows_read": refresh.rows_read,
+            "ctsql.jobs": refresh.jobs,
+            "ctsql.process": refresh.process,
+            **{f"ctsql.seconds.{name}": spent for name, spent in refresh.phases.items()},
         }
         known = {k: v for k, v in attributes.items() if v is not None}
-        self._add(made.t, Step(made.output, ended - round(seconds * 1000), ended, known), origins)
+        self._add(
+            refresh.t, Step(refresh.output, ended - round(seconds * 1000), ended, known), origins
+        )
 
     def add_failure(self, name: str, t: int, at_ms: int, reason: str) -> None:
         """Add an output that could not be computed at a T."""

@@ -118,7 +118,7 @@ class Wanted:
 ALL = Wanted()
 
 
-def wanted(comparisons: Iterable[Comparison], newest: Newest | None = None) -> Wanted:
+def request_of(comparisons: Iterable[Comparison], newest: Newest | None = None) -> Wanted:
     """What all of some comparisons ask for.
 
     >>> made = wanted([Comparison("object", "=", ("m",)), Comparison("t", ">", (5,))])
@@ -138,18 +138,18 @@ def wanted(comparisons: Iterable[Comparison], newest: Newest | None = None) -> W
     return found
 
 
-def _narrowed(found: Wanted, one: Comparison) -> Wanted | None:
+def _narrowed(request: Wanted, one: Comparison) -> Wanted | None:
     """What is wanted with one more comparison; None if that cannot be told."""
     if one.column in ("object", "state") and one.op in ("=", "in"):
         names = frozenset(str(v) for v in one.values)
         if one.column == "object":
-            return found.with_objects(names)
-        return replace(found, states=_common(found.states, names))
+            return request.with_objects(names)
+        return replace(request, states=_common(request.states, names))
     if one.column in ("t", INSTANT) and one.op != "in" and isinstance(one.values[0], int):
         value = one.values[0]
         if one.column == INSTANT:
-            return replace(found, at=found.at.narrowed(one.op, value))
-        return replace(found, t=found.t.narrowed(one.op, value))
+            return replace(request, at=request.at.narrowed(one.op, value))
+        return replace(request, t=request.t.narrowed(one.op, value))
     return None
 
 

@@ -51,7 +51,7 @@ def watched(reader: LogReader, refreshes_max: int) -> list[Watched]:
     return in_order(found)
 
 
-def in_order(found: Sequence[Watched]) -> list[Watched]:
+def in_order(objects: Sequence[Watched]) -> list[Watched]:
     """Failed ones first, then those that are behind, the longest lag first; else by name."""
     places = {state.value: n for n, state in enumerate(WORST_FIRST)}
-    return sorted(found, key=lambda w: (places[w.lag.state], -w.lag.lag_seconds, w.lag.object))
+    return sorted(objects, key=lambda w: (places[w.lag.state], -w.lag.lag_seconds, w.lag.object))

@@ -323,7 +323,9 @@ def effects_on_readers(
         if not isinstance(one, st.AlterTable):
             continue
         columns = change.columns_before(one)
-        alteration.check_constraints(change.table, one, own=change.kept, gone=dropped)
+        alteration.check_constraints(
+            change.table, one, own=change.kept, dropped_constraints=dropped
+        )
         after = altered(columns, one.change)
         if one in change.last:
             found += alteration.effects(
@@ -454,7 +456,7 @@ def _around_types(
     wanted = {fold(c.name): constraint_text(c) for c in statement.constraints}
     texts = []
     for one in stored_constraints(properties):
-        if one.made is not None or fold(one.name) in gone:
+        if one.definition is not None or fold(one.name) in gone:
             continue
         words = words_of(Source(properties[one.key], "constraint").whole())
         if not retyped & {fold(word.strip("`")) for word in words}:

@@ -74,14 +74,14 @@ class Due:
 class Upkeep:
     """The versions written since the last look: first and last new one by object id."""
 
-    _written: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _new_versions: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     _logs: dict[str, int] = field(default_factory=dict)  # the versions of other logs last seen
 
     def note(self, object_id: str, version: int) -> None:
         """Note a new version of an output."""
-        first, _ = self._written.get(object_id, (version, version))
-        self._written[object_id] = (first, version)
+        first, _ = self._new_versions.get(object_id, (version, version))
+        self._new_versions[object_id] = (first, version)
 
     def take_due(self, logs: Mapping[str, int]) -> Due:
         """What has become due since the last look; it counts as looked at.
@@ -89,7 +89,7 @@ class Upkeep:
         Args:
             logs: the newest versions of other logs that are to have checkpoints.
         """
-        written, self._written = self._written, {}
+        written, self._new_versions = self._new_versions, {}
         before, self._logs = self._logs, dict(logs)
         moved = {i: (before.get(i, last) + 1, last) for i, last in logs.items()}
         return Due(
@@ -110,8 +110,8 @@ def other_logs(engine: Engine) -> dict[str, int]:
     return found
 
 
-def _due(written: Mapping[str, tuple[int, int]], every: int) -> tuple[str, ...]:
-    return tuple(object_id for object_id, (a, b) in written.items() if is_due(a, b, every))
+def _due(versions: Mapping[str, tuple[int, int]], every: int) -> tuple[str, ...]:
+    return tuple(object_id for object_id, (a, b) in versions.items() if is_due(a, b, every))
 
 
 def maintain(

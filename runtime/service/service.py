@@ -76,7 +76,7 @@ class Service:
     _troubles: dict[str, Trouble] = field(default_factory=dict)
     _failures: list[CtsqlError] = field(default_factory=list)
     _now: int = NOTHING
-    _said: int = 0
+    _events_sent: int = 0
     _at_rest: AtRest = field(default_factory=AtRest)
     _telling: threading.Lock = field(default_factory=threading.Lock)
 
@@ -196,7 +196,7 @@ class Service:
 
     def _tick(self, engine: Engine) -> None:
         self._failures.clear()
-        self._said = 0
+        self._events_sent = 0
         begun = time.monotonic()
         engine.refresh_catalog()
         self._note_versions(engine)
@@ -212,7 +212,7 @@ class Service:
         if now != self._now:
             self._now = now
             self.on_time(now)
-            if not self._said:
+            if not self._events_sent:
                 seconds = time.monotonic() - begun
                 at = clock.now_ms()
                 self._say(Event(kind=EventKind.REACHED, at=at, time=now, seconds=seconds))
@@ -353,7 +353,7 @@ class Service:
 
     def _say(self, event: Event) -> None:
         with self._telling:
-            self._said += 1
+            self._events_sent += 1
             self.on_event(event)
 
 

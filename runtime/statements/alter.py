@@ -68,12 +68,12 @@ class Alteration(OnNames):
             if statement.if_exists and item.id not in current.items:
                 return current  # another process has dropped it meanwhile
             still_there(current, item)
-            readers = _readers_of(current, _named(current, item, statement))
+            readers = _readers_of(current, _items_to_drop(current, item, statement))
             if readers and not statement.cascade:
                 told, place = f"It is read by {', '.join(readers)}.", statement.target.span
                 raise in_use(item, told, place, kind=keyword.lower(), keyword=keyword)
             going[:] = current.going_with([item.id])
-            named[:] = _named(current, item, statement)
+            named[:] = _items_to_drop(current, item, statement)
             return _without(current, going, statement)
 
         self.engine.catalog_store.change(remove)
@@ -92,7 +92,7 @@ class Alteration(OnNames):
         item = catalog.find(qualify(statement.target, self.names.search_schema))
         if item is None or not item.is_called(statement.kind):
             return []
-        named = _named(catalog, item, statement)
+        named = _items_to_drop(catalog, item, statement)
         return [i for i in catalog.going_with([item.id]) if i not in named]
 
     def _output_alone(self, output: Item, span: Span) -> CtsqlError:
@@ -225,34 +225,34 @@ class Alteration(OnNames):
         return "REFRESH MATERIALIZED VIEW"
 
 
-def _with_quarantine_renamed(made: Catalog, before: Item) -> Catalog:
+def _with_quarantine_renamed(catalog: Catalog, before: Item) -> Catalog:
     """The catalog in which an object has another name, with the name of its quarantine alike."""
-    quarantine = made.items.get(before.quarantine or "")
-    name = quarantine_name(made.items[before.id].name)
-    if quarantine is None or quarantine.name != quarantine_name(before.name) or made.find(name):
-        return made
-    return made.with_item(replace(quarantine, name=name))
+    quarantine = catalog.items.get(before.quarantine or "")
+    name = quarantine_name(catalog.items[before.id].name)
+    if quarantine is None or quarantine.name != quarantine_name(before.name) or catalog.find(name):
+        return catalog
+    return catalog.with_item(replace(quarantine, name=name))
 
 
 def _without(
-    current: Catalog, gone: Sequence[Item], statement: st.DropObject, schema: str = ""
+    current: Catalog, items: Sequence[Item], statement: st.DropObject, schema: str = ""
 ) -> Catalog:
     """The catalog without objects that are dropped; without PURGE it keeps them beside."""
-    check_not_referred_to(current, gone)
-    drop = dropped(current, gone, schema)
-    left = current.with_dropped(drop).without(i.id for i in gone)
+    check_not_referred_to(current, items)
+    drop = dropped(current, items, schema)
+    left = current.with_dropped(drop).without(i.id for i in items)
     is_kept = (drop.items or schema) and not statement.purge
     return left if is_kept else left.purged([drop.id])
 
 
-def _named(catalog: Catalog, item: Item, statement: st.DropObject) -> list[Item]:
+def _items_to_drop(catalog: Catalog, item: Item, statement: st.DropObject) -> list[Item]:
     """What a statement drops by name: an object, or the task and the target of a flow."""
     return [item, *catalog.flow_targets(item)] if statement.flow else [item]
 
 
-def _readers_of(catalog: Catalog, named: Sequence[Item]) -> list[str]:
+def _readers_of(catalog: Catalog, items: Sequence[Item]) -> list[str]:
     """The readers of objects that go together, and of their outputs, as texts."""
-    parts = [p for item in named for p in (item, *beside(catalog, item))]
+    parts = [p for item in items for p in (item, *beside(catalog, item))]
     own = {p.id for p in parts}
     readers = {r.id: r for p in parts for r in catalog.readers(p.id) if r.id not in own}
     followers = [s for p in parts for s in catalog.subscribers(p.id)]

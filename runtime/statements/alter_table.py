@@ -210,7 +210,7 @@ class TableAlteration(OnNames):
         statement: st.AlterTable,
         *,
         own: Mapping[str, str] | None = None,
-        gone: Collection[tuple[Name, str]] = (),
+        dropped_constraints: Collection[tuple[Name, str]] = (),
     ) -> None:
         """Raise COLUMNS_IN_USE where a constraint that ctsql keeps is about a column that goes.
 
@@ -218,7 +218,8 @@ class TableAlteration(OnNames):
 
         Args:
             own: the properties of the table; None for those that it has now.
-            gone: constraints of other tables that do not count: the table, and the folded name.
+            dropped_constraints: constraints of other tables that do not count: the table, and the
+                folded name.
         """
         change = statement.change
         if not isinstance(change, st.DropColumns | st.RenameColumn | st.RetypeColumn):
@@ -228,7 +229,7 @@ class TableAlteration(OnNames):
             own = self.engine.relations.table(item).configuration()
         found = self._constraints_about(item, own, only_keys=isinstance(change, st.RetypeColumn))
         for table, name, about in found:
-            if changed & about and (table, fold(name)) not in gone:
+            if changed & about and (table, fold(name)) not in dropped_constraints:
                 of = "" if table == item.name else f' of table "{table}"'
                 told = f'Constraint "{name}"{of} is about the column.'
                 hint = f"Type first: ALTER TABLE {table} DROP CONSTRAINT {quote(name)}"
@@ -239,10 +240,10 @@ class TableAlteration(OnNames):
     ) -> Iterator[tuple[Name, str, set[str]]]:
         """Constraints of a table, and those that refer to it, each with its columns, folded."""
         for one in kept_constraints(own):
-            assert one.made is not None  # it is one that ctsql keeps
-            about = {fold(column) for column in one.made.columns}
-            if one.made.predicate is not None and not only_keys:
-                about = {fold(word.strip("`")) for word in words_of(one.made.predicate.span)}
+            assert one.definition is not None  # it is one that ctsql keeps
+            about = {fold(column) for column in one.definition.columns}
+            if one.definition.predicate is not None and not only_keys:
+                about = {fold(word.strip("`")) for word in words_of(one.definition.predicate.span)}
             yield item.name, one.name, about
         for table, name, keys in references_to(self.engine, self.engine.refresh_catalog(), item):
             yield table.name, name, keys

@@ -158,14 +158,14 @@ def check_same_shape(
 
 
 def _check_columns(
-    names: Namespace, item: Item, stored: Sequence[Item], new: st.CreateContinualTask
+    names: Namespace, item: Item, outputs: Sequence[Item], new: st.CreateContinualTask
 ) -> tuple[Schema, ...]:
     """The columns of each output by a new definition, which may add some at the end."""
-    fresh = [replace(o, columns=()) for o in stored if item.outputs]
+    fresh = [replace(o, columns=()) for o in outputs if item.outputs]
     binder = names.in_schema(item.search_schema).binder()
     made = bind_task(binder, new, replace(item, columns=()), fresh).task
     found = []
-    for output, written in zip(stored, made.written, strict=True):
+    for output, written in zip(outputs, made.written, strict=True):
         count = len(output.columns)
         kept, added = written.columns[:count], written.columns[count:]
         if not same_columns(_spelled(output.columns), _spelled(kept)):
@@ -206,11 +206,11 @@ def _spelled(columns: Sequence[Column]) -> list[Column]:
 
 
 def merged_options(
-    old: st.CreateContinualTask, given: Sequence[st.Option], reset: Sequence[str] = ()
+    old: st.CreateContinualTask, options: Sequence[st.Option], reset: Sequence[str] = ()
 ) -> list[st.Option]:
     """The options of a definition with others in their place, or beside them."""
     kept = {o.name: o for o in old.options if o.name not in reset}
-    kept.update((o.name, o) for o in given)
+    kept.update((o.name, o) for o in options)
     return list(kept.values())
 
 

@@ -208,12 +208,12 @@ def _dropped(columns: Schema, change: st.DropColumns) -> Schema:
     return left
 
 
-def _find(columns: Sequence[Column], named: st.NamedColumn) -> Column:
-    return schemas.get(columns, named.name, span=named.span)
+def _find(columns: Sequence[Column], column: st.NamedColumn) -> Column:
+    return schemas.get(columns, column.name, span=column.span)
 
 
-def _name(columns: Sequence[Column], named: st.NamedColumn) -> str:
-    return backtick(_find(columns, named).name)
+def _name(columns: Sequence[Column], column: st.NamedColumn) -> str:
+    return backtick(_find(columns, column).name)
 
 
 def _with(columns: Schema, old: Column, new: Column) -> Schema:

@@ -18,13 +18,14 @@ def stored_default(metadata: TableMetadata, column: str) -> str | None:
     return None if found is None else str(found)
 
 
-def unsaid_defaults(said: Iterable[st.Statement], metadata: TableMetadata) -> list[str]:
+def unsaid_defaults(statements: Iterable[st.Statement], metadata: TableMetadata) -> list[str]:
     """What ALTER TABLE is to say after some statements, so that the columns have their defaults.
 
     Args:
-        said: the table's CREATE TABLE, and all that ALTER TABLE has changed of its columns since.
+        statements: the table's CREATE TABLE, and all that ALTER TABLE has changed of its columns
+            since.
     """
-    known = _said(said)
+    known = _defaults_of(statements)
     texts = []
     for key, column in metadata.columns.items():
         value, before = stored_default(metadata, column.name), known.get(key)
@@ -51,7 +52,7 @@ def default_changes(columns: Iterable[st.ColumnDef], metadata: TableMetadata) ->
     return texts
 
 
-def _said(statements: Iterable[st.Statement]) -> Mapping[str, str]:
+def _defaults_of(statements: Iterable[st.Statement]) -> Mapping[str, str]:
     """The defaults that statements have given, by the folded names of their columns now."""
     known: dict[str, str] = {}
     for statement in statements:

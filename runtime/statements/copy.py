@@ -29,14 +29,14 @@ def copy_from(
         rows = rows_to_load(
             engine.gateway,
             file,
-            _wanted(engine, statement, item),
+            _columns_to_fill(engine, statement, item),
             statement.target.span.text,
             may_have_more=bool(statement.columns),
         )
     return append_rows(engine, item, rows, within=within, span=file.span)
 
 
-def _wanted(engine: Engine, statement: CopyFrom, item: Item) -> tuple[Column, ...]:
+def _columns_to_fill(engine: Engine, statement: CopyFrom, item: Item) -> tuple[Column, ...]:
     """The table's columns that are to be filled."""
     there = engine.relations.columns_now(item)
     known = f'"{item.name}" has the columns'

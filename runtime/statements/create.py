@@ -334,7 +334,7 @@ class Creation(OnNames):
             if late is not None:
                 hint = f'"{late.name}" is suspended, and first runs the Ts that it has missed. '
                 hint += f"Type: ALTER CONTINUAL TASK {late.name} RESUME"
-            told = f"{_told(lost, new.columns)} That is read by {named}."
+            told = f"{_describe_losses(lost, new.columns)} That is read by {named}."
             raise columns_in_use(old, told, span, hint)
 
     def check_no_input(self, old: Item, span: Span) -> None:
@@ -755,7 +755,7 @@ def complete_outputs(beside: Sequence[Item], task: Item, bound: Bound) -> list[I
     ]
 
 
-def _told(lost: Sequence[Column], new: Schema) -> str:
+def _describe_losses(lost: Sequence[Column], new: Schema) -> str:
     """Which columns go, and which get another type: a sentence for each."""
     then = [(c, find(new, c.name)) for c in lost]
     told = [f"Column {c.name} would be gone." for c, now in then if now is None]

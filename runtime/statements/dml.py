@@ -74,7 +74,7 @@ def run_on_table(
     )
     nodes = [resolve_roles(binder.relation(ref, {})) for ref in text.relations]
     items = [engine.relations.item(i) for node in nodes for i in read_objects(node)]
-    as_of, written = (None, {}) if within is None else (within.at, within.written)
+    as_of, written = (None, {}) if within is None else (within.at, within.own_writes)
     at = engine.read_time(items, as_of=as_of) if items else 0
     for node in nodes:
         check_columns(engine.warehouse, node)
@@ -190,7 +190,7 @@ def _write_alone(
         return _count_affected(statement.run())
 
     rows = write(location, run)
-    return declined[0] if declined else _counted(table, before, rows)
+    return declined[0] if declined else _row_count(table, before, rows)
 
 
 def _write_as_transaction(engine: Engine, item: Item, write: Write, verb: str) -> int | Declined:
@@ -221,10 +221,10 @@ def _write_within(
     table = engine.gateway.table(location)
     before = table.version()
     rows = write(location, lambda text: _count_affected(engine.session.sql(text)))
-    return _counted(table, before, rows)
+    return _row_count(table, before, rows)
 
 
-def _counted(table: DeltaTable, before: int, rows: int) -> int:
+def _row_count(table: DeltaTable, before: int, rows: int) -> int:
     """The number of rows that a statement gives; else what its commits have added."""
     if rows >= 0:
         return rows

@@ -118,13 +118,12 @@ def _last_refresh(output: Output) -> Entry | None:
     return next((e for e in reversed(entries) if e.upper != CLOSED), None)
 
 
-def _state_of(said: dict[str, Any]) -> list[str]:
+def _state_of(metadata: dict[str, Any]) -> list[str]:
     """The outcome for the view's state table, if it has one or was refused one."""
-    named = Named.of(said.get(STATE))
-    if named is None:
+    pointer = Named.of(metadata.get(STATE))
+    if pointer is None:
         return []
-    if named.refused is not None:
-        return [
-            f"  no state table because {named.refused}: {RECOMPUTE_REASONS.get(named.refused, '')}"
-        ]
-    return [f"  state table at version {named.version}: {said.get(STATE_DID, 'as it was')}"]
+    if pointer.refused is not None:
+        reason = RECOMPUTE_REASONS.get(pointer.refused, "")
+        return [f"  no state table because {pointer.refused}: {reason}"]
+    return [f"  state table at version {pointer.version}: {metadata.get(STATE_DID, 'as it was')}"]

@@ -40,7 +40,7 @@ def copy_of(
     """
     body = []
     for output, source in zip(outputs, sources, strict=True):
-        own, listed = output.name.qualified(), _listed(output)
+        own, listed = output.name.qualified(), _column_list(output)
         if clears:
             body.append(f"DELETE FROM {own}")
         rows = f"SELECT {listed} FROM contents({source.name.qualified()})"
@@ -54,7 +54,7 @@ def copy_of(
     return Revision(number=0, definition=text, reads=tuple(read.values()), once=True)
 
 
-def _listed(output: Item) -> str:
+def _column_list(output: Item) -> str:
     return ", ".join(quote(c.name) for c in output.columns)
 
 
@@ -83,27 +83,27 @@ def followed_by(names: Namespace, statement: st.CreateContinualTask) -> Item:
     return replace(found, columns=names.columns_now(found))
 
 
-def fill(engine: Engine, made: Sequence[Item], first: Revision | None, until: int) -> None:
+def fill(engine: Engine, items: Sequence[Item], first: Revision | None, until: int) -> None:
     """Bring an object that no catalog knows up to a time.
 
     Args:
-        made: the object, and what goes with it; all have tables.
+        items: the object, and what goes with it; all have tables.
         first: the definition by which it holds its first rows, at its creation.
     """
-    item = made[0]
+    item = items[0]
     if first is not None:
         begun = replace(item, definition=first.definition, reads=first.reads, once=True)
-        engine.relations.add([begun, *made[1:]])
+        engine.relations.add([begun, *items[1:]])
         engine.advance([begun], item.created)
-    engine.relations.add(made)
-    engine.advance([i for i in made if i.is_run], until)
+    engine.relations.add(items)
+    engine.advance([i for i in items if i.is_run], until)
 
 
 def idle_of(task: Item, outputs: Sequence[Item], follows: Item) -> Revision:
     """A definition that writes nothing; the Ts at which it is in force are passed in few jobs."""
     lead, named = outputs[0], follows.name.qualified()
     nothing = ", ".join(f"CAST(NULL AS {plain_type(c.type)})" for c in lead.columns)
-    body = f"INSERT INTO {lead.name.qualified()} ({_listed(lead)}) "
+    body = f"INSERT INTO {lead.name.qualified()} ({_column_list(lead)}) "
     body += f"SELECT {nothing} FROM {named} WHERE false"
     text = _definition(task, outputs, follows, body)
     names = tuple(c.name for c in follows.columns)
@@ -165,10 +165,10 @@ def begin_after(item: Item, state: TaskState, now: int) -> TaskState:
 _ONLY_TABLES = "A task begins with the rows of a table. Make one of it: CREATE TABLE ... AS SELECT"
 
 
-def _bind(names: Namespace, item: Item, made: Revision) -> Bound:
+def _bind(names: Namespace, item: Item, revision: Revision) -> Bound:
     """Bind the definition for the first time, so that rows which do not fit are refused at once."""
     called = f"BACKFILL FROM of {item.name}"
-    statement = parse_as(st.CreateContinualTask, made.definition, called)
+    statement = parse_as(st.CreateContinualTask, revision.definition, called)
     return bind_task(names.binder(), statement, item, [])
 
 

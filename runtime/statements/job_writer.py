@@ -86,7 +86,7 @@ class JobWriter:
                 batch.at(time).stage(self._fitted(engine, some))
         return batch
 
-    def write(self, engine: Engine, wanted: "Write", own: Sequence[Batch]) -> int:
+    def write(self, engine: Engine, write: "Write", own: Sequence[Batch]) -> int:
         """Commit; returns the upper.
 
         Args:
@@ -105,31 +105,31 @@ class JobWriter:
         ):
             output = self.output(engine)  # whose constraints nobody changes now
             is_kept = keeps_any(engine.relations.table(self.item).configuration())
-            done = self._write_kept(engine, wanted) if is_kept else wanted.commit(output)
+            done = self._write_kept(engine, write) if is_kept else write.commit(output)
         if isinstance(done, Committed):
             faults.point("source_committed")
         if isinstance(done, UpperMismatch):
-            raise self.mismatch(done.current, wanted.lower)
+            raise self.mismatch(done.current, write.lower)
         if isinstance(done, Disturbed):
             raise disturbance_error(f"{self.item.name}: rows that are only added")
         return output.fetch_recent_upper()
 
-    def _write_kept(self, engine: Engine, wanted: "Write") -> Appended:
+    def _write_kept(self, engine: Engine, write: "Write") -> Appended:
         """Commit what a table takes that has constraints which ctsql keeps."""
         for _ in range(TRIES_MAX):
             output = self.output(engine)
-            output.check(wanted.batches, wanted.lower, wanted.upper)
+            output.check(write.batches, write.lower, write.upper)
             current = output.fetch_recent_upper()
-            if not wanted.is_due(current):
-                found = [output.drop(batch) for batch in wanted.batches]
+            if not write.is_due(current):
+                found = [output.drop(batch) for batch in write.batches]
                 if found and all(isinstance(one, Committed) for one in found):
                     return found[-1]
-                is_in = wanted.cuts and current >= wanted.upper
-                return Unwritten(current) if is_in else UpperMismatch(current, wanted.lower)
-            wanted.truncate(current)
-            if not any(part.inserts for batch in wanted.batches for part in batch.text.parts):
-                return wanted.commit(output)
-            version = self._commit_kept(engine, output, wanted, current)
+                is_in = write.cuts and current >= write.upper
+                return Unwritten(current) if is_in else UpperMismatch(current, write.lower)
+            write.truncate(current)
+            if not any(part.inserts for batch in write.batches for part in batch.text.parts):
+                return write.commit(output)
+            version = self._commit_kept(engine, output, write, current)
             if version is not None:
                 return Committed(version)
             engine.mint()
@@ -137,23 +137,23 @@ class JobWriter:
         raise error("TRANSACTION_CONFLICT", name=str(self.item.name), detail=detail)
 
     def _commit_kept(
-        self, engine: Engine, output: Output, wanted: "Write", expected: int
+        self, engine: Engine, output: Output, write: "Write", expected: int
     ) -> int | None:
         """Commit batches as a transaction; returns the version, None if another commit was first.
 
         The batches are used up if it is in; else their files are there as before.
         """
-        files = [f for b in wanted.batches for p in b.text.parts for f in p.inserts]
-        ids = [b.text.batch_id for b in wanted.batches if b.travelled]
-        for batch in wanted.batches:
+        files = [f for b in write.batches for p in b.text.parts for f in p.inserts]
+        ids = [b.text.batch_id for b in write.batches if b.travelled]
+        for batch in write.batches:
             batch.check_files()
         said = {"batches": ids} if ids else {}
         progress = WriterProgress(
             app=output.app,
             expected=expected,
-            upper=wanted.upper,
+            upper=write.upper,
             metadata=said,
-            lent=frozenset(own_files(p for b in wanted.batches for p in b.text.parts)),
+            lent=frozenset(own_files(p for b in write.batches for p in b.text.parts)),
         )
         before = output.table.version()
         at = engine.mint()
@@ -167,15 +167,15 @@ class JobWriter:
                 appends.take(files)
         except BaseException as problem:
             if own.may_be_in:  # so may be its files
-                for batch in wanted.batches:
+                for batch in write.batches:
                     batch.release()
             elif isinstance(problem, CtsqlError) and problem.condition == "TRANSACTION_CONFLICT":
                 return None
             raise
         table = engine.relations.table(self.item)
-        (made,) = commits_to(table, output.app, wanted.upper, after=before)
+        (made,) = commits_to(table, output.app, write.upper, after=before)
         used = {file.path for file in made.adds}
-        for batch in wanted.batches:
+        for batch in write.batches:
             # Where rows were left out, others are in place of its files.
             is_used = all(f.path in used for part in batch.text.parts for f in part.inserts)
             batch.release() if is_used else batch.discard()
@@ -212,11 +212,11 @@ class JobWriter:
                 chosen.append(as_stored(F.lit(None), column))
         return frame.select(*chosen)
 
-    def _check_type(self, given: T.DataType, stored: T.DataType, column: Column) -> None:
+    def _check_type(self, row_type: T.DataType, column_type: T.DataType, column: Column) -> None:
         """Refuse what has no value in the column: structs go by place, so names must agree."""
-        told = type_name(given)
-        if not may_store(told, column.type) or _field_names(given) != _field_names(stored):
-            message = f'rows with {told} in "{column.name}" do not go into {column.type}'
+        text = type_name(row_type)
+        if not may_store(text, column.type) or _field_names(row_type) != _field_names(column_type):
+            message = f'rows with {text} in "{column.name}" do not go into {column.type}'
             raise error("TYPE_MISMATCH", message=message)
 
 

@@ -73,7 +73,7 @@ class Proposed:
     rows: AnyRows
     victims: AnyRows
     at: int
-    written: Mapping[str, Callable[[], DataFrame]] = field(default_factory=dict)
+    own_writes: Mapping[str, Callable[[], DataFrame]] = field(default_factory=dict)
 
 
 def bound_constraints(
@@ -98,33 +98,33 @@ def bound_constraints(
     return tuple(_bound(warehouse, own, one) for one in stored)
 
 
-def _bound(warehouse: Warehouse, own: Item, stored: StoredConstraint) -> Constraint:
-    made = stored.made
-    assert made is not None  # it is one that ctsql keeps
+def _bound(warehouse: Warehouse, own: Item, stored_constraint: StoredConstraint) -> Constraint:
+    definition = stored_constraint.definition
+    assert definition is not None  # it is one that ctsql keeps
     there = {fold(column.name) for column in own.columns}
-    lost = next((c for c in made.columns if fold(c) not in there), None)
-    hint = f"Type: ALTER TABLE {own.name} DROP CONSTRAINT {quote(stored.name)}"
+    lost = next((c for c in definition.columns if fold(c) not in there), None)
+    hint = f"Type: ALTER TABLE {own.name} DROP CONSTRAINT {quote(stored_constraint.name)}"
     if lost is not None:
-        detail = f'"{own.name}" has lost it, and constraint "{stored.name}" is about it.'
+        detail = f'"{own.name}" has lost it, and constraint "{stored_constraint.name}" is about it.'
         raise error("UNKNOWN_COLUMN", column=lost, detail=detail, hint=hint)
-    constraint = bind_constraint(made, own, None)
-    if stored.refers is None:
+    constraint = bind_constraint(definition, own, None)
+    if stored_constraint.refers is None:
         return constraint
-    other = warehouse.catalog.items.get(stored.refers)
+    other = warehouse.catalog.items.get(stored_constraint.refers)
     if other is None:
-        kind = f'relation, to which constraint "{stored.name}" of "{own.name}" refers,'
-        raise unknown_relation(_named(made), hint, kind=kind)
+        kind = f'relation, to which constraint "{stored_constraint.name}" of "{own.name}" refers,'
+        raise unknown_relation(_referred_name(definition), hint, kind=kind)
     columns = {fold(c.name): c for c in warehouse.relations.columns_now(other)}
-    if all(fold(key) in columns for key in made.keys):  # else whoever looks there tells of it
-        referring = [get(own.columns, name, span=made.span) for name in constraint.key]
-        check_reference(made, referring, [columns[fold(k)] for k in made.keys])
-    keys = tuple(columns[fold(k)].name if fold(k) in columns else k for k in made.keys)
+    if all(fold(key) in columns for key in definition.keys):  # else whoever looks there tells of it
+        referring = [get(own.columns, name, span=definition.span) for name in constraint.key]
+        check_reference(definition, referring, [columns[fold(k)] for k in definition.keys])
+    keys = tuple(columns[fold(k)].name if fold(k) in columns else k for k in definition.keys)
     node = NormalReference(object_id=other.id, name=other.name, columns=())
     return replace(constraint, references=node, keys=keys)
 
 
-def _named(made: ConstraintDef) -> str:
-    return "" if made.references is None else made.references.name_span.text
+def _referred_name(definition: ConstraintDef) -> str:
+    return "" if definition.references is None else definition.references.name_span.text
 
 
 def check_proposed(
@@ -151,9 +151,9 @@ def check_proposed(
 
     def look(rows: AnyRows, victims: AnyRows) -> Checked:
         assert rows is not None  # there are rows, be they none that are kept
-        marked: AnyRows = _marked(warehouse, constraints, rows)
+        marked: AnyRows = _mark(warehouse, constraints, rows)
         build_on = (item, proposed.version)
-        around = Surroundings(warehouse, build_on, victims, proposed.at, proposed.written)
+        around = Surroundings(warehouse, build_on, victims, proposed.at, proposed.own_writes)
         marked = mark_keys(constraints, marked, around, small=small, stack=stack)
         columns = [name for name in row_set(rows).schema.names if name != ROW_ID]
         return check_rows(constraints, marked, columns, small=small, stack=stack, hint=hint)
@@ -165,7 +165,7 @@ def check_proposed(
         assert victims is not None  # what stays was to go
         victims = without_numbers(row_set(victims), stay)
         rounds.append(look(rounds[-1].output_rows, victims))
-    return rounds[0] if len(rounds) == 1 else _joined(rounds)
+    return rounds[0] if len(rounds) == 1 else _combine(rounds)
 
 
 def _is_unique(constraint: Constraint) -> bool:
@@ -191,18 +191,18 @@ def staying_rows(checked: Checked) -> DataFrame | None:
     return None if found is None else found.frame
 
 
-def with_staying(away: DataFrame, stored: DataFrame) -> DataFrame:
+def with_staying(away: DataFrame, stored_rows: DataFrame) -> DataFrame:
     """Rows that are set aside, with ``STAYS``: the stored row that each was to replace, as JSON.
 
     Args:
-        stored: these rows, with ``ROW_ID``.
+        stored_rows: these rows, with ``ROW_ID``.
     """
-    own = backtick_all([c for c in stored.columns if c != ROW_ID])
+    own = backtick_all([c for c in stored_rows.columns if c != ROW_ID])
     text = F.to_json(F.struct(*own), AS_JSON).alias(STAYS)
-    return away.join(stored.select(ROW_ID, text), ROW_ID, "left")
+    return away.join(stored_rows.select(ROW_ID, text), ROW_ID, "left")
 
 
-def _joined(rounds: Sequence[Checked]) -> Checked:
+def _combine(rounds: Sequence[Checked]) -> Checked:
     """What became of rows in several rounds, each of which looked at what the one before kept."""
     *before, last = rounds
     broken, told = Counter(last.broken), Counter[str]()
@@ -233,7 +233,7 @@ def _too_many_rounds(constraints: Sequence[Constraint], last: Checked) -> CtsqlE
     )
 
 
-def _marked(warehouse: Warehouse, constraints: Sequence[Constraint], rows: AnyRows) -> AnyRows:
+def _mark(warehouse: Warehouse, constraints: Sequence[Constraint], rows: AnyRows) -> AnyRows:
     """Rows with ``BROKEN``, as far as a row says by itself what it breaks; ``now()`` is now."""
     if rows is None:
         return None
@@ -257,7 +257,10 @@ class Gate:
     item: Item
 
     def lets(
-        self, txn: Transaction, rows: LocalRows | None, gone: Iterable[tuple[str, int]] = ()
+        self,
+        txn: Transaction,
+        rows: LocalRows | None,
+        deleted_places: Iterable[tuple[str, int]] = (),
     ) -> bool:
         """Whether the commit may be made as it is; else the statement is run as a transaction.
 
@@ -281,7 +284,7 @@ class Gate:
         at = 0
         if refers:
             at = self.engine.read_time([self.engine.relations.item(i) for i in sorted(refers)])
-        places = list(gone)
+        places = list(deleted_places)
         victims = located(self.engine.session, group_by_file(places).items()) if places else None
         proposed = Proposed(txn.version_read, rows, victims, at)
         with ExitStack() as stack:

@@ -156,7 +156,7 @@ def _write(
     changes = _Changes.of(rows, statement.schema.names)
     if isinstance(changes, Declined):
         return changes
-    come = changes.come if changes.brings_rows else None
+    come = changes.new_rows if changes.brings_rows else None
     if gate is not None and not gate.lets(txn, come, changes.places):
         return Declined("rows are set aside, or only counted")
     if changes.count:
@@ -220,7 +220,7 @@ class _Changes:
         return list(zip(files, numbers, strict=True))
 
     @property
-    def come(self) -> LocalRows:
+    def new_rows(self) -> LocalRows:
         """The rows that come."""
         return self._new((UPDATED, INSERTED))
 
@@ -294,9 +294,9 @@ def _commit(
     with discard_on_error([staged]):
         new: Sequence[Any] = ()
         if changes.numbers[UPDATED] and is_on(txn.metadata["configuration"], _FEED):
-            new = txn.stage_with_changes(changes.come, changes.feed)
+            new = txn.stage_with_changes(changes.new_rows, changes.feed)
         elif changes.brings_rows:
-            new = txn.stage(changes.come)
+            new = txn.stage(changes.new_rows)
         staged.part = BatchPart(0, tuple(new))
         deletes, _ = txn.stage_deletes(group_by_file(changes.places).items())
         staged.part = BatchPart(0, tuple(new), tuple(deletes))

@@ -105,33 +105,33 @@ class LostRows:
             columns = tuple(c.name for c in one.columns)
             self._search(_Asked(one.statement, one.query, columns, _WHOLE))
 
-    def _search(self, asked: _Asked) -> None:
+    def _search(self, target: _Asked) -> None:
         reader = Reader(self.engine, self.at)
-        text, relations = reader.read(asked.query)
-        why = reader.refusal(asked.query, whole_query(text.text, relations))
-        found = search(self._predicate.text, ASKED, text.text, asked.columns, relations)
-        if why is not None or isinstance(found, Reason):
-            if isinstance(found, Reason):
-                why = found.sentence
-            self._line(asked.name, verdict=None, note=f"cannot be told: {why}")
+        text, relations = reader.read(target.query)
+        why = reader.refusal(target.query, whole_query(text.text, relations))
+        search_plan = search(self._predicate.text, ASKED, text.text, target.columns, relations)
+        if why is not None or isinstance(search_plan, Reason):
+            if isinstance(search_plan, Reason):
+                why = search_plan.sentence
+            self._line(target.name, verdict=None, note=f"cannot be told: {why}")
             return
         with TemporaryNames() as names:
-            counts = self._run(found.counts(), reader.nodes, names).frame
+            counts = self._run(search_plan.counts(), reader.nodes, names).frame
             sums = counts.groupBy("stage").sum("candidates", "kept").collect()
             both = {int(row[0]): (int(row[1]), int(row[2])) for row in sums}
-            candidates = [both[i][0] for i in range(len(found.stages))]
-            verdicts = found.verdicts(candidates, [both[i][1] for i in range(len(both))])
+            candidates = [both[i][0] for i in range(len(search_plan.stages))]
+            verdicts = search_plan.verdicts(candidates, [both[i][1] for i in range(len(both))])
             for i, verdict in enumerate(verdicts):
-                example = self._example(found, i, verdict, candidates, reader.nodes, names)
-                stage = found.stages[i]
+                example = self._example(search_plan, i, verdict, candidates, reader.nodes, names)
+                stage = search_plan.stages[i]
                 self._line(
-                    asked.name,
+                    target.name,
                     stage.operator if stage.table is None else self._scan(stage, reader.nodes),
                     _place(stage.span, text),
                     candidates[i],
                     verdict.value,
                     example,
-                    self._advice(stage, verdict, reader.nodes) or asked.note,
+                    self._advice(stage, verdict, reader.nodes) or target.note,
                 )
 
     def _run(self, text: Text, nodes: Mapping[str, lp.Node], names: TemporaryNames) -> RowSet:
@@ -148,7 +148,7 @@ class LostRows:
 
     def _example(
         self,
-        found: Search,
+        search_plan: Search,
         number: int,
         verdict: Verdict,
         candidates: list[int],
@@ -156,11 +156,11 @@ class LostRows:
         names: TemporaryNames,
     ) -> str | None:
         """A row that was lost at a stage, or that has other values there, as JSON."""
-        stage = found.stages[number]
+        stage = search_plan.stages[number]
         if verdict is Verdict.OTHER_VALUES:
             node = stage.kept
         elif verdict is Verdict.LOST:
-            node = found.stages[next(i for i in stage.below if candidates[i])].candidates
+            node = search_plan.stages[next(i for i in stage.below if candidates[i])].candidates
         else:
             return None
         text, shown = named(node)

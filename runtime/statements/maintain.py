@@ -165,7 +165,7 @@ class Maintenance(OnNames):
     def _works(self, statement: Maintain, damaged: "_Damaged") -> Iterator[_Work]:
         catalog = self.engine.refresh_catalog()
         if statement.target is not None:
-            for item in self._stored(statement):
+            for item in self._named_items(statement):
                 yield from self._with_tables_beside(item)
             return
         for item in sorted(catalog, key=lambda i: i.name.key):
@@ -188,7 +188,7 @@ class Maintenance(OnNames):
             name = (item.name.schema, item.name.name, beside.kind.value)
             yield _Work(table=beside.table, name=name)
 
-    def _stored(self, statement: Maintain | ShowRetention) -> list[Item]:
+    def _named_items(self, statement: Maintain | ShowRetention) -> list[Item]:
         """The named object, or the outputs of a task with several."""
         ref = statement.target
         assert ref is not None  # the caller looked
@@ -221,18 +221,18 @@ class Maintenance(OnNames):
         return Compacted(before=before, after=after)
 
     def _plan(
-        self, work: _Work, known: dict[str, Needs], log_floor: int | None, unnamed: int
+        self, work: _Work, needs: dict[str, Needs], log_floor: int | None, unnamed: int
     ) -> tuple[vacuum.Plan, str]:
         """The plan for a table, and the consumers for which the rest is kept."""
         if work.item is None:
             floor = system_floor(work.table, before_ms=clock.now_ms() - retention.LOG_AGE_MS)
             kept_for = "processes that have the warehouse open"
         else:
-            wanted = known[work.item.id].rows
-            floor = min(n.version for n in wanted)
+            row_needs = needs[work.item.id].rows
+            floor = min(n.version for n in row_needs)
             kept_for = "; ".join(
                 f"{n.consumer} since T = {n.since}"
-                for n in sorted(wanted, key=lambda n: n.since)
+                for n in sorted(row_needs, key=lambda n: n.since)
                 if n.version == floor
             )
         plan = vacuum.plan(work.table, floor=floor, log_floor=log_floor, unnamed_before_ms=unnamed)
@@ -293,7 +293,7 @@ class Maintenance(OnNames):
         known = needs(engine, keep_from=now_ms)
         stored = [i for i in catalog if i.id in known]
         if statement.target is not None:
-            stored = self._stored(statement)
+            stored = self._named_items(statement)
         unnamed = now_ms - retention.UNNAMED_AGE_MS
         rows: list[Row] = []
         for item in sorted(stored, key=lambda i: i.name.key):

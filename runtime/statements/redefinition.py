@@ -238,7 +238,7 @@ class Redefinition(OnNames):
             engine.gateway.forget(made.location)
             engine.gateway.delete_tree(made.location)
 
-    def _add(self, item: Item, made: Sequence[Revision], columns: tuple[Schema, ...]) -> int:
+    def _add(self, item: Item, revisions: Sequence[Revision], columns: tuple[Schema, ...]) -> int:
         """Add definitions to the catalog, in order; returns the first one's number.
 
         Nobody sees them, or their columns, before one is in force.
@@ -252,7 +252,7 @@ class Redefinition(OnNames):
                 current.get(item.name, kind="continual task")
             assert now is not None  # or get() has raised
             first = now.revision + 1
-            *before, newest = [replace(r, number=first + r.number) for r in made]
+            *before, newest = [replace(r, number=first + r.number) for r in revisions]
             outputs = current.outputs_of(now) or [now]
             known, stored = now.revisions, tuple(o.columns for o in outputs)
             if stored != columns:

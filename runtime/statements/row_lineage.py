@@ -42,7 +42,7 @@ from ctsql.runtime.rows.row_set import RowSet, SparkRows
 from ctsql.runtime.spark.checkpoint import computed
 from ctsql.runtime.spark.storage_errors import FILE_MISSING
 from ctsql.runtime.spark.temp_views import TemporaryNames
-from ctsql.runtime.statements.task_runs import Pass, TaskRun, equal_rows, taken, without
+from ctsql.runtime.statements.task_runs import Pass, TaskRun, equal_rows, without, without_faulty
 from ctsql.runtime.views.change_plans import types_given
 from ctsql.runtime.warehouse.query_engine import Table
 from ctsql.runtime.warehouse.row_origins import (
@@ -171,10 +171,10 @@ class RowLineage:
         self._refusals: dict[str, str | None] = {}
         self._contents: dict[tuple[str, int], Located | None] = {}
 
-    def explain(self, found: TracedRows) -> None:
+    def explain(self, traced_rows: TracedRows) -> None:
         """Answer for some rows of an object."""
-        self._show(found, 0, "")
-        self._follow(found, 1)
+        self._show(traced_rows, 0, "")
+        self._follow(traced_rows, 1)
 
     def explain_view(self, item: Item, rows: DataFrame, at: int) -> None:
         """Answer for some rows of a plain view, which has none of its own."""
@@ -187,40 +187,42 @@ class RowLineage:
         columns = [c.name for c in item.columns]
         self._trace(_Step(query, columns, item.columns, item, at, "query"), rows, 1)
 
-    def _follow(self, found: TracedRows, level: int) -> None:
-        match found.item.kind:
+    def _follow(self, traced_rows: TracedRows, level: int) -> None:
+        match traced_rows.item.kind:
             case ObjectKind.MATERIALIZED_VIEW:
-                self._through_view(found, level)
+                self._through_view(traced_rows, level)
             case ObjectKind.CONTINUAL_TASK | ObjectKind.TASK_OUTPUT:
-                self._through_task(found, level)
+                self._through_task(traced_rows, level)
             case _:
                 pass  # a source: it was written by whoever made that commit
 
-    def _through_view(self, found: TracedRows, level: int) -> None:
-        plan = self.engine.relations.bound(found.item).view
-        at = self.warehouse.schedules.shown_at(found.item, found.at)
+    def _through_view(self, traced_rows: TracedRows, level: int) -> None:
+        plan = self.engine.relations.bound(traced_rows.item).view
+        at = self.warehouse.schedules.shown_at(traced_rows.item, traced_rows.at)
         if at is None:
             return
         columns = [c.name for c in plan.columns]
-        step = _Step(plan.desired, columns, tuple(plan.columns), found.item, at, "query")
-        self._trace(step, found.rows, level)
+        step = _Step(plan.desired, columns, tuple(plan.columns), traced_rows.item, at, "query")
+        self._trace(step, traced_rows.rows, level)
 
-    def _through_task(self, found: TracedRows, level: int) -> None:
-        written = with_writers(self.warehouse, found.located, found.rows)
+    def _through_task(self, traced_rows: TracedRows, level: int) -> None:
+        written = with_writers(self.warehouse, traced_rows.located, traced_rows.rows)
         runs = written.groupBy(TIME).count().orderBy(F.col(TIME).desc())
         heads = runs.limit(RUNS_MAX + 1).collect()
-        task = found.item
+        task = traced_rows.item
         if task.kind is ObjectKind.TASK_OUTPUT:
             task = self.engine.relations.item(task.owner)
         for time, count in heads[:RUNS_MAX]:
             rows = written.where(F.col(TIME).eqNullSafe(time)).drop(TIME, VERSION, NOTE)
             if time is None:
-                self._tell(level, found.item, None, "", count, "the T of their runs is not known")
+                self._tell(
+                    level, traced_rows.item, None, "", count, "the T of their runs is not known"
+                )
             else:
-                self._through_run(task, found.item, rows, time, level)
+                self._through_run(task, traced_rows.item, rows, time, level)
         if len(heads) > RUNS_MAX:
             note = f"of older runs than the {RUNS_MAX} newest it is not told; ask for fewer rows"
-            self._tell(level, found.item, None, "", None, note)
+            self._tell(level, traced_rows.item, None, "", None, note)
 
     def _through_run(
         self, task: Item, output: Item, rows: DataFrame, time: int, level: int
@@ -237,7 +239,7 @@ class RowLineage:
                 passes = run.passes()
                 mended = run.mended(output, rows)
                 if output.id == task.quarantine:
-                    aside = self._set_aside(run, rows)
+                    aside = self._before_quarantine(run, rows)
             except CtsqlError as problem:
                 if not _is_lost(problem):
                     raise
@@ -257,7 +259,7 @@ class RowLineage:
             for found in reversed(passes):
                 wanted = self._through_pass(run, found, wanted, level)
 
-    def _set_aside(
+    def _before_quarantine(
         self, run: TaskRun, rows: DataFrame
     ) -> tuple[TracedRows | None, dict[str, DataFrame]]:
         """What rows of a quarantine were before they were set aside.
@@ -266,7 +268,7 @@ class RowLineage:
             rows of the input that were at fault; of rows that broke a constraint those that the
             body proposed, by output.
         """
-        input_id, at_fault, proposed = run.set_aside(rows)
+        input_id, at_fault, proposed = run.before_quarantine(rows)
         if at_fault is None:
             return None, proposed
         item = self.engine.relations.item(input_id)
@@ -280,14 +282,16 @@ class RowLineage:
         return TracedRows(item, located, equal_rows(located.rows, at_fault), run.time), proposed
 
     def _through_pass(
-        self, run: TaskRun, found: Pass, wanted: Mapping[str, DataFrame], level: int
+        self, run: TaskRun, body_pass: Pass, rows_by_output: Mapping[str, DataFrame], level: int
     ) -> dict[str, DataFrame]:
         """Follow rows that outputs held behind a pass; returns those that earlier ones made."""
         earlier: dict[str, list[DataFrame]] = {}
-        for output_id, rows in wanted.items():
+        for output_id, rows in rows_by_output.items():
             output = self.engine.relations.item(output_id)
-            for one in written_rows(run.plan, output_id, is_later=found.is_later, again=run.again):
-                name = found.name_of(one.statement)
+            for one in written_rows(
+                run.plan, output_id, is_later=body_pass.is_later, again=run.again
+            ):
+                name = body_pass.name_of(one.statement)
                 if one.untold or one.query is None:
                     self._tell(level, output, run.time, name, None, f"cannot be told: {one.untold}")
                     continue
@@ -299,7 +303,7 @@ class RowLineage:
                     run.time,
                     name,
                     is_snapshot=run.is_snapshot,
-                    found=found,
+                    body_pass=body_pass,
                 )
                 for made in self._trace(step, rows, level):
                     earlier.setdefault(made.output_id, []).append(made.rows)
@@ -321,7 +325,7 @@ class RowLineage:
 
         Returns what is neither shown nor followed: rows that an earlier pass of the body made.
         """
-        beside = {key: one.columns for key, one in step.found.beside.items()}
+        beside = {key: one.columns for key, one in step.body_pass.beside.items()}
         reader = Reader(self.engine, step.at, beside)
         text, relations = reader.read(step.query)
         whole = whole_query(text.text, relations)
@@ -333,8 +337,8 @@ class RowLineage:
             self._tell(level, step.item, step.at, step.name, None, f"cannot be told: {why}")
             return []
         found = trace(whole, step.casts)
-        wanted = _kept(_asked(rows, [step.columns[i] for i in found.compared]))
-        if step.found.number and not self._gives_any(found.wanted, reader.nodes, step, wanted):
+        wanted = _compute_once(_target_step(rows, [step.columns[i] for i in found.compared]))
+        if step.body_pass.number and not self._gives_any(found.wanted, reader.nodes, step, wanted):
             return []  # one question instead of one for each place that each pass reads
         note: str | None = None
         if found.inexact:
@@ -347,7 +351,7 @@ class RowLineage:
             came = self._contributing(one, reader.nodes, step, wanted)
             node = reader.nodes[one.table]
             if isinstance(came, str):
-                is_beside = read_id(node) in step.found.beside
+                is_beside = read_id(node) in step.body_pass.beside
                 item = step.item if is_beside else self.engine.relations.item(read_id(node))
                 self._tell(level, item, None, via, None, came)
                 continue
@@ -366,7 +370,7 @@ class RowLineage:
         one: Contribution,
         nodes: Mapping[str, lp.Node],
         step: "_Step",
-        wanted: DataFrame,
+        target_rows: DataFrame,
     ) -> "TracedRows | Made | str | None":
         """The rows at one place; a sentence where they cannot be told, None if there are none.
 
@@ -375,23 +379,23 @@ class RowLineage:
         if one.rows is None:
             return f"cannot be told: {one.untold}"
         node = nodes[one.table]
-        target = step.found.beside.get(read_id(node))
+        target = step.body_pass.beside.get(read_id(node))
         try:
-            inputs = self._inputs(one.rows, nodes, step, wanted)
+            inputs = self._inputs(one.rows, nodes, step, target_rows)
             if isinstance(inputs, str):
                 return inputs
             located = None if target is not None else self._located(node, step)
             if target is None and not isinstance(located, Located):
                 return located
             with TemporaryNames() as names:
-                places = _kept(self.warehouse.queries.run(one.rows, inputs, names).frame)
+                places = _compute_once(self.warehouse.queries.run(one.rows, inputs, names).frame)
         except CtsqlError as problem:
             if not _is_lost(problem):
                 raise
             return f"cannot be told: {problem.message}"
         if target is not None and target.origin is None:
             rows = _at_places(target.rows, places).drop(FILE_COLUMN, ROW_COLUMN)
-            return Made(target.made, rows)
+            return Made(target.output_id, rows)
         if target is not None and target.origin is not None:
             origin = target.origin
             return TracedRows(origin.item, origin, _at_places(origin.rows, places), step.at - 1)
@@ -401,15 +405,15 @@ class RowLineage:
         return TracedRows(located.item, located, rows, step.at - 1 if was else step.at)
 
     def _inputs(
-        self, text: Text, nodes: Mapping[str, lp.Node], step: "_Step", wanted: DataFrame
+        self, text: Text, nodes: Mapping[str, lp.Node], step: "_Step", target_rows: DataFrame
     ) -> dict[Input, RowSet] | str:
         """What a query reads; a sentence where it is not known."""
         inputs: dict[Input, RowSet] = {}
         for use in text.inputs:
             if not isinstance(use, TableUse):
-                inputs[use] = SparkRows(wanted)
+                inputs[use] = SparkRows(target_rows)
                 continue
-            other = step.found.beside.get(read_id(nodes[use.table]))
+            other = step.body_pass.beside.get(read_id(nodes[use.table]))
             if other is not None:
                 inputs[use] = SparkRows(other.rows.select(*backtick_all(use.columns)))
                 continue
@@ -420,11 +424,11 @@ class RowLineage:
         return inputs
 
     def _gives_any(
-        self, text: Text, nodes: Mapping[str, lp.Node], step: "_Step", wanted: DataFrame
+        self, text: Text, nodes: Mapping[str, lp.Node], step: "_Step", target_rows: DataFrame
     ) -> bool:
         """Whether a query gives a row; also where that cannot be told."""
         try:
-            inputs = self._inputs(text, nodes, step, wanted)
+            inputs = self._inputs(text, nodes, step, target_rows)
             if isinstance(inputs, str):
                 return True
             with TemporaryNames() as names:
@@ -434,9 +438,9 @@ class RowLineage:
                 raise
             return True
 
-    def _read(self, use: TableUse, node: lp.Node, found: Located | None, at: int) -> DataFrame:
-        if found is not None:
-            return found.rows.select(*backtick_all(use.columns))
+    def _read(self, use: TableUse, node: lp.Node, located: Located | None, at: int) -> DataFrame:
+        if located is not None:
+            return located.rows.select(*backtick_all(use.columns))
         nothing = self.engine.versions.nothing_at(self.engine.relations.item(read_id(node)), at)
         places = (F.lit("").alias(FILE_COLUMN), F.lit(0).cast("bigint").alias(ROW_COLUMN))
         return nothing.select("*", *places).select(*backtick_all(use.columns))
@@ -450,14 +454,16 @@ class RowLineage:
                     came = self._whole(item, at)
                 else:
                     came = inserted_at(self.warehouse, item, at)
-                return came if not isinstance(came, Located) else taken(came, step.found.at_fault)
+                if not isinstance(came, Located):
+                    return came
+                return without_faulty(came, step.body_pass.at_fault)
             case lp.DeletesInput() if not step.is_snapshot:
                 return deleted_at(self.warehouse, item, at)
             case lp.DeletesInput():
                 return None
             case lp.SelfReference():
                 whole = self._whole(item, at - 1)
-                victims = step.found.victims.get(item.id)
+                victims = step.body_pass.victims.get(item.id)
                 return whole if not isinstance(whole, Located) else without(whole, victims)
             case _:
                 return self._whole(item, at)
@@ -473,18 +479,18 @@ class RowLineage:
 
     # ---- lines
 
-    def _show(self, found: TracedRows, level: int, via: str, note: str | None = None) -> int:
+    def _show(self, traced_rows: TracedRows, level: int, via: str, note: str | None = None) -> int:
         """Add a line for each of the first rows; returns how many there are in all."""
-        names = [c for c in found.rows.columns if c not in (FILE_COLUMN, ROW_COLUMN)]
-        written = with_writers(self.warehouse, found.located, found.rows)
+        names = [c for c in traced_rows.rows.columns if c not in (FILE_COLUMN, ROW_COLUMN)]
+        written = with_writers(self.warehouse, traced_rows.located, traced_rows.rows)
         first = written.orderBy(F.col(TIME).asc_nulls_last(), VERSION, FILE_COLUMN, ROW_COLUMN)
         shown = (
             first.select(TIME, VERSION, NOTE, _json(names).alias("row")).limit(SHOWN_MAX).collect()
         )
-        count = len(shown) if len(shown) < SHOWN_MAX else found.rows.count()
+        count = len(shown) if len(shown) < SHOWN_MAX else traced_rows.rows.count()
         for time, version, why, row in shown:
             notes = "; ".join(filter(None, (why, note, "" if row else _WIDE))) or None
-            self._line(level, found.item, time, version, via, row, count, notes)
+            self._line(level, traced_rows.item, time, version, via, row, count, notes)
         return count
 
     def _tell(
@@ -521,12 +527,12 @@ class _Step:
 
     query: lp.Query
     columns: list[str]
-    stored: tuple[Column, ...]
+    stored_columns: tuple[Column, ...]
     item: Item
     at: int
     name: str
     is_snapshot: bool = False
-    found: Pass = field(default_factory=Pass)
+    body_pass: Pass = field(default_factory=Pass)
 
     @property
     def casts(self) -> dict[int, str]:
@@ -535,9 +541,11 @@ class _Step:
         And of CHAR, whose values are stored with blanks behind them.
         """
         given = self.query.columns or ()
-        pairs = enumerate(zip(given, self.stored, strict=False))
+        pairs = enumerate(zip(given, self.stored_columns, strict=False))
         found = {i: plain_type(b.type) for i, (a, b) in pairs if a.type != plain_type(b.type)}
-        return found | {i: c.type for i, c in enumerate(self.stored) if CHAR.fullmatch(c.type)}
+        return found | {
+            i: c.type for i, c in enumerate(self.stored_columns) if CHAR.fullmatch(c.type)
+        }
 
 
 def _begins_with_copies(task: Item) -> bool:
@@ -591,7 +599,7 @@ def _together(parts: Sequence[TracedRows]) -> TracedRows:
     return TracedRows(parts[0].item, located, alone, parts[0].at)
 
 
-def _asked(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+def _target_step(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     """The step of the wanted rows: some of their columns under the step's names."""
     names = [c.sql for c in wanted_columns(len(columns))]
     if not columns:
@@ -600,7 +608,7 @@ def _asked(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     return rows.select(*chosen).distinct()
 
 
-def _kept(rows: DataFrame) -> DataFrame:
+def _compute_once(rows: DataFrame) -> DataFrame:
     """The rows, computed once: held by the driver if they are few."""
     found = collect_bounded(rows)
     return computed(rows) if isinstance(found, Declined) else found

@@ -31,7 +31,7 @@ class RowQuestions(OnNames):
             WRONG_OBJECT_KIND: it has no table of its own. AS_OF_OUT_OF_RANGE. NOT_SUPPORTED: a
             view that is not stored as of that T.
         """
-        item = self._stored(statement.target, "BLAME")
+        item = self._object_of(statement.target, "BLAME")
         at = self._time(item, statement.select)
         with translate_spark_errors():
             located = self._located(item, at, statement.select)
@@ -40,23 +40,23 @@ class RowQuestions(OnNames):
                 nothing = (F.lit(None).cast("bigint").alias(c) for c in (TIME, VERSION))
                 found = rows.select("*", *nothing, F.lit(None).cast("string").alias(NOTE))
             else:
-                chosen = self._chosen(statement.select, located, at)
+                chosen = self._select_rows(statement.select, located, at)
                 found = with_writers(self.engine.warehouse, located, chosen)
-            return _named(found)
+            return _for_display(found)
 
     def why(self, statement: Why) -> list[Line]:
         """Lines of :data:`ctsql.runtime.statements.row_lineage.COLUMNS`; raises as BLAME does."""
-        item = self._stored(statement.target, "WHY", plain=True)
+        item = self._object_of(statement.target, "WHY", plain=True)
         at = self._time(item, statement.select)
         with translate_spark_errors():
             if item.kind is ObjectKind.VIEW:
                 answer = RowLineage(self.engine)
-                answer.explain_view(item, self._chosen(statement.select, None, at), at)
+                answer.explain_view(item, self._select_rows(statement.select, None, at), at)
                 return answer.lines
             located = self._located(item, at, statement.select)
             if located is None:
                 return []
-            chosen = self._chosen(statement.select, located, at)
+            chosen = self._select_rows(statement.select, located, at)
             answer = RowLineage(self.engine)
             answer.explain(TracedRows(item, located, chosen, at))
             return answer.lines
@@ -66,7 +66,7 @@ class RowQuestions(OnNames):
 
         And NOT_SUPPORTED for a source table, which has no query, and for a subquery.
         """
-        item = self._stored(statement.target, "WHY NOT", plain=True)
+        item = self._object_of(statement.target, "WHY NOT", plain=True)
         if item.kind is ObjectKind.TABLE:
             what = "WHY NOT of a table"
             why = "Nothing computes its rows: one that is not there was never written, or is gone."
@@ -79,12 +79,12 @@ class RowQuestions(OnNames):
             raise not_supported(statement.span, what, why=why, hint=hint)
         at = self._time(item, statement.select)
         with translate_spark_errors():
-            self._chosen(statement.select, None, at)  # raises what a SELECT would
+            self._select_rows(statement.select, None, at)  # raises what a SELECT would
             answer = LostRows(self.engine, statement.select.query, at)
             answer.explain(item)
             return answer.lines
 
-    def _stored(self, ref: RelationRef, what: str, *, plain: bool = False) -> Item:
+    def _object_of(self, ref: RelationRef, what: str, *, plain: bool = False) -> Item:
         """The object of a name, which has a table of its own, or is a plain view if it may be."""
         catalog = self.engine.refresh_catalog()
         item = catalog.get(qualify(ref, self.names.search_schema), span=ref.span)
@@ -113,7 +113,7 @@ class RowQuestions(OnNames):
             raise not_supported(select.as_of_span, what, why=why, hint=hint)
         return located_contents(self.engine.warehouse, item, at)
 
-    def _chosen(self, select: Select, located: Located | None, at: int) -> DataFrame:
+    def _select_rows(self, select: Select, located: Located | None, at: int) -> DataFrame:
         """The rows that are asked for; located ones where these are given."""
         query = self.names.binder().bind_select(select)
         sources = StoredSources(self.engine.warehouse, span=select.as_of_span, as_now=True)
@@ -124,7 +124,7 @@ class RowQuestions(OnNames):
         return lower_query(query, context, given)
 
 
-def _named(rows: DataFrame) -> DataFrame:
+def _for_display(rows: DataFrame) -> DataFrame:
     """The rows as people see them: first what wrote each, then its columns."""
     columns = [c for c in rows.columns if c not in (TIME, VERSION, NOTE, FILE_COLUMN, ROW_COLUMN)]
     taken = {fold(c) for c in columns}

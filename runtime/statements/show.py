@@ -242,8 +242,8 @@ def _constraints(engine: LogReader, item: Item) -> list[tuple[str, object]]:
     return found
 
 
-def _bound_constraints(made: Sequence[Constraint]) -> Iterator[tuple[str, object]]:
-    for one in made:
+def _bound_constraints(constraints: Sequence[Constraint]) -> Iterator[tuple[str, object]]:
+    for one in constraints:
         name = f"constraint {one.name}{f' of {one.of}' if one.of else ''}"
         yield name, f"{one.rule} ON VIOLATION {one.action.value}"
 

@@ -65,10 +65,10 @@ def _of_table(engine: LogReader, item: Item) -> Iterator[tuple[object, ...]]:
         there = count_broken(engine.warehouse, item)
     tallies = tallies_of(table.domains()[1])
     for one in stored_constraints(configuration, names_of(engine.catalog)):
-        rows, last_rows, last_at = _told(tallies, one)
+        rows, last_rows, last_at = _tally_of(tallies, one)
         if one.action not in (OnViolation.DROP, OnViolation.QUARANTINE):
             rows = 0
-        yield (*_named(item, one), there.get(one.name, 0) + rows, last_rows, last_at)
+        yield (*_description(item, one), there.get(one.name, 0) + rows, last_rows, last_at)
 
 
 def _of_view(engine: LogReader, view: Item) -> Iterator[tuple[object, ...]]:
@@ -84,7 +84,7 @@ def _of_view(engine: LogReader, view: Item) -> Iterator[tuple[object, ...]]:
     for made in constraints:
         rows = 0 if counted is None else counted[0][made.name]
         at = None if counted is None or not rows else times.to_iso(counted[1])
-        yield (*_named(view, made), rows, rows, at)
+        yield (*_description(view, made), rows, rows, at)
 
 
 def _of_task(engine: LogReader, task: Item) -> Iterator[tuple[object, ...]]:
@@ -95,18 +95,24 @@ def _of_task(engine: LogReader, task: Item) -> Iterator[tuple[object, ...]]:
             continue
         tallies = tallies_of(engine.relations.table(output).domains()[1])
         for made in constraints:
-            yield (*_named(output, made), *_told(tallies, made))
+            yield (*_description(output, made), *_tally_of(tallies, made))
 
 
-def _named(item: Item, made: Constraint | StoredConstraint) -> tuple[str, ...]:
-    return item.name.schema, item.name.name, made.name, made.rule, made.action.value.lower()
+def _description(item: Item, constraint: Constraint | StoredConstraint) -> tuple[str, ...]:
+    return (
+        item.name.schema,
+        item.name.name,
+        constraint.name,
+        constraint.rule,
+        constraint.action.value.lower(),
+    )
 
 
-def _told(
-    tallies: Mapping[str, Tally], made: Constraint | StoredConstraint
+def _tally_of(
+    tallies: Mapping[str, Tally], constraint: Constraint | StoredConstraint
 ) -> tuple[int, int, str | None]:
     """How many rows broke a constraint as it is now, and at the newest T, and which that is."""
-    tally = tallies.get(made.name)
-    if tally is None or tally.rule != made.rule:
+    tally = tallies.get(constraint.name)
+    if tally is None or tally.rule != constraint.rule:
         return 0, 0, None
     return tally.rows, tally.last_rows, times.to_iso(tally.last_t)

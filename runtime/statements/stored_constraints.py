@@ -35,7 +35,7 @@ class StoredConstraint:
 
     Attributes:
         key: its property. rule: what it asks for, as SQL.
-        made: as it was typed, of one that ctsql keeps; None for a CHECK of Delta.
+        definition: as it was typed, of one that ctsql keeps; None for a CHECK of Delta.
         refers: the id of the object that a REFERENCES is about.
     """
 
@@ -43,15 +43,15 @@ class StoredConstraint:
     key: str
     rule: str
     action: st.OnViolation = st.OnViolation.FAIL
-    made: st.ConstraintDef | None = None
+    definition: st.ConstraintDef | None = None
     refers: str | None = None
 
     @property
     def text(self) -> str:
         """As a column list and ALTER TABLE have it."""
-        if self.made is None:
+        if self.definition is None:
             return f"CONSTRAINT {quote(self.name)} {self.rule}"
-        return constraint_text(self.made)
+        return constraint_text(self.definition)
 
 
 def unknown_constraint(
@@ -110,11 +110,11 @@ def kept_constraints(
     found = []
     for key, text in configuration.items():
         if key.startswith(KEPT):
-            found.append(_kept(key, text, name_of))
+            found.append(_read_property(key, text, name_of))
     return [one for _, one in sorted(found, key=lambda pair: (pair[0], pair[1].key))]
 
 
-def _kept(
+def _read_property(
     key: str, text: str, name_of: Callable[[str], str | None]
 ) -> tuple[int, StoredConstraint]:
     try:
@@ -127,28 +127,31 @@ def _kept(
         raise not_readable(what, problem, hint) from problem
     if refers is not None:
         other = name_of(refers) or other
-    made = constraint_of(f"{before}{other}{after}")
-    return number, StoredConstraint(made.name, key, made.rule, made.action, made, refers)
+    definition = constraint_of(f"{before}{other}{after}")
+    return number, StoredConstraint(
+        definition.name, key, definition.rule, definition.action, definition, refers
+    )
 
 
 def property_of(
-    made: st.ConstraintDef, configuration: Mapping[str, str], refers: tuple[str, str] | None
+    definition: st.ConstraintDef, configuration: Mapping[str, str], refers: tuple[str, str] | None
 ) -> tuple[str, str]:
     """The property of a constraint that only ctsql keeps, and its value. Pure.
 
     Args:
         configuration: of the table before. refers: the id and the name of what it refers to.
     """
-    listed = ", ".join(map(quote, made.columns))
-    named = f"CONSTRAINT {quote(made.name)} "
-    fate = f" ON VIOLATION {made.action.value}"
-    if made.references is not None:
+    listed = ", ".join(map(quote, definition.columns))
+    named = f"CONSTRAINT {quote(definition.name)} "
+    fate = f" ON VIOLATION {definition.action.value}"
+    if definition.references is not None:
         before = f"{named}FOREIGN KEY ({listed}) REFERENCES "
-        after = f" ({', '.join(map(quote, made.keys))}){fate}"
-    elif made.predicate is not None:
-        before, after = f"{named}CHECK (", f"{made.predicate.span.text}\n){fate}"
+        after = f" ({', '.join(map(quote, definition.keys))}){fate}"
+    elif definition.predicate is not None:
+        before, after = f"{named}CHECK (", f"{definition.predicate.span.text}\n){fate}"
     else:
-        before, after = f"{named}{'UNIQUE' if made.unique else 'NOT NULL'} (", f"{listed}){fate}"
+        rule = "UNIQUE" if definition.unique else "NOT NULL"
+        before, after = f"{named}{rule} (", f"{listed}){fate}"
     object_id, other = refers or (None, "")
     numbers = [json.loads(v)["number"] for k, v in configuration.items() if k.startswith(KEPT)]
     value = {
@@ -158,7 +161,7 @@ def property_of(
         "after": after,
         "refers": object_id,
     }
-    return KEPT + fold(made.name), json.dumps(value)
+    return KEPT + fold(definition.name), json.dumps(value)
 
 
 def property_of_delta(name: str, text: str) -> tuple[str, str]:
@@ -185,7 +188,7 @@ _BEFORE = ("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "WHEN", "THEN", "ELSE", 
 
 
 def constraint_changes(
-    made: Sequence[st.ConstraintDef],
+    definitions: Sequence[st.ConstraintDef],
     configuration: Mapping[str, str],
     id_of: Callable[[st.RelationRef], str | None],
 ) -> list[str]:
@@ -196,21 +199,23 @@ def constraint_changes(
     Args:
         id_of: the id of what a constraint refers to.
     """
-    if not made:
+    if not definitions:
         return []
     wanted = {
         fold(c.name): _words(check_text(c))
         if c.is_of_delta
         else _meaning(c, None if c.references is None else id_of(c.references))
-        for c in made
+        for c in definitions
     }
     stored = list(stored_constraints(configuration))
     there = {
-        fold(s.name): _words(configuration[s.key]) if s.made is None else _meaning(s.made, s.refers)
+        fold(s.name): _words(configuration[s.key])
+        if s.definition is None
+        else _meaning(s.definition, s.refers)
         for s in stored
     }
     gone = [s.name for s in stored if wanted.get(fold(s.name)) != there[fold(s.name)]]
-    added = [c for c in made if there.get(fold(c.name)) != wanted[fold(c.name)]]
+    added = [c for c in definitions if there.get(fold(c.name)) != wanted[fold(c.name)]]
     return [
         *(f"DROP CONSTRAINT {quote(name)}" for name in gone),
         *(f"ADD {constraint_text(c)}" for c in added),
@@ -218,17 +223,17 @@ def constraint_changes(
 
 
 def unsaid_constraints(
-    said: Iterable[st.Statement],
+    statements: Iterable[st.Statement],
     configuration: Mapping[str, str],
     name_of: Callable[[str], str | None] = lambda _: None,
 ) -> list[str]:
     """What ALTER TABLE is to say after some statements, so that a table has its constraints. Pure.
 
     Args:
-        said: its CREATE TABLE, and what ALTER TABLE has changed since.
+        statements: its CREATE TABLE, and what ALTER TABLE has changed since.
     """
     known: dict[str, str] = {}
-    for statement in said:
+    for statement in statements:
         match statement:
             case st.CreateTable():
                 known |= {fold(c.name): c.name for c in statement.constraints}
@@ -243,11 +248,19 @@ def unsaid_constraints(
     ]
 
 
-def _meaning(made: st.ConstraintDef, refers: str | None) -> tuple[object, ...]:
+def _meaning(definition: st.ConstraintDef, refers: str | None) -> tuple[object, ...]:
     """What two constraints have in common that mean the same, as texts."""
-    check = "" if made.predicate is None else " ".join(_words(check_text(made)))
-    columns, keys = ([fold(c) for c in listed] for listed in (made.columns, made.keys))
-    return fold(made.name), made.action.value, made.unique, check, columns, keys, refers or ""
+    check = "" if definition.predicate is None else " ".join(_words(check_text(definition)))
+    columns, keys = ([fold(c) for c in listed] for listed in (definition.columns, definition.keys))
+    return (
+        fold(definition.name),
+        definition.action.value,
+        definition.unique,
+        check,
+        columns,
+        keys,
+        refers or "",
+    )
 
 
 def _words(text: str) -> list[str]:

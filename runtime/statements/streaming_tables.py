@@ -34,12 +34,12 @@ _TABLE, _FLOW = "CREATE STREAMING TABLE", "CREATE FLOW"
 _Filling = st.CreateStreamingTable | st.CreateAppendFlow
 
 
-def compile_task(typed: _Filling, listed: str, comment: str | None) -> st.CreateContinualTask:
+def compile_task(typed: _Filling, column_list: str, comment: str | None) -> st.CreateContinualTask:
     """The continual task that a streaming table with one flow is.
 
     Args:
         typed: the statement with the flow's query.
-        listed: the columns in parentheses, or empty.
+        column_list: the columns in parentheses, or empty.
 
     Raises:
         NOT_SUPPORTED: the query gives other rows over the parts of a stream than over all.
@@ -51,7 +51,7 @@ def compile_task(typed: _Filling, listed: str, comment: str | None) -> st.Create
     every = typed.every if isinstance(typed, st.CreateStreamingTable) else None
     options = f" WITH (COALESCE = '{every}')" if every else ""
     body = comment_above(typed.span.text, typed.appending.inserts)
-    head = f"{typed.target.span.text} {listed}".rstrip()
+    head = f"{typed.target.span.text} {column_list}".rstrip()
     text = f"CREATE CONTINUAL TASK {head}{said} ON INPUT {inputs}{options} AS (\n{body}\n)"
     return parse_as(st.CreateContinualTask, text, f"{typed.span.source.name} (compiled)")
 
@@ -117,15 +117,20 @@ class StreamingTables(Redefinition):
         listed, comment = statement.listed, statement.comment
         if declared is not None:
             _check_same_columns(statement, declared)
-            listed = listed or _listed(declared)
+            listed = listed or _column_list(declared)
             comment = declared.comment if comment is None else comment
         self._create_task(statement, flow, listed, comment, declared)
         return _TABLE
 
     def _create_task(
-        self, typed: _Filling, flow: Flow, listed: str, comment: str | None, declared: Item | None
+        self,
+        typed: _Filling,
+        flow: Flow,
+        column_list: str,
+        comment: str | None,
+        declared: Item | None,
     ) -> None:
-        task = compile_task(typed, listed, comment)
+        task = compile_task(typed, column_list, comment)
         Creation(self.names, flows=(flow,), fills=declared).create_task(task)
 
     # ---- CREATE FLOW ... AS INSERT INTO
@@ -161,7 +166,7 @@ class StreamingTables(Redefinition):
                 hint = "Create the flow that follows a STREAM first."
                 why = "Nothing says when it is to run."
                 raise not_supported(statement.span, what, why=why, hint=hint)
-            self._create_task(statement, flow, _listed(table), table.comment, table)
+            self._create_task(statement, flow, _column_list(table), table.comment, table)
             return _FLOW
         item, task = self.definition(statement.target)
         self._add_flow(item, task, flow, statement.appending, statement)
@@ -385,7 +390,7 @@ def _streams_of(part: st.BodyStatement) -> list[st.RelationRef]:
     return [r for text in st.texts_of(part) for r in text.relations if r.change is None]
 
 
-def _listed(declared: Item) -> str:
+def _column_list(declared: Item) -> str:
     columns = ", ".join(c.ddl() for c in declared.columns)
     return f"({columns})" if columns else ""
 

@@ -68,7 +68,7 @@ _HINT = "Mend these rows first, or only count such rows: ON VIOLATION WARN"
 
 
 def bind_constraints(
-    names: Namespace, item: Item, made: Iterable[st.ConstraintDef]
+    names: Namespace, item: Item, definitions: Iterable[st.ConstraintDef]
 ) -> tuple[Item, list[Item]]:
     """A table with what its constraints refer to, and beside it the quarantine that it gets.
 
@@ -78,7 +78,7 @@ def bind_constraints(
     Raises:
         UNKNOWN_COLUMN, UNKNOWN_RELATION, NOT_SUPPORTED: of what they name. OBJECT_EXISTS.
     """
-    found = [one for one in made if not one.is_of_delta]
+    found = [one for one in definitions if not one.is_of_delta]
     refers = dict(item.refers)
     for one in found:
         other = _bound(names, item, one)
@@ -96,15 +96,15 @@ def bind_constraints(
     return replace(item, quarantine=away.id), [away]
 
 
-def _bound(names: Namespace, item: Item, made: st.ConstraintDef) -> Item | None:
+def _bound(names: Namespace, item: Item, definition: st.ConstraintDef) -> Item | None:
     """Look whether ctsql can keep a constraint; gives the relation that it refers to."""
     catalog = names.catalog()
-    constraint = bind_constraint(made, item, names.analyst(catalog))
-    key = [get(item.columns, name, span=made.span) for name in constraint.key]
-    check_key(made, key)
-    if made.references is None:
+    constraint = bind_constraint(definition, item, names.analyst(catalog))
+    key = [get(item.columns, name, span=definition.span) for name in constraint.key]
+    check_key(definition, key)
+    if definition.references is None:
         return None
-    ref = made.references
+    ref = definition.references
     is_own = ref.file is None and qualify(ref, names.search_schema) == item.name
     if is_own:
         other, columns = item, item.columns
@@ -116,7 +116,11 @@ def _bound(names: Namespace, item: Item, made: st.ConstraintDef) -> Item | None:
         what = "REFERENCES to what is no table of its own"
         raise not_supported(ref.span, what, why=why, hint="Refer to the table below it.")
     known = "Columns there:"
-    check_reference(made, key, [get(columns, k, span=made.span, known=known) for k in made.keys])
+    check_reference(
+        definition,
+        key,
+        [get(columns, k, span=definition.span, known=known) for k in definition.keys],
+    )
     return other
 
 
@@ -127,23 +131,23 @@ def references_to(
     for table in catalog:
         if any(object_id == item.id for _, object_id in table.refers):
             for one in kept_constraints(engine.relations.table(table).configuration()):
-                if one.refers == item.id and one.made is not None:
-                    yield table, one.name, {fold(key) for key in one.made.keys}
+                if one.refers == item.id and one.definition is not None:
+                    yield table, one.name, {fold(key) for key in one.definition.keys}
 
 
-def store_constraints(engine: Engine, item: Item, made: Sequence[st.ConstraintDef]) -> None:
+def store_constraints(engine: Engine, item: Item, definitions: Sequence[st.ConstraintDef]) -> None:
     """Add constraints to a table; raises DATA_ERROR where a row that is there breaks a CHECK.
 
     Args:
         item: as :func:`bind_constraints` gives it.
     """
     assert item.location is not None  # a table has a folder
-    for one in made:
+    for one in definitions:
         if one.is_of_delta:
             text = f"ADD CONSTRAINT {backtick(one.name)} CHECK ({check_text(one)})"
             with translate_spark_errors():
                 engine.session.sql(f"ALTER TABLE {table_at(item.location)} {text}")
-    kept = [one for one in made if not one.is_of_delta]
+    kept = [one for one in definitions if not one.is_of_delta]
     if kept:
         table = engine.relations.table(item)
         _change_properties(table, properties_of(engine, item, kept, table.configuration()))
@@ -152,14 +156,14 @@ def store_constraints(engine: Engine, item: Item, made: Sequence[st.ConstraintDe
 def properties_of(
     engine: Engine,
     item: Item,
-    kept: Iterable[st.ConstraintDef],
+    definitions: Iterable[st.ConstraintDef],
     configuration: Mapping[str, str],
 ) -> dict[str, str]:
     """The properties of constraints that ctsql is to keep; raises NOT_SUPPORTED."""
     refers, name_of = dict(item.refers), names_of(engine.catalog)
     now = dict(configuration)
     found: dict[str, str] = {}
-    for one in kept:
+    for one in definitions:
         other = refers.get(fold(one.name))
         told = None
         if other is not None and one.references is not None:
@@ -183,23 +187,23 @@ def _check_rows(
     bound = bound_constraints(engine.warehouse, own, properties, columns=own.columns)[-1]
     only = [replace(bound, action=st.OnViolation.FAIL)]
     with ExitStack() as stack, translate_spark_errors():
-        proposed = Proposed(None, rows, None, at, written={own.id: lambda: rows})
+        proposed = Proposed(None, rows, None, at, own_writes={own.id: lambda: rows})
         check_proposed(engine.warehouse, own, only, proposed, small=False, stack=stack, hint=_HINT)
 
 
 def _change_properties(
-    table: DeltaTable, properties: Mapping[str, str], gone: Collection[str] = ()
+    table: DeltaTable, properties: Mapping[str, str], names_to_remove: Collection[str] = ()
 ) -> None:
     """Change a table's properties; raises Conflict if another commit comes first."""
     txn = table.begin()
     txn.depend_on_all()
-    set_properties(txn, properties, gone)
+    set_properties(txn, properties, names_to_remove)
     txn.commit(label="ctsql", epoch=0, metadata="{}")
 
 
-def check_together(item: Item, made: Iterable[StoredConstraint]) -> None:
+def check_together(item: Item, constraints: Iterable[StoredConstraint]) -> None:
     """Raise NOT_SUPPORTED where rows that are left out could be those that others refer to."""
-    found = list(made)
+    found = list(constraints)
     own = next((one for one in found if one.refers == item.id), None)
     leaves_out = (st.OnViolation.DROP, st.OnViolation.QUARANTINE)
     other = next((one for one in found if one.action in leaves_out), None)
@@ -255,7 +259,7 @@ class TableConstraints(OnNames):
         """
         now = self.engine.catalog.items[item.id]
         properties = self.engine.relations.table(item).configuration()
-        wanted = _named(typed, ())
+        wanted = _with_name(typed, ())
         for one in stored_constraints(properties, names_of(self.engine.catalog)):
             text = f"ADD {one.text}"
             if fold(one.name) == fold(wanted.name) and text in unnoted_changes(self.engine, now):
@@ -279,7 +283,7 @@ class TableConstraints(OnNames):
             beside: gets the quarantine that the table needs.
         """
         engine = self.engine
-        made = _named(typed, [s.name for s in there])
+        made = _with_name(typed, [s.name for s in there])
         if is_quarantine(engine.catalog, item) and not made.is_of_delta:
             why = f'"{item.name}" takes what another table does not take.'
             raise not_supported(made.span, "such a constraint of a quarantine", why=why)
@@ -292,39 +296,41 @@ class TableConstraints(OnNames):
             faults.point("source_committed")
             self._note(item, f"ADD {constraint_text(made)}")
 
-    def _dropped(self, item: Item, name: str, found: StoredConstraint | None) -> None:
+    def _dropped(self, item: Item, name: str, constraint: StoredConstraint | None) -> None:
         """Drop a constraint, if the table has it, and note it."""
         engine = self.engine
         with alone(engine.timeline, item, engine.mint) as location, engine.leaving_intents():
-            if found is not None:
-                self._drop(engine.relations.table(item), location, found)
+            if constraint is not None:
+                self._drop(engine.relations.table(item), location, constraint)
             faults.point("source_committed")
-            self._note(item, f"DROP CONSTRAINT IF EXISTS {quote(name)}", gone=name)
+            self._note(item, f"DROP CONSTRAINT IF EXISTS {quote(name)}", dropped_name=name)
 
     def _time_of(self, item: Item) -> int:
         """The T at which what a table refers to is read."""
         others = [self.engine.relations.item(i) for _, i in item.refers if i != item.id]
         return self.engine.read_time(others) if others else self.engine.mint()
 
-    def _add(self, item: Item, made: st.ConstraintDef, at: int, beside: Sequence[Item]) -> None:
+    def _add(
+        self, item: Item, definition: st.ConstraintDef, at: int, beside: Sequence[Item]
+    ) -> None:
         engine = self.engine
-        if made.is_of_delta:
-            store_constraints(engine, item, [made])
+        if definition.is_of_delta:
+            store_constraints(engine, item, [definition])
             return
         table = engine.relations.table(item)
         txn = table.begin()
         txn.depend_on_all()
         configuration = table.metadata_at(txn.version_read).configuration
-        added = properties_of(engine, item, [made], configuration)
-        if made.action is not st.OnViolation.WARN:
+        added = properties_of(engine, item, [definition], configuration)
+        if definition.action is not st.OnViolation.WARN:
             own = replace(item, columns=engine.relations.columns_now(item))
             rows = table.frame(txn.version_read)
             _check_rows(engine, own, {**configuration, **added}, rows, at)
-        self._note_before(item, made, beside)
+        self._note_before(item, definition, beside)
         set_properties(txn, added)
         txn.commit(label="ctsql", epoch=0, metadata="{}")
 
-    def try_on(self, location: str, item: Item, made: st.ConstraintDef) -> None:
+    def try_on(self, location: str, item: Item, definition: st.ConstraintDef) -> None:
         """Look whether the rows of a copy of a table keep a constraint that is to be added.
 
         Args:
@@ -334,11 +340,11 @@ class TableConstraints(OnNames):
             DATA_ERROR, CONSTRAINT_VIOLATED: a row breaks it.
         """
         engine = self.engine
-        if made.is_of_delta:
-            store_constraints(engine, replace(item, location=location), [made])
-        elif made.action is not st.OnViolation.WARN:
+        if definition.is_of_delta:
+            store_constraints(engine, replace(item, location=location), [definition])
+        elif definition.action is not st.OnViolation.WARN:
             copy = engine.gateway.table(location)
-            added = properties_of(engine, item, [made], copy.configuration())
+            added = properties_of(engine, item, [definition], copy.configuration())
             rows = copy.frame(copy.version())
             _check_rows(engine, item, added, rows, self._time_of(item))
 
@@ -349,26 +355,28 @@ class TableConstraints(OnNames):
             if fold(found.name) == fold(statement.dropped):
                 self._drop(copy, location, found)
 
-    def _drop(self, table: DeltaTable, location: str, found: StoredConstraint) -> None:
-        if found.made is not None:
-            _change_properties(table, {}, [found.key])
+    def _drop(self, table: DeltaTable, location: str, constraint: StoredConstraint) -> None:
+        if constraint.definition is not None:
+            _change_properties(table, {}, [constraint.key])
             return
         with translate_spark_errors():
             self.engine.session.sql(
-                f"ALTER TABLE {table_at(location)} DROP CONSTRAINT {backtick(found.name)}"
+                f"ALTER TABLE {table_at(location)} DROP CONSTRAINT {backtick(constraint.name)}"
             )
 
-    def _note_before(self, item: Item, made: st.ConstraintDef, beside: Sequence[Item]) -> None:
+    def _note_before(
+        self, item: Item, definition: st.ConstraintDef, beside: Sequence[Item]
+    ) -> None:
         """Write into the catalog what has to be there before the constraint is.
 
         That is a new quarantine, and what is referred to, which nobody drops from then on.
         """
-        object_id = dict(item.refers).get(fold(made.name))
+        object_id = dict(item.refers).get(fold(definition.name))
 
         def noted(current: Catalog) -> Catalog:
             now = still_there(current, item)
             if object_id is not None:
-                now = referring(now, made.name, item_there(current, object_id))
+                now = referring(now, definition.name, item_there(current, object_id))
             for one in beside:
                 check_free(current, one.name, None, quiet=False)
                 now = replace(now, quarantine=one.id)
@@ -377,17 +385,17 @@ class TableConstraints(OnNames):
         if beside or object_id is not None:
             self.engine.change_catalog(noted)
 
-    def _note(self, item: Item, text: str, *, gone: str = "") -> None:
+    def _note(self, item: Item, text: str, *, dropped_name: str = "") -> None:
         """Write the change into the catalog, which makes it again in a dump.
 
         Under the table's lock, so that changes are noted in the order in which they were made.
 
         Args:
-            gone: the constraint that is dropped, if one is.
+            dropped_name: the constraint that is dropped, if one is.
         """
 
         def noted(current: Catalog) -> Catalog:
-            now = referring(still_there(current, item), gone, None)
+            now = referring(still_there(current, item), dropped_name, None)
             return current.with_item(replace(now, alterations=(*now.alterations, text)))
 
         self.engine.change_catalog(noted)
@@ -401,13 +409,13 @@ def referring(table: Item, constraint: str, other: Item | None) -> Item:
     return replace(table, refers=tuple(sorted(refers.items())))
 
 
-def _named(made: st.ConstraintDef, there: Iterable[str]) -> st.ConstraintDef:
+def _with_name(definition: st.ConstraintDef, there: Iterable[str]) -> st.ConstraintDef:
     """A constraint with a name that none of those that are there has."""
-    span = made.span
+    span = definition.span
     known = [
         st.ConstraintDef(
             name=name, span=span, columns=(), predicate=None, action=st.OnViolation.FAIL
         )
         for name in there
     ]
-    return with_names([*known, made])[-1]
+    return with_names([*known, definition])[-1]

@@ -77,7 +77,7 @@ class _Beginning:
 class _Draft:
     """A replacement that is to be: it, then its outputs and its quarantine; and what it means."""
 
-    made: list[Item]
+    items: list[Item]
     bound: Bound
 
 
@@ -211,7 +211,7 @@ class TaskReplacement(Redefinition):
         self,
         task: Item,
         old: st.CreateContinualTask,
-        written: st.CreateContinualTask,
+        definition: st.CreateContinualTask,
         name: Name,
         statement: st.CreateContinualTask | st.ReplayTask,
     ) -> _Draft:
@@ -228,10 +228,10 @@ class TaskReplacement(Redefinition):
                 raise bad_option(option.span, option.name, detail, hint="Leave it out.")
         place = statement.target.span
         item = self.names.new(name, _KIND, statement.span, None)
-        outputs = self._outputs(task, written, name, place)
+        outputs = self._outputs(task, definition, name, place)
         if outputs:
             item = replace(item, location=None, outputs=tuple(o.id for o in outputs))
-        kept = [o for o in written.options if o.name not in _BEGINS]
+        kept = [o for o in definition.options if o.name not in _BEGINS]
         if all(o.name != COALESCE for o in kept):
             kept += [o for o in old.options if o.name == COALESCE]
         clause = "SNAPSHOT"
@@ -239,23 +239,23 @@ class TaskReplacement(Redefinition):
             clause = f"FROM {statement.begin.span.text}"
         head = f"CREATE REPLACEMENT CONTINUAL TASK {_name(item, task)} FOR {_name(task, task)} "
         theirs = self.engine.catalog.outputs_of(task)
-        text = _renamed(written, head + clause, kept, [task, *theirs], [item, *outputs])
+        text = _renamed(definition, head + clause, kept, [task, *theirs], [item, *outputs])
         item = replace(item, definition=text, replaces=task.id)
         bound = bind_task(self.names.binder(), _parsed(text, name), item, outputs)
         item = replace(item, columns=bound.columns, reads=bound.reads)
         if bound.task.has_quarantine or task.quarantine is not None:
             outputs.append(new_quarantine(self.names, item, place))
             item = replace(item, quarantine=outputs[-1].id)
-        made = [item, *complete_outputs(outputs, item, bound)]
-        check_fits(self.engine.catalog, made, task, place)
+        items = [item, *complete_outputs(outputs, item, bound)]
+        check_fits(self.engine.catalog, items, task, place)
         if bound.task.coalesce != self.engine.relations.bound(task).task.coalesce:
             span = next((o.span for o in given if o.name == COALESCE), place)
             detail = "It belongs to the task for good."
             raise bad_option(span, COALESCE, detail, hint="Leave it out.")
-        return _Draft(made=made, bound=bound)
+        return _Draft(items=items, bound=bound)
 
     def _outputs(
-        self, task: Item, written: st.CreateContinualTask, name: Name, span: Span
+        self, task: Item, definition: st.CreateContinualTask, name: Name, span: Span
     ) -> list[Item]:
         """New items for the outputs of a replacement; none where it is its own output.
 
@@ -263,12 +263,12 @@ class TaskReplacement(Redefinition):
         output, as that with the replacement's name in front.
         """
         theirs = self.engine.catalog.outputs_of(task)
-        given = [qualify(o.target, self.names.search_schema) for o in written.outputs]
+        given = [qualify(o.target, self.names.search_schema) for o in definition.outputs]
         taken = [o.name for o in theirs]
         fits = len(given) == len(taken) and all(
             one == other or one not in taken for one, other in zip(given, taken, strict=True)
         )
-        if (given and not fits) or (theirs and written.columns_span is not None and not given):
+        if (given and not fits) or (theirs and definition.columns_span is not None and not given):
             why = f'"{task.name}" writes {", ".join(map(str, taken or [task.name]))}.'
             hint = "Give it the same outputs, in the same order."
             raise not_supported(span, "a replacement with other outputs", why=why, hint=hint)
@@ -295,7 +295,7 @@ class TaskReplacement(Redefinition):
         self, task: Item, draft: _Draft, statement: st.CreateContinualTask | st.ReplayTask
     ) -> _Beginning:
         """What a replacement begins with; raises AS_OF_OUT_OF_RANGE, TASK_FAILED, HISTORY_LOST."""
-        begin, engine, item = statement.begin, self.engine, draft.made[0]
+        begin, engine, item = statement.begin, self.engine, draft.items[0]
         if begin is None:
             return self._snapshot(task, draft, statement.target.span)
         self.bring_up(task)
@@ -320,7 +320,7 @@ class TaskReplacement(Redefinition):
             return _Beginning(since=since)
         first = copy_of(
             item,
-            outputs_among(draft.made),
+            outputs_among(draft.items),
             engine.catalog.outputs_of(task) or [task],
             followed_by(self.names, _parsed(item.definition, item.name)),
             quarantine=engine.catalog.items.get(task.quarantine or ""),
@@ -336,7 +336,7 @@ class TaskReplacement(Redefinition):
         every = draft.bound.task.coalesce
         if every is None:
             return _Beginning()
-        engine, item = self.engine, draft.made[0]
+        engine, item = self.engine, draft.items[0]
         engine.mint()
         since = Schedule.of([every], task.created).last_at_or_before(engine.timeline.now)
         assert since is not None  # the first one is its creation
@@ -373,7 +373,7 @@ class TaskReplacement(Redefinition):
 
         Raises REPLAY_FAILED where its body cannot be computed at some T.
         """
-        item, *others = draft.made
+        item, *others = draft.items
         building = Creation(self.names).built(
             item,
             draft.bound,
@@ -415,7 +415,7 @@ class TaskReplacement(Redefinition):
         bring_beside_up(engine, beside, is_known=is_known)
         swap = Swap(
             task=task,
-            made=tuple(beside),
+            items=tuple(beside),
             is_known=is_known,
             text=text,
             reads=bound.reads,
@@ -444,7 +444,7 @@ def _name(item: Item, task: Item) -> str:
 
 
 def _renamed(
-    made: st.CreateContinualTask,
+    definition: st.CreateContinualTask,
     head: str,
     options: Sequence[st.Option],
     was: Sequence[Item],
@@ -456,30 +456,30 @@ def _renamed(
         was: the task, and its outputs, by whose names the body calls what it writes.
         now: the same of the task that it is for.
     """
-    clause, schema = made.beginning_span, was[0].search_schema
-    in_head = clause is not None and made.replaces is not None
-    stop = clause.stop if in_head and clause is not None else made.target.span.stop
-    source = made.span.source
-    columns = "" if made.columns_span is not None else f" {_listed(was, now)}"
-    edits = [st.Edit(span=Span(source, made.span.start, stop), text=head + columns)]
+    clause, schema = definition.beginning_span, was[0].search_schema
+    in_head = clause is not None and definition.replaces is not None
+    stop = clause.stop if in_head and clause is not None else definition.target.span.stop
+    source = definition.span.source
+    columns = "" if definition.columns_span is not None else f" {_column_lists(was, now)}"
+    edits = [st.Edit(span=Span(source, definition.span.start, stop), text=head + columns)]
     if clause is not None and not in_head:
         edits.append(st.Edit(span=clause, text=""))
-    if made.columns_span is not None:
-        edits += column_list(was[0], made)
-    if made.options_span is not None or options:
-        edits.append(options_edit(made, list(options)))
-    called = [made.target, *(o.target for o in made.outputs)]
+    if definition.columns_span is not None:
+        edits += column_list(was[0], definition)
+    if definition.options_span is not None or options:
+        edits.append(options_edit(definition, list(options)))
+    called = [definition.target, *(o.target for o in definition.outputs)]
     meaning = {i.name: i for i in now} | {w.name: n for w, n in zip(was, now, strict=True)}
     meaning |= {qualify(ref, schema): n for ref, n in zip(called, now, strict=False)}
-    lists = (made.constraints, *(o.constraints for o in made.outputs))
-    refs = [*called[1:], *(p.target for p in made.body)]
+    lists = (definition.constraints, *(o.constraints for o in definition.outputs))
+    refs = [*called[1:], *(p.target for p in definition.body)]
     refs += (c.references for listed in lists for c in listed if c.references is not None)
-    refs += (r for part in made.body for text in st.texts_of(part) for r in text.relations)
-    edits += [e for ref in refs for e in rename_edits(ref, schema, meaning, made.span)]
-    return splice(made.span, edits).text
+    refs += (r for part in definition.body for text in st.texts_of(part) for r in text.relations)
+    edits += [e for ref in refs for e in rename_edits(ref, schema, meaning, definition.span)]
+    return splice(definition.span, edits).text
 
 
-def _listed(was: Sequence[Item], now: Sequence[Item]) -> str:
+def _column_lists(was: Sequence[Item], now: Sequence[Item]) -> str:
     """The columns of a task, or its outputs with theirs, as a definition lists them."""
     lists = [f"({', '.join(c.ddl() for c in item.columns)})" for item in was]
     named = [f"{i.name.qualified()} {told}" for i, told in zip(now, lists, strict=True)]

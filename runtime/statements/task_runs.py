@@ -47,13 +47,13 @@ class Beside:
     Attributes:
         rows: with ``FILE_COLUMN`` and ``ROW_COLUMN``, which are theirs alone.
         origin: the stored rows with the same places; None for rows of an earlier pass.
-        made: of an earlier pass the id of the output that they were made for.
+        output_id: of an earlier pass the id of the output that they were made for.
     """
 
     columns: tuple[Column, ...]
     rows: DataFrame
     origin: Located | None = None
-    made: str = ""
+    output_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class TaskRun:
         )
 
     @property
-    def _sent(self) -> Sequence[tuple[Group, DataFrame]]:
+    def _retry_groups(self) -> Sequence[tuple[Group, DataFrame]]:
         return () if self._retried is None else self._retried.located
 
     @property
@@ -122,13 +122,13 @@ class TaskRun:
         """How a body reads rows that were sent again, by the id by which it reads its input."""
         return {
             group.object_id: sent_again(group.object_id, [c.name for c in group.columns])
-            for group, _ in self._sent
+            for group, _ in self._retry_groups
             if group.is_input
         }
 
     def mended(self, output: Item, rows: DataFrame) -> Located | None:
         """Rows of the quarantine that went into an output and equal some of its rows."""
-        found = (r for g, r in self._sent if not g.is_input and g.object_id == output.id)
+        found = (r for g, r in self._retry_groups if not g.is_input and g.object_id == output.id)
         located = next(found, None)
         if located is None or self._quarantine is None:
             return None
@@ -136,7 +136,9 @@ class TaskRun:
         chosen = self._quarantine.rows.join(places, _PLACES, "left_semi")
         return replace(self._quarantine, rows=chosen)
 
-    def set_aside(self, rows: DataFrame) -> tuple[str, DataFrame | None, dict[str, DataFrame]]:
+    def before_quarantine(
+        self, rows: DataFrame
+    ) -> tuple[str, DataFrame | None, dict[str, DataFrame]]:
         """What rows of the quarantine, written by this run, were before they were set aside.
 
         Returns:
@@ -158,7 +160,7 @@ class TaskRun:
             return None
         item = self._engine.relations.item(self._task.quarantine)
         written = inserted_at(self._warehouse, item, self.time)
-        return None if written is None else self.set_aside(written.rows)[1]
+        return None if written is None else self.before_quarantine(written.rows)[1]
 
     # ---- passes
 
@@ -166,7 +168,7 @@ class TaskRun:
         """What each pass found there, in order; a sentence where that cannot be told."""
         sent = {
             sent_again(group.object_id, ()).object_id: Beside(group.columns, rows, self._quarantine)
-            for group, rows in self._sent
+            for group, rows in self._retry_groups
             if group.is_input
         }
         if not depends_on_passes(self.plan):
@@ -187,12 +189,12 @@ class TaskRun:
         changes = opened or {}
         if self._retried is not None:
             changes = self._retried.among(changes)
-        sources = StoredSources(warehouse, changes, self._stored())
+        sources = StoredSources(warehouse, changes, self._output_versions())
         context = Context(self._engine.session, sources, self.time, clock_at=self.time)
         columns = {o.object_id: [c.name for c in o.columns] for o in self.plan.written}
         return list(islice(states(self.plan.transaction, context, columns), PASSES_MAX + 2))
 
-    def _stored(self) -> dict[str, tuple[Item, int | None]]:
+    def _output_versions(self) -> dict[str, tuple[Item, int | None]]:
         """The outputs with their versions before the run."""
         found: dict[str, tuple[Item, int | None]] = {}
         for output in self.plan.written:
@@ -205,22 +207,22 @@ class TaskRun:
         return found
 
     def _pass(
-        self, number: int, held: Mapping[str, OutputState], sent: Mapping[str, Beside]
+        self, number: int, states: Mapping[str, OutputState], retried_rows: Mapping[str, Beside]
     ) -> Pass:
-        beside, victims = dict(sent), {}
+        beside, victims = dict(retried_rows), {}
         for output in self.plan.written:
-            state = held.get(output.object_id)
+            state = states.get(output.object_id)
             if state is None:
                 continue
             if state.victims is not None:
                 victims[output.object_id] = state.victims.select(*_PLACES)
             if number > 1:
-                rows = self._made(state, output, number - 1)
+                rows = self._proposed_rows(state, output, number - 1)
                 made = made_before(output.object_id, ()).object_id
-                beside[made] = Beside(output.columns, rows, made=output.object_id)
+                beside[made] = Beside(output.columns, rows, output_id=output.object_id)
         return Pass(beside, victims, number=number)
 
-    def _made(self, state: OutputState, output: lp.TaskOutput, number: int) -> DataFrame:
+    def _proposed_rows(self, state: OutputState, output: lp.TaskOutput, number: int) -> DataFrame:
         """What was proposed before a pass, with places."""
         inserts = state.inserts
         if inserts is None:
@@ -253,7 +255,7 @@ def equal_rows(rows: DataFrame, others: DataFrame, how: str = "left_semi") -> Da
     return found.select(*(F.col(f"own{i}").alias(c) for i, c in enumerate(rows.columns)))
 
 
-def taken(located: Located, at_fault: DataFrame | None) -> Located:
+def without_faulty(located: Located, at_fault: DataFrame | None) -> Located:
     """The rows that came less those that the body did not take, which are equal to no other."""
     if at_fault is None or not set(at_fault.columns) <= set(located.rows.columns):
         return located

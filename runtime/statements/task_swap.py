@@ -52,13 +52,13 @@ class Swap:
     """A task that gets what its replacement holds, and another definition.
 
     Attributes:
-        made: the replacement, then its outputs and its quarantine.
+        items: the replacement, then its outputs and its quarantine.
         is_known: whether the catalog has the replacement, or is to get it with the swap.
         text: the definition to come. reads: what that reads. follows: what of it is an input.
     """
 
     task: Item
-    made: tuple[Item, ...]
+    items: tuple[Item, ...]
     is_known: bool
     text: str
     reads: tuple[Reading, ...]
@@ -72,7 +72,7 @@ class Swap:
     def _proposal(self, current: Catalog) -> Proposal:
         """All that changes, on top of a catalog."""
         there = self._still_there(current)
-        made = self.made
+        made = self.items
         if self.is_known:
             known = self._checked(current, there)
             made = (known, *goes_with(current, known))
@@ -110,7 +110,7 @@ class Swap:
 
     def _checked(self, current: Catalog, task: Item) -> Item:
         """A registered replacement in the newest catalog, which nobody follows."""
-        beside = self.made[0]
+        beside = self.items[0]
         there = current.items.get(beside.id)
         if there is None or there.replaces != task.id:
             raise was_dropped(beside.name, "while it was being applied", _KIND.value)
@@ -118,21 +118,21 @@ class Swap:
         return there
 
 
-def outputs_among(made: Sequence[Item]) -> list[Item]:
+def outputs_among(items: Sequence[Item]) -> list[Item]:
     """The objects that hold the rows of a replacement, among it and what goes with it."""
-    return [i for i in made if i.id in made[0].outputs] or [made[0]]
+    return [i for i in items if i.id in items[0].outputs] or [items[0]]
 
 
-def bring_beside_up(engine: Engine, made: Sequence[Item], *, is_known: bool) -> None:
+def bring_beside_up(engine: Engine, items: Sequence[Item], *, is_known: bool) -> None:
     """Run a replacement up to now.
 
     Args:
-        made: it, then what goes with it. is_known: whether the catalog has it.
+        items: it, then what goes with it. is_known: whether the catalog has it.
 
     Raises:
         UNKNOWN_RELATION: it, or what it reads, was dropped by another process.
     """
-    beside, there = made[0], engine.refresh_catalog().items
+    beside, there = items[0], engine.refresh_catalog().items
     now = engine.mint_for([there[r.object_id] for r in beside.reads if r.object_id in there])
     there = engine.catalog.items
     if is_known:
@@ -141,7 +141,7 @@ def bring_beside_up(engine: Engine, made: Sequence[Item], *, is_known: bool) -> 
     if gone:
         raise was_dropped(gone[0].name, "while the task was being replaced")
     if not is_known:
-        engine.relations.add(made)
+        engine.relations.add(items)
     engine.advance([beside], now)
 
 
@@ -161,16 +161,16 @@ def check_alone(current: Catalog, item: Item) -> None:
         raise exists_already(task, there, None)
 
 
-def check_fits(catalog: Catalog, made: Sequence[Item], task: Item, span: Span | None) -> None:
+def check_fits(catalog: Catalog, items: Sequence[Item], task: Item, span: Span | None) -> None:
     """Raise where a task cannot get the definition of a replacement.
 
     Args:
-        made: the replacement, then what goes with it.
+        items: the replacement, then what goes with it.
     """
     outputs = catalog.outputs_of(task) or [task]
-    for item, output in zip(outputs_among(made), outputs, strict=True):
+    for item, output in zip(outputs_among(items), outputs, strict=True):
         check_same_columns(item, output, span)
-    others = [r for r in made[0].reads if r.object_id != made[0].id]
+    others = [r for r in items[0].reads if r.object_id != items[0].id]
     detail = "The body of its replacement reads what reads it."
     check_no_cycle(catalog, task, others, span, detail)
 

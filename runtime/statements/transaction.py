@@ -80,10 +80,10 @@ class OpenTransaction:
     group: str = field(default_factory=lambda: uuid.uuid4().hex)
     _copies: dict[str, Clone | Appends] = field(default_factory=dict)
     _items: dict[str, Item] = field(default_factory=dict)
-    _counted: dict[str, tuple[str, dict[str, int]]] = field(default_factory=dict)
+    _counts: dict[str, tuple[str, dict[str, int]]] = field(default_factory=dict)
 
     @property
-    def written(self) -> dict[str, Callable[[], DataFrame]]:
+    def own_writes(self) -> dict[str, Callable[[], DataFrame]]:
         """What gives the rows of each table that it has written, by object id."""
         return {object_id: copy.frame for object_id, copy in self._copies.items()}
 
@@ -265,7 +265,7 @@ class OpenTransaction:
             rows=rows,
             victims=victims,
             at=self.at,
-            written=self.written,
+            own_writes=self.own_writes,
         )
         with ExitStack() as stack, translate_spark_errors():
             checked = check_proposed(
@@ -292,7 +292,7 @@ class OpenTransaction:
             if away is not None:
                 if stay is not None and numbered is not None:
                     away = with_staying(away, numbered.replaced(stay))
-                self._set_aside(item, constraints, away)
+                self._quarantine(item, constraints, away)
             if checked.left_out is not None:
                 names = copy.origin.schema_at(copy.version).names
                 assert checked.output_rows is not None  # there are rows, be they none that are kept
@@ -300,9 +300,11 @@ class OpenTransaction:
                 self.left_out += checked.left_out.count
         _, domains = copy.origin.domains()
         told = add_tallies(tallies_of(domains), constraints, checked.broken, self.at)
-        self._counted[item.id] = told, dict(checked.broken)
+        self._counts[item.id] = told, dict(checked.broken)
 
-    def _set_aside(self, item: Item, constraints: Sequence[Constraint], marked: DataFrame) -> None:
+    def _quarantine(
+        self, item: Item, constraints: Sequence[Constraint], broken_rows: DataFrame
+    ) -> None:
         """Add rows to a table's quarantine."""
         now = self.engine.catalog.items[item.id]  # _check_there has looked
         quarantine = self.engine.catalog.items.get(now.quarantine or "")
@@ -313,7 +315,7 @@ class OpenTransaction:
             hint = f"Type: ALTER TABLE {item.name} DROP CONSTRAINT {name}"
             raise not_supported(None, what, why=why, hint=hint)
         names = self.engine.relations.table(item).schema.names
-        rows = quarantine_rows(constraints, marked, item.name.qualified(), names, self.at)
+        rows = quarantine_rows(constraints, broken_rows, item.name.qualified(), names, self.at)
         held = self.appends(quarantine)
         if held is not None:
             held.stage(rows)
@@ -325,7 +327,7 @@ class OpenTransaction:
     def _change(self, object_id: str, copy: Clone | Appends) -> Change | None:
         """The change of a table; None if there is none."""
         inserts, deletes = copy.changes()
-        told, broken = self._counted.get(object_id, ("", {}))
+        told, broken = self._counts.get(object_id, ("", {}))
         of_writer = self.alone is not None and object_id == self.alone.id
         progress = self.progress if of_writer else None
         if not inserts and not deletes and not told and progress is None:
@@ -348,13 +350,15 @@ class OpenTransaction:
         return Change(copy.version, text, domains, said, also, after, progress.lent)
 
 
-def in_order(found: Mapping[str, Sequence[Constraint]]) -> list[str]:
+def in_order(constraints: Mapping[str, Sequence[Constraint]]) -> list[str]:
     """Tables by id, each behind those that its rows refer to, as far as these are not a circle."""
 
     def needs(object_id: str) -> Iterator[str]:
-        nodes = (c.references for c in found[object_id])
+        nodes = (c.references for c in constraints[object_id])
         return (
-            n.object_id for n in nodes if isinstance(n, NormalReference) and n.object_id in found
+            n.object_id
+            for n in nodes
+            if isinstance(n, NormalReference) and n.object_id in constraints
         )
 
-    return behind_needs(found, needs)
+    return behind_needs(constraints, needs)

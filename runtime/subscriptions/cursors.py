@@ -222,12 +222,12 @@ def definition_of(engine: LogReader, item: Item) -> str:
             return ""
 
 
-def is_defined_as(engine: LogReader, item: Item, known: str) -> bool:
+def is_defined_as(engine: LogReader, item: Item, definition: str) -> bool:
     """Whether an object has a definition that was known; columns may have come at its end."""
     if item.kind is not ObjectKind.MATERIALIZED_VIEW:
-        return definition_of(engine, item) == known
+        return definition_of(engine, item) == definition
     counts = range(1, len(item.columns) + 1)
-    return any(_fingerprint(item.columns[:count]) == known for count in counts)
+    return any(_fingerprint(item.columns[:count]) == definition for count in counts)
 
 
 def _fingerprint(columns: Schema) -> str:

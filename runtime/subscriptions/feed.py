@@ -41,15 +41,15 @@ TIME, DIFF = "t", "diff"
 TIMES_AT_ONCE_MAX = 1_000
 
 
-def runs_of(counted: Mapping[int, int | None], rows_max: int) -> list[list[int]]:
+def runs_of(row_counts: Mapping[int, int | None], rows_max: int) -> list[list[int]]:
     """Group times into runs of at most ``rows_max`` rows and :data:`TIMES_AT_ONCE_MAX` times.
 
     Args:
-        counted: the times in order, each with its number of rows; one with None is a run alone.
+        row_counts: the times in order, each with its number of rows; one with None is a run alone.
     """
     runs: list[list[int]] = []
     room = -1  # the first time begins a run, also one without rows
-    for time, count in counted.items():
+    for time, count in row_counts.items():
         if count is not None and count <= room and len(runs[-1]) < TIMES_AT_ONCE_MAX:
             runs[-1].append(time)
             room -= count
@@ -134,7 +134,7 @@ class Feed:
 
     def _item(self, engine: Engine) -> Item:
         engine.refresh_catalog()
-        item = self._known(engine)
+        item = self._current_item(engine)
         if item is None:
             raise was_dropped(self.name, "while it was followed")
         place = self.place
@@ -146,7 +146,7 @@ class Feed:
             raise outdated_error(item, "SUBSCRIBE again")
         return item
 
-    def _known(self, engine: Engine) -> Item | None:
+    def _current_item(self, engine: Engine) -> Item | None:
         """What is followed, by the catalog at hand; None if it was dropped."""
         if self._query is None:
             return engine.catalog.items.get(self.item_id)
@@ -157,7 +157,7 @@ class Feed:
 
     def _has_new_version(self, engine: Engine) -> bool:
         """Whether a followed log has a new version, or a refresh is due."""
-        item = self._known(engine)
+        item = self._current_item(engine)
         if item is None:
             return True
         if self._watch.has_new_version(self._tables(engine, item)):

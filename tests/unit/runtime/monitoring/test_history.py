@@ -14,7 +14,7 @@ from ctsql.catalog.times import CLOSED
 from ctsql.runtime.log.actions import Commit, parse_commit
 from ctsql.runtime.monitoring.history import commits_back, first_within
 from ctsql.runtime.monitoring.refreshes import OutputOf, refresh_of
-from ctsql.runtime.monitoring.wanted import Bounds, Comparison, Newest, Wanted, wanted
+from ctsql.runtime.monitoring.wanted import Bounds, Comparison, Newest, Wanted, request_of
 
 APP = "ctsql:m"
 VIEW = Item(id="m", kind=ObjectKind.MATERIALIZED_VIEW, name=Name("default", "m"), columns=())
@@ -165,13 +165,13 @@ def test_comparisons_make_ranges(
     comparisons: list[tuple[str, str, tuple[int | str, ...]]], expected: Wanted
 ) -> None:
     """Comparisons that can be used make the range smaller, and others leave it."""
-    assert wanted(Comparison(*c) for c in comparisons) == expected
+    assert request_of(Comparison(*c) for c in comparisons) == expected
 
 
 def test_a_limit_stays_only_where_the_range_is_exact() -> None:
     newest = Newest(3, "t")
-    assert wanted([Comparison("t", ">", (3,))], newest).newest == newest
-    assert wanted([Comparison("version", ">", (3,))], newest).newest is None
+    assert request_of([Comparison("t", ">", (3,))], newest).newest == newest
+    assert request_of([Comparison("version", ">", (3,))], newest).newest is None
 
 
 def test_a_hull_holds_both() -> None:
