@@ -126,9 +126,9 @@ def _report(engine: "Engine", folder: Folder, count: int) -> Report:
 def _row(outcome: Outcome, notes: Sequence[str]) -> tuple[object, ...]:
     output, difference = outcome.output, outcome.difference
     first = output.problems[0] if output.problems else None
-    is_same = output.stored is not None and difference is None
+    is_same = output.stored_rows is not None and difference is None
     none = 0 if is_same else None
-    error_text = None if first is None else f"{first.said.condition}: {first.said.message}"
+    error_text = None if first is None else f"{first.refusal.condition}: {first.refusal.message}"
     return (
         output.name,
         output.keyword.lower(),
@@ -147,7 +147,7 @@ def _row(outcome: Outcome, notes: Sequence[str]) -> tuple[object, ...]:
 def _outcome(output: "Rehearsed") -> Outcome:
     if output.rows is None:
         return Outcome(output=output)
-    difference = None if output.stored is None else compare(output.rows, output.stored)
+    difference = None if output.stored_rows is None else compare(output.rows, output.stored_rows)
     return Outcome(output=output, count=output.rows.count(), difference=difference)
 
 
@@ -204,12 +204,12 @@ def _block(outcome: Outcome) -> Iterator[str]:
 def _compared(outcome: Outcome) -> str:
     if outcome.difference is not None:
         return ", not the same as now"
-    return "" if outcome.output.stored is None else ", the same as now"
+    return "" if outcome.output.stored_rows is None else ", the same as now"
 
 
 def _problem_lines(problem: "Problem") -> Iterator[str]:
     yield f"    at {to_iso(problem.time)}:"
-    yield from (f"    {line}" for line in refusal_lines(problem.said))
+    yield from (f"    {line}" for line in refusal_lines(problem.refusal))
 
 
 def _rows(count: int) -> str:
@@ -241,7 +241,7 @@ def _outcome_json(outcome: Outcome) -> dict[str, Any]:
         "status": output.status.value,
         "parts": list(output.parts),
         "rows": outcome.count,
-        "is_compared": output.stored is not None,
+        "is_compared": output.stored_rows is not None,
         "difference": None if outcome.difference is None else _difference_json(outcome.difference),
         "problems": [asdict(p) for p in output.problems],
         "present_problem": None if output.present is None else asdict(output.present),

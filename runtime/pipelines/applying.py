@@ -150,7 +150,7 @@ def _alter_last(engine: Engine, planned: PlannedFolder) -> None:
 
 def _has_definitions(planned: PlannedFolder) -> bool:
     """Is there anything to do but to alter tables?"""
-    return bool(planned.gone or planned.schemas or planned.followers) or any(
+    return bool(planned.items_to_drop or planned.schemas or planned.followers) or any(
         o.old is None or set(o.parts) - (set(OF_TABLES) if o.altered is not None else set())
         for o in planned.objects
     )
@@ -189,7 +189,7 @@ class _Application:
                 tasks=partial(_task_changes, made, changed, failed),
                 tables=made,
             )
-        for item in self.planned.gone:
+        for item in self.planned.items_to_drop:
             if item.location is not None:
                 engine.gateway.forget(item.location)
         for item in (i for bound in changed for i in bound.redefined if i.is_task):
@@ -287,7 +287,7 @@ class _Application:
 
     def _propose(
         self,
-        made: Sequence[Item],
+        new_items: Sequence[Item],
         changed: Sequence[BoundObject],
         anew: Mapping[str, ViewWrite],
         histories: Mapping[str, History],
@@ -296,7 +296,7 @@ class _Application:
         """All that changes, on top of a catalog; raises DEFINITIONS_CHANGED on any other."""
         if warehouse_digest(current) != self.planned.plan.warehouse:
             raise error("DEFINITIONS_CHANGED")
-        known = {i.id for i in made}
+        known = {i.id for i in new_items}
         later = [item for bound in changed for item in with_changes(current, bound)]
         later = [
             with_pace(item, anew[item.id]) if item.id in anew else item
@@ -304,29 +304,29 @@ class _Application:
             if item.id not in known
         ]
         later = [with_history(i, histories.get(i.id, History.KEPT), 0) for i in later]
-        begun = {i.id for i in made if i.kind not in (ObjectKind.TABLE, ObjectKind.VIEW)}
+        begun = {i.id for i in new_items if i.kind not in (ObjectKind.TABLE, ObjectKind.VIEW)}
         begun.update(anew)
-        gone = [current.items[i.id] for i in self.planned.gone]
+        gone = [current.items[i.id] for i in self.planned.items_to_drop]
         check_not_referred_to(current, gone)
         _check_not_followed(current, gone)
         return Proposal(
             id=uuid.uuid4().hex,
-            items=(*made, *later),
+            items=(*new_items, *later),
             begun=frozenset(begun),
             gone=dropped(current, gone) if gone else None,
             schemas=self.planned.schemas,
         )
 
 
-def _check_not_followed(current: Catalog, gone: Iterable[Item]) -> None:
+def _check_not_followed(current: Catalog, items: Iterable[Item]) -> None:
     """Raise DEPENDENT_OBJECTS where a subscription was made, since the plan, for what is to go."""
-    for item in gone:
+    for item in items:
         for subscription in current.subscribers(item.id):
             raise in_use(item, f"Subscription '{subscription.name}' follows it.")
 
 
 def _task_changes(
-    made: Sequence[Item],
+    new_items: Sequence[Item],
     changed: Sequence[BoundObject],
     failed: Mapping[str, int | None],
     proposal: Proposal,
@@ -340,7 +340,7 @@ def _task_changes(
     changes: dict[str, Callable[[TaskState, int], TaskState]] = {
         i: partial(_put_in_force, number=numbers[i], failed_at=failed[i]) for i in ids
     }
-    changes.update({i.id: partial(begin_after, i) for i in made if i.earlier})
+    changes.update({i.id: partial(begin_after, i) for i in new_items if i.earlier})
     return changes
 
 

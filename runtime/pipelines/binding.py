@@ -101,69 +101,71 @@ class FolderBinder:
         self.touched: set[str] = set()  # what has other columns, or is another plain view
         self.reshaped: set[str] = set()  # of these what has the same words, and only other columns
 
-    def bind(self, made: Definition) -> BoundObject:
+    def bind(self, definition: Definition) -> BoundObject:
         """Bind one definition on top of those before it, and put it there.
 
         Raises:
             StatementError, CatalogError, NotSupported: it cannot become what the folder says.
         """
-        catalog = self.overlay.stored
-        old = catalog.find(made.name)
+        catalog = self.overlay.stored_catalog
+        old = catalog.find(definition.name)
         if old is None:
-            bound = self._new(made)
+            bound = self._new(definition)
         else:
-            self._check_kind(made, old.check(made.span))
-            bound = self._changed(made, old)
+            self._check_kind(definition, old.check(definition.span))
+            bound = self._changed(definition, old)
         self.overlay.add(bound.items)
         return bound
 
-    def _check_kind(self, made: Definition, old: Item) -> None:
-        is_flow = isinstance(made.statement, st.CreateFlow)
-        if old.kind is not made.kind or (is_flow and not old.flow) or old.flows:
-            hint = f"Drop it first: {drop_text(self.overlay.stored, old)}"
-            raise old.wrong_kind(made.keyword.lower(), hint, made.span)
+    def _check_kind(self, definition: Definition, old: Item) -> None:
+        is_flow = isinstance(definition.statement, st.CreateFlow)
+        if old.kind is not definition.kind or (is_flow and not old.flow) or old.flows:
+            hint = f"Drop it first: {drop_text(self.overlay.stored_catalog, old)}"
+            raise old.wrong_kind(definition.keyword.lower(), hint, definition.span)
 
-    def _names(self, made: Definition) -> PlannedNames:
-        return self.overlay.names(made.schema)
+    def _names(self, definition: Definition) -> PlannedNames:
+        return self.overlay.names(definition.schema)
 
     # ---- new objects
 
-    def _new(self, made: Definition) -> BoundObject:
-        names = self._names(made)
-        for name in made.names:
-            check_schema_there(self.overlay, name, made)
-            check_free(self.overlay.catalog, name, made.span, quiet=False)
-        statement = made.statement
+    def _new(self, definition: Definition) -> BoundObject:
+        names = self._names(definition)
+        for name in definition.names:
+            check_schema_there(self.overlay, name, definition)
+            check_free(self.overlay.catalog, name, definition.span, quiet=False)
+        statement = definition.statement
         match statement:
             case st.CreateTable():
-                item = self._table(made, statement)
+                item = self._table(definition, statement)
                 item, beside = bind_constraints(names, item, statement.constraints)
-                return self._found(made, [item, *beside])
+                return self._new_object(definition, [item, *beside])
             case st.CreateView():
-                item = names.new(made.name, made.kind, statement.span, statement.comment)
+                item = names.new(
+                    definition.name, definition.kind, statement.span, statement.comment
+                )
                 bound = names.binder().bind_view(statement)
-                return self._found(
-                    made, [replace(item, columns=bound.columns, reads=bound.reads)], {}
+                return self._new_object(
+                    definition, [replace(item, columns=bound.columns, reads=bound.reads)], {}
                 )
             case st.CreateMaterializedView():
-                item, plan = self._view(made, statement, None)
+                item, plan = self._view(definition, statement, None)
                 item, beside = with_quarantine(Creation(names), item, statement)
-                return self._found(made, [item, *beside], {item.id: plan})
+                return self._new_object(definition, [item, *beside], {item.id: plan})
             case st.CreateContinualTask():
-                items, plan = self._task(made, statement)
-                return self._found(made, items, {items[0].id: plan})
+                items, plan = self._task(definition, statement)
+                return self._new_object(definition, items, {items[0].id: plan})
             case st.CreateFlow():
-                return self._flow(made, statement)
+                return self._flow(definition, statement)
 
-    def _found(
-        self, made: Definition, items: Sequence[Item], plans: dict[str, Bound] | None = None
+    def _new_object(
+        self, definition: Definition, items: Sequence[Item], plans: dict[str, Bound] | None = None
     ) -> BoundObject:
-        done = tuple(commented(item, made) for item in items)
-        return BoundObject(definition=made, old=None, parts=(), items=done, plans=plans or {})
+        done = tuple(with_comments(item, definition) for item in items)
+        return BoundObject(definition=definition, old=None, parts=(), items=done, plans=plans or {})
 
-    def _table(self, made: Definition, statement: st.CreateTable) -> Item:
-        names = self._names(made)
-        item = names.new(made.name, ObjectKind.TABLE, statement.span, statement.comment)
+    def _table(self, definition: Definition, statement: st.CreateTable) -> Item:
+        names = self._names(definition)
+        item = names.new(definition.name, ObjectKind.TABLE, statement.span, statement.comment)
         if statement.location is not None:
             return Creation(names).attach(item, statement)
         check_listed(statement.columns)
@@ -172,7 +174,7 @@ class FolderBinder:
             binder = names.binder()
             columns = binder.query(statement.query).columns or ()
             for read in binder.reads.values():
-                if read.object_id not in self.overlay.stored.items:
+                if read.object_id not in self.overlay.stored_catalog.items:
                     what = "a table that is filled from an object that is new, too"
                     why = f'"{read.name}" holds no rows before the folder is applied.'
                     hint = "Apply the folder without this table first."
@@ -184,11 +186,11 @@ class FolderBinder:
         return replace(item, columns=columns, feed=feed)
 
     def _view(
-        self, made: Definition, statement: st.CreateMaterializedView, old: Item | None
+        self, definition: Definition, statement: st.CreateMaterializedView, old: Item | None
     ) -> tuple[Item, Bound]:
-        names, kind = self._names(made), ObjectKind.MATERIALIZED_VIEW
+        names, kind = self._names(definition), ObjectKind.MATERIALIZED_VIEW
         check_refresh_times(statement, clock.now_ms())
-        name = qualify(statement.target, made.schema)
+        name = qualify(statement.target, definition.schema)
         item = old or names.new(name, kind, statement.span, statement.comment)
         if old is None:
             location = Creation(names).location_of(statement)
@@ -200,15 +202,15 @@ class FolderBinder:
         return replace(item, columns=bound.columns, reads=bound.reads), bound
 
     def _check_runs(self, object_id: str) -> None:
-        item = self.overlay.stored.items.get(object_id)
+        item = self.overlay.stored_catalog.items.get(object_id)
         if item is not None:
             check_not_suspended(self.engine.warehouse, item)
 
     def _task(
-        self, made: Definition, statement: st.CreateContinualTask
+        self, definition: Definition, statement: st.CreateContinualTask
     ) -> tuple[list[Item], Bound]:
-        creation = Creation(self._names(made))
-        name = qualify(statement.target, made.schema)
+        creation = Creation(self._names(definition))
+        name = qualify(statement.target, definition.schema)
         item, beside, bound, first = creation.new_task(name, statement)
         for read in bound.reads:
             self._check_runs(read.object_id)
@@ -217,57 +219,57 @@ class FolderBinder:
             item = with_first_rows(item, first)
         return [item, *complete_outputs(beside, item, bound)], bound
 
-    def _flow(self, made: Definition, statement: st.CreateFlow) -> BoundObject:
-        names = self._names(made)
+    def _flow(self, definition: Definition, statement: st.CreateFlow) -> BoundObject:
+        names = self._names(definition)
         task, view = read_flow_texts(compile_texts(names, statement))
-        items, task_plan = self._task(define_alone(task, made), task)
+        items, task_plan = self._task(define_alone(task, definition), task)
         items = [replace(item, flow=clauses_of(statement)) for item in items]
         self.overlay.add(items)
-        target, view_plan = self._view(define_alone(view, made), view, None)
+        target, view_plan = self._view(define_alone(view, definition), view, None)
         target = replace(target, flow=clauses_of(statement))
         plans = {items[0].id: task_plan, target.id: view_plan}
-        return self._found(made, [*items, target], plans)
+        return self._new_object(definition, [*items, target], plans)
 
     # ---- objects that are there
 
-    def _changed(self, made: Definition, old: Item) -> BoundObject:
-        parts = self._parts(made, old)
-        is_other = bool(parts) or self._reads_touched(old) or self._sees_others(made, old)
-        if parts and old.flow and not isinstance(made.statement, st.CreateFlow):
-            what = f"another {made.kind.value} in the place of a flow's"
+    def _changed(self, definition: Definition, old: Item) -> BoundObject:
+        parts = self._parts(definition, old)
+        is_other = bool(parts) or self._reads_touched(old) or self._sees_others(definition, old)
+        if parts and old.flow and not isinstance(definition.statement, st.CreateFlow):
+            what = f"another {definition.kind.value} in the place of a flow's"
             why = f'"{old.name}" is a part of a flow.'
             hint = "Write the flow into the folder: CREATE FLOW ..."
-            raise not_supported(made.span, what, why=why, hint=hint)
-        stored, plans = self.overlay.stored, dict[str, Bound]()
+            raise not_supported(definition.span, what, why=why, hint=hint)
+        stored, plans = self.overlay.stored_catalog, dict[str, Bound]()
         items: tuple[Item, ...] = (old, *stored.flow_targets(old))
         change: TableChange | None = None
-        match made.statement:
+        match definition.statement:
             case st.CreateTable() as statement:
-                change, parts = self._altered_table(made, statement, old, parts), ()
+                change, parts = self._altered_table(definition, statement, old, parts), ()
                 if change is not None:
                     items, parts = change.after, change.parts
             case st.CreateView() as statement if is_other:
-                item, parts = self._other_view(made, statement, old, parts)
+                item, parts = self._other_view(definition, statement, old, parts)
                 items = (item,)
             case st.CreateMaterializedView() as statement if is_other:
-                item, plan, parts = self._other_materialized(made, statement, old, parts)
+                item, plan, parts = self._other_materialized(definition, statement, old, parts)
                 items, plans = (item,), {}
                 if plan is not None:
-                    items, plans = self._with_quarantine(made, statement, item, plan)
+                    items, plans = self._with_quarantine(definition, statement, item, plan)
             case st.CreateContinualTask() as statement if is_other:
-                item, plan, parts = self._other_task(made, statement, old, parts)
+                item, plan, parts = self._other_task(definition, statement, old, parts)
                 items, plans = (item,), {item.id: plan} if plan else {}
                 if plan is not None and plan.task.has_quarantine and item.quarantine is None:
-                    away = new_quarantine(self._names(made), item, statement.target.span)
+                    away = new_quarantine(self._names(definition), item, statement.target.span)
                     items = (replace(item, quarantine=away.id), away)
             case st.CreateFlow() as statement if parts:
-                items, plans = self._other_flow(made, statement, old)
+                items, plans = self._other_flow(definition, statement, old)
         before = (*items, *stored.outputs_of(old))
-        with_comments = tuple(commented(i, made) for i in before)
+        with_comments = tuple(with_comments(i, definition) for i in before)
         if with_comments != before:
             parts = (*parts, Part.COMMENT)
         return BoundObject(
-            definition=made,
+            definition=definition,
             old=old,
             parts=tuple(dict.fromkeys(parts)),
             items=with_comments,
@@ -276,10 +278,10 @@ class FolderBinder:
         )
 
     def _with_quarantine(
-        self, made: Definition, statement: st.CreateMaterializedView, item: Item, plan: Bound
+        self, definition: Definition, statement: st.CreateMaterializedView, item: Item, plan: Bound
     ) -> tuple[tuple[Item, ...], dict[str, Bound]]:
         """A changed view with the quarantine that it has then, if any; and what is redefined."""
-        found = Creation(self._names(made)).quarantine_of(item, statement)
+        found = Creation(self._names(definition)).quarantine_of(item, statement)
         if found is None:
             return (replace(item, quarantine=None),), {item.id: plan}
         away, bound = found
@@ -289,50 +291,50 @@ class FolderBinder:
         return (item, away), {item.id: plan, away.id: bound}
 
     def _other_flow(
-        self, made: Definition, statement: st.CreateFlow, old: Item
+        self, definition: Definition, statement: st.CreateFlow, old: Item
     ) -> tuple[tuple[Item, ...], dict[str, Bound]]:
         """The task and the view of a flow by other clauses."""
-        target = qualify(statement.target, made.schema)
-        views = self.overlay.stored.flow_targets(old)
+        target = qualify(statement.target, definition.schema)
+        views = self.overlay.stored_catalog.flow_targets(old)
         if not views or views[0].name != target:
             raise other_target(statement, views[0].name if views else target)
-        task, view = read_flow_texts(compile_texts(self._names(made), statement))
-        flow, alone = clauses_of(statement), define_alone(task, made)
+        task, view = read_flow_texts(compile_texts(self._names(definition), statement))
+        flow, alone = clauses_of(statement), define_alone(task, definition)
         item, plan, _ = self._other_task(alone, task, old, (Part.BODY,))
         item = replace(item, flow=flow)
         self.overlay.add([item])
-        alone = define_alone(view, made)
+        alone = define_alone(view, definition)
         shown, query, _ = self._other_materialized(alone, view, views[0], (Part.QUERY,))
         plans = {i: p for i, p in ((item.id, plan), (shown.id, query)) if p is not None}
         return (item, replace(shown, flow=flow)), plans
 
-    def _parts(self, made: Definition, old: Item) -> tuple[Part, ...]:
+    def _parts(self, definition: Definition, old: Item) -> tuple[Part, ...]:
         """The parts whose words differ."""
         current = self.engine.relations.current(old)
-        stored = self.overlay.stored
-        before = old_statement(current, as_flow=isinstance(made.statement, st.CreateFlow))
+        stored = self.overlay.stored_catalog
+        before = old_statement(current, as_flow=isinstance(definition.statement, st.CreateFlow))
         if before is None:
-            return () if isinstance(made.statement, st.CreateTable) else (Part.QUERY,)
+            return () if isinstance(definition.statement, st.CreateTable) else (Part.QUERY,)
         then = {r.name: r.object_id for r in current.reads}
         own = _own(define(before, current.search_schema))
 
-        def meant(name: Name) -> str:
+        def object_of(name: Name) -> str:
             found = stored.find(name)
             known = then.get(name) or (found.id if found else None)
             return own.get(name) or known or name.qualified()
 
-        now = _own(made)
+        now = _own(definition)
 
         def means(name: Name) -> str:
             found = self.overlay.catalog.find(name)
             return now.get(name) or (found.id if found else name.qualified())
 
-        one = Words(current.search_schema, meant).parts(before)
-        other = Words(made.schema, means).parts(made.statement)
+        one = Words(current.search_schema, object_of).parts(before)
+        other = Words(definition.schema, means).parts(definition.statement)
         return tuple(part for part, said in other.items() if one.get(part) != said)
 
     def _altered_table(
-        self, made: Definition, statement: st.CreateTable, old: Item, parts: tuple[Part, ...]
+        self, definition: Definition, statement: st.CreateTable, old: Item, parts: tuple[Part, ...]
     ) -> TableChange | None:
         """What ALTER TABLE makes of a table; None for nothing.
 
@@ -348,24 +350,24 @@ class FolderBinder:
             raise _other_table(
                 statement, old, "another layout or source", "Both hold from its creation on."
             )
-        change = self.tables.change(made, statement, old)  # its query has run
+        change = self.tables.change(definition, statement, old)  # its query has run
         if change is not None:
             self.overlay.altered[old.id] = change.after[0].columns
         return change
 
-    def _sees_others(self, made: Definition, old: Item) -> bool:
+    def _sees_others(self, definition: Definition, old: Item) -> bool:
         """Would the same words give a view other columns, as a table below has others by now?
 
         Where they cannot be bound over these, what is stored goes on as it is.
         """
-        statement = made.statement
+        statement = definition.statement
         if not isinstance(statement, st.CreateView | st.CreateMaterializedView):
             return False
         if not any(self._is_other_than_bound(r) for r in old.reads):
             return False
         if _stays_as_it_is(self.engine, old):
             return False
-        binder = self._names(made).binder()
+        binder = self._names(definition).binder()
         try:
             if isinstance(statement, st.CreateView):
                 columns = binder.bind_view(statement).columns
@@ -390,9 +392,9 @@ class FolderBinder:
         return is_retyped or {fold(c.name) for c in now} != {fold(c) for c in read.columns}
 
     def _other_view(
-        self, made: Definition, statement: st.CreateView, old: Item, parts: tuple[Part, ...]
+        self, definition: Definition, statement: st.CreateView, old: Item, parts: tuple[Part, ...]
     ) -> tuple[Item, tuple[Part, ...]]:
-        bound = self._names(made).binder().bind_view(statement)
+        bound = self._names(definition).binder().bind_view(statement)
         found = [] if same_columns(old.columns, bound.columns) else [Part.COLUMNS]
         if self._is_other_below(bound):
             found.append(Part.BELOW)
@@ -405,28 +407,28 @@ class FolderBinder:
         item = replace(
             old,
             definition=statement.span.text,
-            search_schema=made.schema,
+            search_schema=definition.schema,
             columns=bound.columns,
             reads=bound.reads,
         )
-        creation = Creation(self._names(made))
-        check_no_cycle(self.overlay.catalog, old, item.reads, made.span)
-        creation.check_no_input(old, made.span)
+        creation = Creation(self._names(definition))
+        check_no_cycle(self.overlay.catalog, old, item.reads, definition.span)
+        creation.check_no_input(old, definition.span)
         self.touched.add(old.id)
         return item, tuple(found)
 
     def _other_materialized(
         self,
-        made: Definition,
+        definition: Definition,
         statement: st.CreateMaterializedView,
         old: Item,
         parts: tuple[Part, ...],
     ) -> tuple[Item, Bound | None, tuple[Part, ...]]:
-        names = self._names(made)
+        names = self._names(definition)
         check_not_finished(self.engine, old)
         Creation(names).check_same_storage(old, statement)
         check_not_suspended(self.engine.warehouse, old)
-        item, bound = self._view(made, statement, old)
+        item, bound = self._view(definition, statement, old)
         is_same = same_columns(old.columns, bound.columns)
         found: list[Part] = [Part.OPTIONS] if Part.OPTIONS in parts else []
         if not is_same:
@@ -446,30 +448,30 @@ class FolderBinder:
         item = replace(
             item,
             definition=statement.span.text,
-            search_schema=made.schema,
+            search_schema=definition.schema,
             revision=old.revision + 1,
         )
-        check_no_cycle(self.overlay.catalog, old, item.reads, made.span)
+        check_no_cycle(self.overlay.catalog, old, item.reads, definition.span)
         return item, bound, tuple(found)
 
     def _other_task(
         self,
-        made: Definition,
+        definition: Definition,
         statement: st.CreateContinualTask,
         old: Item,
         parts: tuple[Part, ...],
     ) -> tuple[Item, Bound | None, tuple[Part, ...]]:
-        names = self._names(made)
+        names = self._names(definition)
         before = definition_statement(self.engine, old)
         if Part.OPTIONS in parts:
             _check_options(before, statement)
-        outputs = self.overlay.stored.outputs_of(old)
+        outputs = self.overlay.stored_catalog.outputs_of(old)
         columns = check_same_shape(names, old, before, statement)
         if columns != tuple(o.columns for o in outputs or [old]):
             what = "more columns for a task that is there, together with other changes"
             why = "Its table gets them before the definition is in force."
             hint = "Type its statement first: CREATE OR REPLACE CONTINUAL TASK ..."
-            raise not_supported(made.span, what, why=why, hint=hint)
+            raise not_supported(definition.span, what, why=why, hint=hint)
         parts = tuple(p for p in parts if p is not Part.COLUMNS)  # they are the same
         if any(
             r.object_id in self.touched - self.reshaped
@@ -481,7 +483,7 @@ class FolderBinder:
         text = with_columns(old, statement)
         again = parse_as(st.CreateContinualTask, text, f"definition of {old.name}")
         bound = bind_task(names.binder(), replace(again, body=statement.body), old, outputs)
-        TaskAlteration(names).check_cycle(old, bound, made.span)
+        TaskAlteration(names).check_cycle(old, bound, definition.span)
         item = replace(old, definition=text, reads=bound.reads)
         return item, bound, parts
 
@@ -524,11 +526,11 @@ def _stays_as_it_is(engine: Engine, view: Item) -> bool:
     return engine.schedules.is_closed(view)
 
 
-def check_schema_there(overlay: Overlay, name: Name, made: Definition) -> None:
+def check_schema_there(overlay: Overlay, name: Name, definition: Definition) -> None:
     """Raise UNKNOWN_SCHEMA unless the schema is there or would be."""
     if fold(name.schema) not in overlay.catalog.schemas:
         hint = f"Add to the folder: CREATE SCHEMA {quote(name.schema)}"
-        raise error("UNKNOWN_SCHEMA", span=made.span, name=name.schema, hint=hint)
+        raise error("UNKNOWN_SCHEMA", span=definition.span, name=name.schema, hint=hint)
 
 
 def define_alone(
@@ -548,28 +550,31 @@ def old_statement(item: Item, *, as_flow: bool) -> Defining | None:
     return made
 
 
-def _own(made: Definition) -> dict[Name, str]:
+def _own(definition: Definition) -> dict[Name, str]:
     """What stands for the objects that a definition makes, in texts that are compared."""
-    return {name: f"own {n}" for n, name in enumerate(made.names)}
+    return {name: f"own {n}" for n, name in enumerate(definition.names)}
 
 
-def commented(item: Item, made: Definition) -> Item:
+def with_comments(item: Item, definition: Definition) -> Item:
     """An object with the comments that the folder gives; others stay."""
     comment, columns = None, dict[str, str | None]()
-    if item.name == made.name and not isinstance(made.statement, st.CreateFlow):
-        comment = made.statement.comment
-        columns = {fold(c.name): c.comment for c in made.statement.columns if c.comment}
-    for said in made.comments:
-        if qualify(said.target, made.schema) != item.name:
+    if item.name == definition.name and not isinstance(definition.statement, st.CreateFlow):
+        comment = definition.statement.comment
+        columns = {fold(c.name): c.comment for c in definition.statement.columns if c.comment}
+    for comment_statement in definition.comments:
+        if qualify(comment_statement.target, definition.schema) != item.name:
             continue
-        if said.column is None:
-            comment = said.comment
+        if comment_statement.column is None:
+            comment = comment_statement.comment
         else:
-            columns[fold(said.column)] = said.comment
-            if all(fold(c.name) != fold(said.column) for c in item.columns):
+            columns[fold(comment_statement.column)] = comment_statement.comment
+            if all(fold(c.name) != fold(comment_statement.column) for c in item.columns):
                 detail = f"Columns here: {', '.join(c.name for c in item.columns)}."
                 raise error(
-                    "UNKNOWN_COLUMN", span=said.target.span, column=said.column, detail=detail
+                    "UNKNOWN_COLUMN",
+                    span=comment_statement.target.span,
+                    column=comment_statement.column,
+                    detail=detail,
                 )
     return replace(
         item,

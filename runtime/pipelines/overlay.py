@@ -30,12 +30,12 @@ class Overlay:
     """A catalog on top of the stored one.
 
     Attributes:
-        stored: what is there. catalog: with the definitions that are bound so far.
+        stored_catalog: what is there. catalog: with the definitions that are bound so far.
         altered: the columns that stored tables would have, by id.
     """
 
     engine: Engine
-    stored: Catalog
+    stored_catalog: Catalog
     catalog: Catalog
     altered: dict[str, tuple[Column, ...]] = field(default_factory=dict)
 
@@ -50,7 +50,7 @@ class Overlay:
         """An object's columns; those of a stored table as its log has, or would have, them."""
         if item.id in self.altered:
             return self.altered[item.id]
-        if item.id in self.stored.items:
+        if item.id in self.stored_catalog.items:
             return self.engine.relations.columns_now(item)
         return item.columns
 
@@ -190,8 +190,8 @@ class KnownViews:
 class _PlannedRelations(Relations):
     """The registry, under the names and columns of an overlay."""
 
-    def __init__(self, overlay: Overlay, stored: Relations) -> None:
-        super().__init__(stored.gateway, stored.timeline)
+    def __init__(self, overlay: Overlay, relations: Relations) -> None:
+        super().__init__(relations.gateway, relations.timeline)
         self._overlay = overlay
         self.catalog = overlay.catalog
 

@@ -48,13 +48,13 @@ class PlannedFolder:
     Attributes:
         objects: of the folder, in order of what they read; those refused are not among them.
         followers: stored objects that are not in it and that a changed plain view changes.
-        gone: what is dropped. schemas: those that are made.
+        items_to_drop: what is dropped. schemas: those that are made.
     """
 
     plan: Plan
     objects: tuple[BoundObject, ...]
     followers: tuple[Item, ...]
-    gone: tuple[Item, ...]
+    items_to_drop: tuple[Item, ...]
     schemas: tuple[str, ...]
 
 
@@ -89,7 +89,7 @@ class _Planning:
     def __post_init__(self) -> None:
         self.binder = FolderBinder(self.engine, prune=self.prune)
         self.overlay = self.binder.overlay
-        self.stored = self.overlay.stored
+        self.stored = self.overlay.stored_catalog
 
     def run(self) -> PlannedFolder:
         schemas = [s.name for s in self.folder.schemas if s.name.lower() not in self.stored.schemas]
@@ -118,15 +118,15 @@ class _Planning:
             plan=plan,
             objects=tuple(self.objects),
             followers=tuple(followers),
-            gone=tuple(gone),
+            items_to_drop=tuple(gone),
             schemas=tuple(schemas),
         )
 
-    def _one(self, made: Definition, refused: dict[Name, Definition]) -> Change:
-        old = self.stored.find(made.name)  # whose letters may be other ones, large or small
-        name = str(made.name if old is None else old.name)
-        change = Change(name=name, keyword=made.keyword, status=Status.UNCHANGED)
-        below = [str(name) for name in made.reads if name in refused]
+    def _one(self, definition: Definition, refused: dict[Name, Definition]) -> Change:
+        old = self.stored.find(definition.name)  # whose letters may be other ones, large or small
+        name = str(definition.name if old is None else old.name)
+        change = Change(name=name, keyword=definition.keyword, status=Status.UNCHANGED)
+        below = [str(name) for name in definition.reads if name in refused]
         if below:
             return replace(
                 change,
@@ -134,16 +134,16 @@ class _Planning:
                 note=f"it reads {', '.join(below)}, which is refused",
             )
         try:
-            bound = self.binder.bind(made)
+            bound = self.binder.bind(definition)
         except REFUSALS as problem:
             return change.refused(problem)
         self.objects.append(bound)
-        change = replace(change, note=_unheeded(made.statement))
+        change = replace(change, note=_unheeded(definition.statement))
         if bound.old is None:
             return replace(change, status=Status.NEW, effect=self._effect_of_new(bound))
         note = ""
-        if isinstance(made.statement, st.CreateTable):
-            note = self.binder.tables.note(made.statement, bound.old)
+        if isinstance(definition.statement, st.CreateTable):
+            note = self.binder.tables.note(definition.statement, bound.old)
         if not bound.parts:
             return replace(change, note=note)
         change = replace(
@@ -151,7 +151,7 @@ class _Planning:
         )
         altered = bound.altered
         if altered is None:
-            return replace(change, effect=effect_of_change(made.kind, bound.parts))
+            return replace(change, effect=effect_of_change(definition.kind, bound.parts))
         return replace(
             change,
             effect=altered.effect,
@@ -229,11 +229,15 @@ class _Planning:
             self._change(item, status=status, effect=effect, parts=())
         return gone
 
-    def _lost_quarantine(self, made: BoundObject) -> Item | None:
+    def _lost_quarantine(self, bound_object: BoundObject) -> Item | None:
         """The quarantine of a view that has none by its new definition."""
-        if made.old is None or not made.parts or made.items[0].quarantine is not None:
+        if (
+            bound_object.old is None
+            or not bound_object.parts
+            or bound_object.items[0].quarantine is not None
+        ):
             return None
-        return self.stored.items.get(made.old.quarantine or "")
+        return self.stored.items.get(bound_object.old.quarantine or "")
 
     def _is_owned(self, item: Item, mine: set[Name]) -> bool:
         """Whether it belongs to a task or view of the folder: its quarantine, or an output."""
@@ -242,13 +246,13 @@ class _Planning:
             owner = self.stored.items[item.owner]
         return owner is not None and owner.name in mine
 
-    def _check_readers(self, gone: Sequence[Item]) -> None:
+    def _check_readers(self, items_to_drop: Sequence[Item]) -> None:
         """Refuse changes of columns under readers that keep what they read, and drops under any."""
-        catalog, dropped = self.overlay.catalog, {i.id for i in gone}
+        catalog, dropped = self.overlay.catalog, {i.id for i in items_to_drop}
         bound = {i.id for o in self.objects for i in o.items}
         redefined = {i.id for o in self.objects for i in o.redefined}
-        for made in self.objects:
-            for item in made.redefined:
+        for bound_object in self.objects:
+            for item in bound_object.redefined:
                 before = self.stored.items[item.id]
                 if same_columns(before.columns, item.columns) or self._only_grows(before, item):
                     continue
@@ -264,8 +268,8 @@ class _Planning:
                     readers = [r for r in readers if r.id not in bound]
                 readers = [r for r in readers if r.id not in dropped]
                 if readers:
-                    self._refuse_columns(made, item, readers)
-        for item in gone:
+                    self._refuse_columns(bound_object, item, readers)
+        for item in items_to_drop:
             readers = [r for r in catalog.readers(item.id) if r.id not in dropped]
             followers = [f"subscription '{s.name}'" for s in self.stored.subscribers(item.id)]
             if readers or followers:
@@ -274,13 +278,13 @@ class _Planning:
                 problem = in_use(item, told, keyword=_keyword(item))
                 self._refuse(self._told_of_by(item), problem, named)
 
-    def _check_altered(self, gone: Sequence[Item]) -> None:
+    def _check_altered(self, items_to_drop: Sequence[Item]) -> None:
         """Say what the alterations of tables change for readers; refuse those that break one."""
         altered = [o for o in self.objects if o.altered is not None]
         dropped = {c for o in altered if o.altered is not None for c in o.altered.dropped}
-        without = {i.id for o in self.objects for i in o.redefined} | {i.id for i in gone}
-        for made in altered:
-            change, name = made.altered, made.definition.name
+        without = {i.id for o in self.objects for i in o.redefined} | {i.id for i in items_to_drop}
+        for bound_object in altered:
+            change, name = bound_object.altered, bound_object.definition.name
             assert change is not None  # those are looked at
             try:
                 found = effects_on_readers(
@@ -291,7 +295,7 @@ class _Planning:
                     without=without,
                 )
             except REFUSALS as problem:
-                problem.span = made.definition.span
+                problem.span = bound_object.definition.span
                 self._refuse(name, problem, ())
                 continue
             told = {e: f"{e.kind} {e.name}: {e.detail} {e.action}".strip() for e in found}
@@ -299,7 +303,7 @@ class _Planning:
             if broken:
                 item, hint = change.table, broken[0].action
                 said = " ".join(capitalised(f"{e.kind} {e.name}: {e.detail}") for e in broken)
-                refusal = columns_in_use(item, said, made.definition.span, hint)
+                refusal = columns_in_use(item, said, bound_object.definition.span, hint)
                 self._refuse(name, refusal, [f"{e.kind} {e.name}" for e in broken])
                 continue
             notices = (capitalised(told[e]) for e in found)
@@ -324,12 +328,14 @@ class _Planning:
         is_reshaped = item.kind is ObjectKind.VIEW and item.id in self.binder.reshaped
         return is_reshaped and keeps_columns(before.columns, item.columns)
 
-    def _refuse_columns(self, made: BoundObject, item: Item, readers: Sequence[Item]) -> None:
+    def _refuse_columns(
+        self, bound_object: BoundObject, item: Item, readers: Sequence[Item]
+    ) -> None:
         breaks = [f"{r.kind.value} {r.name}{_lost(self.stored.items[r.id], item)}" for r in readers]
         told = "The new columns differ, and what changes is read by "
         told += f"{', '.join(str(r.name) for r in readers)}."
-        problem = columns_in_use(item, told, made.definition.span)
-        self._refuse(made.definition.name, problem, breaks)
+        problem = columns_in_use(item, told, bound_object.definition.span)
+        self._refuse(bound_object.definition.name, problem, breaks)
 
     def _refuse(self, name: Name, problem: CtsqlError, breaks: Sequence[str]) -> None:
         place = self.places[name]
@@ -353,33 +359,35 @@ class _Planning:
                 change = self._with_figures(change, made, asks=asks)
             self.changes[place] = change
 
-    def _with_figures(self, change: Change, made: BoundObject, *, asks: bool) -> Change:
+    def _with_figures(self, change: Change, bound_object: BoundObject, *, asks: bool) -> Change:
         reading = (Effect.BUILT, Effect.DIFFERENCE, Effect.ANEW, Effect.CREATED_FILLED)
         reads: tuple[Read, ...] = ()
         if change.effect is Effect.BEGINS_FILLED:
             reads = tuple(
                 self._read(self.overlay.catalog.items[i.backfill or ""])
-                for i in made.items
+                for i in bound_object.items
                 if i.backfill
             )
-        if made.altered is not None and made.altered.is_looked_at:
-            reads = (self._read(made.altered.table),)
+        if bound_object.altered is not None and bound_object.altered.is_looked_at:
+            reads = (self._read(bound_object.altered.table),)
         if change.effect in reading:
-            reads = tuple(self._read(i) for i in self._leaves(made))
-        view = next((i for i in made.items if i.kind is ObjectKind.MATERIALIZED_VIEW), None)
-        if view is None or view.id not in made.plans:
+            reads = tuple(self._read(i) for i in self._leaves(bound_object))
+        view = next((i for i in bound_object.items if i.kind is ObjectKind.MATERIALIZED_VIEW), None)
+        if view is None or view.id not in bound_object.plans:
             return replace(change, reads=reads)
-        why = self._why_recomputed(made.plans[view.id], asks=asks)
+        why = self._why_recomputed(bound_object.plans[view.id], asks=asks)
         return replace(change, reads=reads, incremental=not why, reason=why)
 
-    def _leaves(self, made: BoundObject) -> list[Item]:
+    def _leaves(self, bound_object: BoundObject) -> list[Item]:
         """The objects with rows that a change reads; plain views are what they read."""
-        catalog, own = self.overlay.catalog, {i.id for i in made.items}
-        statement, others = made.definition.statement, list[str]()
+        catalog, own = self.overlay.catalog, {i.id for i in bound_object.items}
+        statement, others = bound_object.definition.statement, list[str]()
         if isinstance(statement, st.CreateTable) and statement.query is not None:
-            names = (catalog.find(n) for n in made.definition.reads)
+            names = (catalog.find(n) for n in bound_object.definition.reads)
             others = [i.id for i in names if i is not None]
-        found = {i.id: i for item in made.items for i in stored_reads(catalog, item, *others)}
+        found = {
+            i.id: i for item in bound_object.items for i in stored_reads(catalog, item, *others)
+        }
         return [i for i in found.values() if i.id not in own]
 
     def _read(self, item: Item) -> Read:

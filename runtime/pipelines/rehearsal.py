@@ -65,7 +65,7 @@ class Problem:
     """An error that came, or would come, at a T."""
 
     time: int
-    said: Refusal
+    refusal: Refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +75,8 @@ class Rehearsed:
     Attributes:
         parts: of a changed definition what differs; of one that only reads what is changed none.
         rows: as of the last T by the folder's definitions; None after a problem.
-        stored: by the present ones, with the same columns; None for a new output, one with other
-            columns, and after a problem.
+        stored_rows: by the present ones, with the same columns; None for a new output, one with
+            other columns, and after a problem.
         problems: by the folder's definitions, in order of T. present: the one by the present ones.
         costs: by the folder's definitions; before: by the present ones, of one that is there.
         note: why it was not rehearsed, or not compared.
@@ -87,7 +87,7 @@ class Rehearsed:
     status: Status
     parts: tuple[str, ...] = ()
     rows: DataFrame | None = None
-    stored: DataFrame | None = None
+    stored_rows: DataFrame | None = None
     problems: tuple[Problem, ...] = ()
     present: Problem | None = None
     costs: Costs | None = None
@@ -174,8 +174,8 @@ def _over_altered(reader: Item, what: str, why: str, change: TableChange) -> Cts
     return not_supported(None, f'rehearsing "{reader.name}" over {what}', why=why, hint=hint)
 
 
-def _is_defined_anew(made: BoundObject) -> bool:
-    return made.old is None or (bool(made.parts) and made.altered is None)
+def _is_defined_anew(bound_object: BoundObject) -> bool:
+    return bound_object.old is None or (bool(bound_object.parts) and bound_object.altered is None)
 
 
 @dataclass
@@ -298,7 +298,7 @@ class _Rehearsing:
             through = [(t, complete_through(present.warehouse, [t])) for t in tasks]
             self.notes += (
                 f"{task.name} is behind: it is complete through {to_iso(at)}, so the rehearsal "
-                f"begins there, and leaves the newest {_counted(later, 'change')} out"
+                f"begins there, and leaves the newest {_count_of(later, 'change')} out"
                 for task, at in through
                 if at <= complete
             )
@@ -396,7 +396,7 @@ class _Rehearsing:
             table = Creation(Namespace(self.present, schema)).as_stored(table)
         stored = self.present.relations.table(table)
         count = stored.rows_count(stored.version())
-        held = "some rows" if count is None else _counted(count, "row") if count else "no rows"
+        held = "some rows" if count is None else _count_of(count, "row") if count else "no rows"
         self.notes.append(f"{table.name} is new: it holds {held} throughout")
         yield table
 
@@ -449,8 +449,8 @@ class _Rehearsing:
         known = self.problems.setdefault(item.id, [])
         cause = problem.__cause__ if isinstance(problem.__cause__, CtsqlError) else problem
         said = replace(Refusal.of(cause), place=self._place_of(item, problem), hint="")
-        if not known or known[-1].said != said:
-            known.append(Problem(time=at, said=said))
+        if not known or known[-1].refusal != said:
+            known.append(Problem(time=at, refusal=said))
 
     def _place_of(self, item: Item, problem: CtsqlError) -> str:
         """Where in the folder an error is; in the stored definition of one that is as it was."""
@@ -465,22 +465,24 @@ class _Rehearsing:
 
     # ---- what came of it
 
-    def _told(self, item: Item, **found: object) -> Rehearsed:
+    def _outcome_of(self, item: Item, **fields: object) -> Rehearsed:
         is_new = item.id not in self.stored.items
         parts = self.parts.get(item.id, ())
         status = Status.NEW if is_new else Status.CHANGED if parts else Status.UNCHANGED
-        told = Rehearsed(name=str(item.name), keyword=item.kind.keyword, status=status, parts=parts)
-        return replace(told, **found)  # type: ignore[arg-type]
+        outcome = Rehearsed(
+            name=str(item.name), keyword=item.kind.keyword, status=status, parts=parts
+        )
+        return replace(outcome, **fields)  # type: ignore[arg-type]
 
     def _came_of(
         self, trial: Engine, item: Item, after: int, times: Sequence[int]
     ) -> Iterator[Rehearsed]:
         """What came of a task's outputs, or of a view."""
         if not times and item.id in self.stored.items:
-            yield self._told(item, note="nothing has changed in what it reads")
+            yield self._outcome_of(item, note="nothing has changed in what it reads")
             return
         if trial.relations.is_suspended(item):
-            yield self._told(item, note="it is suspended")
+            yield self._outcome_of(item, note="it is suspended")
             return
         last, problems = times[-1] if times else after, tuple(self.problems.get(item.id, ()))
         waits = [
@@ -489,7 +491,7 @@ class _Rehearsing:
             if i.id != item.id and i.is_task and i.id in self.problems
         ]
         for number, output in enumerate(_outputs(trial.catalog, item)):
-            found = self._told(output, parts=self.parts.get(item.id, ()))
+            found = self._outcome_of(output, parts=self.parts.get(item.id, ()))
             if number == 0:
                 costs = _costs(trial, item, after, last)
                 found = replace(found, problems=problems, costs=costs)
@@ -507,24 +509,24 @@ class _Rehearsing:
             return None
         return _costs(self.present, self.stored.items[item.id], after, last)
 
-    def _compared(self, found: Rehearsed, output: Item, last: int) -> Rehearsed:
+    def _compared(self, outcome: Rehearsed, output: Item, last: int) -> Rehearsed:
         old = self.stored.items.get(output.id)
         if old is None:
-            return found
+            return outcome
         try:
             self.present.advance([old], last)
             rows = self.present.versions.contents_as_now(old, last)
         except DataError as problem:
-            return replace(found, present=Problem(time=last, said=Refusal.of(problem)))
+            return replace(outcome, present=Problem(time=last, refusal=Refusal.of(problem)))
         if not same_columns(old.columns, output.columns):
-            return replace(found, note="its columns are others, so its rows are not compared")
-        return replace(found, stored=rows)
+            return replace(outcome, note="its columns are others, so its rows are not compared")
+        return replace(outcome, stored_rows=rows)
 
 
-def _counted(count: int, what: str) -> str:
+def _count_of(count: int, what: str) -> str:
     """A number of things.
 
-    >>> _counted(1, "row"), _counted(1200, "change")
+    >>> _count_of(1, "row"), _count_of(1200, "change")
     ('1 row', '1,200 changes')
     """
     return f"{count:,} {what}{'' if count == 1 else 's'}"

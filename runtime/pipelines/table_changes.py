@@ -68,7 +68,7 @@ class TableChange:
         first: before definitions come into force, those that drop constraints in front. last: when
             they have. Each with its text.
         after: the table as it would be, and the quarantine that it would get.
-        kept: its properties without the constraints that go. notices: what is turned on for it.
+        own_properties: without the constraints that go. notices: what is turned on for it.
     """
 
     table: Item
@@ -77,7 +77,7 @@ class TableChange:
     first: tuple[Alteration, ...]
     last: tuple[Alteration, ...]
     after: tuple[Item, ...]
-    kept: Mapping[str, str]
+    own_properties: Mapping[str, str]
     notices: tuple[str, ...]
 
     @property
@@ -130,7 +130,7 @@ class TableComparison:
         self._prune = prune
 
     def change(
-        self, made: Definition, statement: st.CreateTable, table: Item
+        self, definition: Definition, statement: st.CreateTable, table: Item
     ) -> TableChange | None:
         """What ALTER TABLE is to say; None for nothing.
 
@@ -145,7 +145,7 @@ class TableComparison:
         wanted = declared(statement.columns)
 
         def id_of(ref: st.RelationRef) -> str | None:
-            found = self.overlay.catalog.find(qualify(ref, made.schema))
+            found = self.overlay.catalog.find(qualify(ref, definition.schema))
             return None if found is None else found.id
 
         place = statement.columns_span or statement.target.span
@@ -169,8 +169,8 @@ class TableComparison:
         first = [one for one in said if one not in last]
         first.sort(key=lambda one: not drops_constraint(one))
         try:
-            found = self._simulated(made, table, there, first, last)
-            self._check_constraints(made, statement, found.after[0])
+            found = self._simulated(definition, table, there, first, last)
+            self._check_constraints(definition, statement, found.after[0])
             return found
         except CtsqlError as problem:
             problem.span = place
@@ -191,9 +191,9 @@ class TableComparison:
         properties = self.engine.relations.table(table).configuration()
         return [one.name for one in stored_constraints(properties)]
 
-    def _check_lost(self, table: Item, said: Iterable[Alteration], place: Span) -> None:
+    def _check_lost(self, table: Item, alterations: Iterable[Alteration], place: Span) -> None:
         """Raise NOT_SUPPORTED for what a folder cannot say, and for values that would be lost."""
-        named = [one for one in said if isinstance(one, st.AlterTable)]
+        named = [one for one in alterations if isinstance(one, st.AlterTable)]
         renamed = [one for one in named if isinstance(one.change, st.RenameColumn)]
         if renamed:
             what = "renaming a column of a table with the folder"
@@ -221,7 +221,7 @@ class TableComparison:
 
     def _simulated(
         self,
-        made: Definition,
+        definition: Definition,
         table: Item,
         there: Schema,
         first: Sequence[Alteration],
@@ -246,10 +246,10 @@ class TableComparison:
                     if fold(constraint.name) == fold(one.dropped):
                         del now[constraint.key]
                 item = referring(item, one.dropped, None)
-        kept, names = dict(now), self.overlay.names(made.schema)
+        kept, names = dict(now), self.overlay.names(definition.schema)
         for one in first:
             if isinstance(one, st.ChangeConstraints) and one.added is not None:
-                self._check_refers(one.added, made.schema)
+                self._check_refers(one.added, definition.schema)
                 item, found = bind_constraints(names, item, [one.added])
                 beside += found
                 if one.added.is_of_delta:
@@ -260,17 +260,19 @@ class TableComparison:
         return TableChange(
             table=table,
             there=there,
-            schema=made.schema,
+            schema=definition.schema,
             first=tuple(first),
             last=tuple(last),
             after=(item, *beside),
-            kept=kept,
+            own_properties=kept,
             notices=tuple(notices),
         )
 
-    def _check_constraints(self, made: Definition, statement: st.CreateTable, table: Item) -> None:
+    def _check_constraints(
+        self, definition: Definition, statement: st.CreateTable, table: Item
+    ) -> None:
         """Raise UNKNOWN_COLUMN, and what Spark says, of constraints over a table's new columns."""
-        names = self.overlay.names(made.schema)
+        names = self.overlay.names(definition.schema)
         analyst = names.analyst(names.catalog())
         for constraint in statement.constraints:
             bind_constraint(constraint, table, analyst)
@@ -287,16 +289,16 @@ class TableComparison:
             hint = f"Write {change.column.name} without NOT NULL, apply, UPDATE the rows, and add "
             raise not_supported(None, what, why=why, hint=f"{hint}NOT NULL then.")
 
-    def _check_refers(self, made: st.ConstraintDef, schema: str) -> None:
+    def _check_refers(self, constraint: st.ConstraintDef, schema: str) -> None:
         """Raise NOT_SUPPORTED for a reference to what is not there yet."""
-        if made.references is None:
+        if constraint.references is None:
             return
-        name = qualify(made.references, schema)
+        name = qualify(constraint.references, schema)
         other = self.overlay.catalog.find(name)
-        if other is not None and other.id not in self.overlay.stored.items:
+        if other is not None and other.id not in self.overlay.stored_catalog.items:
             what = "a constraint of a table that is there, which refers to an object that is new,"
             why = f'"{name}" is not there before the folder is applied.'
-            hint = f"Apply the folder without constraint {made.name} first."
+            hint = f"Apply the folder without constraint {constraint.name} first."
             raise not_supported(None, what, why=why, hint=hint)
 
 
@@ -324,7 +326,7 @@ def effects_on_readers(
             continue
         columns = change.columns_before(one)
         alteration.check_constraints(
-            change.table, one, own=change.kept, dropped_constraints=dropped
+            change.table, one, own=change.own_properties, dropped_constraints=dropped
         )
         after = altered(columns, one.change)
         if one in change.last:
@@ -403,12 +405,14 @@ class Altering:
             copy.drop()
 
 
-def _awaits_keys(item: Item, made: st.ConstraintDef, others: Mapping[str, TableChange]) -> bool:
+def _awaits_keys(
+    item: Item, constraint: st.ConstraintDef, others: Mapping[str, TableChange]
+) -> bool:
     """Does a reference need key columns that the other table gets only now?"""
-    other = others.get(dict(item.refers).get(fold(made.name), ""))
+    other = others.get(dict(item.refers).get(fold(constraint.name), ""))
     if other is None or other.table.id == item.id:
         return False
-    keys = {fold(key) for key in made.keys}
+    keys = {fold(key) for key in constraint.keys}
     return bool(lacking([c for c in other.after[0].columns if fold(c.name) in keys], other.there))
 
 
@@ -440,7 +444,7 @@ def _parsed(table: Item, text: str) -> Alteration:
 
 
 def _around_types(
-    said: Iterable[Alteration],
+    alterations: Iterable[Alteration],
     statement: st.CreateTable,
     properties: Mapping[str, str],
     place: Span,
@@ -450,9 +454,9 @@ def _around_types(
     Delta gives no other type to a column that one is about. Raises NOT_SUPPORTED for one that the
     folder does not say: nobody would give it back after a kill.
     """
-    changes = [one.change for one in said if isinstance(one, st.AlterTable)]
+    changes = [one.change for one in alterations if isinstance(one, st.AlterTable)]
     retyped = {fold(c.column.name) for c in changes if isinstance(c, st.RetypeColumn)}
-    gone = {fold(c.dropped) for c in said if isinstance(c, st.ChangeConstraints)}
+    gone = {fold(c.dropped) for c in alterations if isinstance(c, st.ChangeConstraints)}
     wanted = {fold(c.name): constraint_text(c) for c in statement.constraints}
     texts = []
     for one in stored_constraints(properties):

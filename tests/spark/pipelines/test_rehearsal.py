@@ -135,8 +135,8 @@ def test_errors_that_would_come_are_told_with_their_t(con: Connection) -> None:
     found = {o.output.name: o.output for o in report.outcomes}
     (problem,) = found["newest"].problems
     assert problem.time == report.rehearsal.times[1]
-    assert problem.said.place.startswith("2.sql:4:")
-    assert "zero" in problem.said.message
+    assert problem.refusal.place.startswith("2.sql:4:")
+    assert "zero" in problem.refusal.message
     assert (found["spent"].note, found["log"].note) == ("it waits for newest",) * 2
     assert report.exit_code == 1
 
@@ -153,7 +153,7 @@ def test_a_body_that_mends_a_failed_task_is_seen_to(con: Connection) -> None:
     (outcome,) = report.outcomes
     assert len(report.rehearsal.times) == 2
     assert outcome.output.present is not None
-    assert "zero" in outcome.output.present.said.message
+    assert "zero" in outcome.output.present.refusal.message
     assert (outcome.count, outcome.output.problems) == (3, ())
     assert report.exit_code == 0
 
@@ -227,7 +227,7 @@ def test_over_tables_that_are_new(con: Connection) -> None:
     assert {n: o.count for n, o in found.items()} == {
         "seen": 0, "named": 1, "early": 1, "broken": None, "counted": 1
     }  # fmt: skip
-    assert [p.said.condition for p in found["broken"].output.problems] == ["DATA_ERROR"]
+    assert [p.refusal.condition for p in found["broken"].output.problems] == ["DATA_ERROR"]
     assert found["counted"].difference is None
     notes = {
         "events is new: it holds no rows throughout",

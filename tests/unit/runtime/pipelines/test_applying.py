@@ -23,7 +23,9 @@ TABLE = Item(
 def _application(known: Catalog) -> _Application:
     """One that drops all tables."""
     plan = Plan(changes=(), warehouse=warehouse_digest(known), folder="")
-    planned = PlannedFolder(plan=plan, objects=(), followers=(), gone=tuple(known), schemas=())
+    planned = PlannedFolder(
+        plan=plan, objects=(), followers=(), items_to_drop=tuple(known), schemas=()
+    )
     engine: Any = None
     return _Application(engine, planned)
 

@@ -42,9 +42,9 @@ def test_a_property_gives_the_constraint_again(text: str) -> None:
     """Name, rule, fate and what is referred to are those that were typed."""
     typed = constraint_of(text)
     (found,) = kept_constraints(_stored(text))
-    assert found.made is not None
+    assert found.definition is not None
     for attribute in ("name", "columns", "keys", "unique", "action"):
-        assert getattr(found.made, attribute) == getattr(typed, attribute)
+        assert getattr(found.definition, attribute) == getattr(typed, attribute)
     assert found.refers == (None if typed.references is None else "id of other")
     again = constraint_of(found.text)
     assert (again.name, again.rule, again.action) == (typed.name, found.rule, typed.action)
