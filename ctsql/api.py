@@ -509,7 +509,7 @@ def _read(
         as_of_span=statement.as_of_span,
         strict=con._settings.strict,
         parameters=values,
-        written=within.own_writes if within and statement.as_of is None else None,
+        own_writes=within.own_writes if within and statement.as_of is None else None,
     )
     return rows, query
 

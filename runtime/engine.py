@@ -313,12 +313,12 @@ class Engine(LogReader):
         as_of_span: Span | None = None,
         strict: bool = True,
         parameters: tuple[str, ...] = (),
-        written: Mapping[str, Callable[[], DataFrame]] | None = None,
+        own_writes: Mapping[str, Callable[[], DataFrame]] | None = None,
     ) -> DataFrame:
         """The result of a query on one consistent cut, lazily.
 
         Args:
-            written: the rows of tables that an open transaction has written, by object id.
+            own_writes: the rows of tables that an open transaction has written, by object id.
             as_of: read the past at this T; as_of_span: where the user says so.
             strict: strictly serializable; else what is stored.
         """
@@ -331,14 +331,14 @@ class Engine(LogReader):
             at = self.read_time(items, as_of=as_of, as_of_span=as_of_span, strict=strict)
             check_columns(self.warehouse, query)
             sources = StoredSources(
-                self.warehouse, span=as_of_span, own_writes=written or {}, as_now=True
+                self.warehouse, span=as_of_span, own_writes=own_writes or {}, as_now=True
             )
             context = Context(self.session, sources, at)
             if system:
                 external = self.external_rows(query.relations, leave_out=system)
 
-                def lower(given: Mapping[int, DataFrame]) -> DataFrame:
-                    rows = {**external, **given}
+                def lower(frames: Mapping[int, DataFrame]) -> DataFrame:
+                    rows = {**external, **frames}
                     return lower_query(query, context, rows, parameters=parameters)
 
                 is_alone = len(system) == len(query.relations)

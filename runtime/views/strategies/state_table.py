@@ -76,11 +76,11 @@ class _Following:
             return None
         self.runner.state_rows = rows = view.all
 
-        def made() -> Sequence[RowSet]:
+        def results() -> Sequence[RowSet]:
             wanted = stored_form(context.view, self.runner.rows(texts.rows))
             return wanted, self.runner.rows(texts.holds)
 
-        wanted, holds = self._run(texts, [texts.rows, texts.holds.candidates], made)
+        wanted, holds = self._run(texts, [texts.rows, texts.holds.candidates], results)
         if self._is_refused(texts):
             return NotApplicable()
         if not is_true(holds):
