@@ -21,7 +21,7 @@
 """
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -39,7 +39,6 @@ from ctsql.catalog.items import (
 from ctsql.catalog.names import fold
 from ctsql.catalog.proposals import Proposal
 from ctsql.planner.folder import Folder
-from ctsql.planner.nodes import ViewWrite
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
@@ -68,8 +67,10 @@ from ctsql.runtime.statements.table_constraints import store_constraints
 from ctsql.runtime.tasks.progress import failure_of
 from ctsql.runtime.warehouse.replaced_views import (
     History,
+    counts_anew,
     give_columns,
     is_redefined,
+    refresh_of,
     with_history,
     with_pace,
 )
@@ -222,32 +223,32 @@ class _Application:
             raise error("DEFINITIONS_CHANGED")
         return there
 
-    def _give_columns(
-        self, changed: Iterable[BoundObject]
-    ) -> tuple[dict[str, ViewWrite], dict[str, History]]:
+    def _give_columns(self, changed: Iterable[BoundObject]) -> tuple[set[str], dict[str, History]]:
         """Give the tables of changed views columns at their end.
 
         Returns:
             Those that count as created at the T, as they have other columns that nobody reads, or
-            refresh times, with what they were; and what becomes of what each held before.
+            other refresh times; and what becomes of what each held before.
 
         Raises:
             The error of columns that a table cannot have.
         """
-        anew, found = dict[str, ViewWrite](), dict[str, History]()
+        anew, found = set[str](), dict[str, History]()
         for bound in changed:
-            for item in bound.redefined:
-                if item.kind is ObjectKind.MATERIALIZED_VIEW:
-                    old = self._still_there(item)
-                    is_read = bool(self.engine.catalog.readers(item.id))
-                    history = give_columns(
-                        self.engine.warehouse, old, item.columns, is_read=is_read
-                    )
-                    found[item.id] = history
-                    plan = self.engine.relations.bound(old).view
-                    is_timed = bool(plan.refresh or bound.plans[item.id].view.refresh)
-                    if history is History.CUT or is_timed:
-                        anew[item.id] = plan
+            views = [i for i in bound.redefined if i.kind is ObjectKind.MATERIALIZED_VIEW]
+            for item in views:
+                old = self._still_there(item)
+                is_read = bool(self.engine.catalog.readers(item.id))
+                found[item.id] = give_columns(
+                    self.engine.warehouse, old, item.columns, is_read=is_read
+                )
+            histories = [found[i.id] for i in views]
+            if any(i.id not in self.engine.catalog.items for i in bound.items):
+                histories.append(History.CUT)  # of a quarantine that it gets
+            for item in views:
+                before, after = refresh_of(self._still_there(item)), refresh_of(item)
+                if found[item.id] is History.CUT or counts_anew(before, after, histories):
+                    anew.add(item.id)
         return anew, found
 
     def _make(self, bound: BoundObject) -> Sequence[Item]:
@@ -289,7 +290,7 @@ class _Application:
         self,
         made: Sequence[Item],
         changed: Sequence[BoundObject],
-        anew: Mapping[str, ViewWrite],
+        anew: Collection[str],
         histories: Mapping[str, History],
         current: Catalog,
     ) -> Proposal:
@@ -299,7 +300,7 @@ class _Application:
         known = {i.id for i in made}
         later = [item for bound in changed for item in with_changes(current, bound)]
         later = [
-            with_pace(item, anew[item.id]) if item.id in anew else item
+            with_pace(item, current.items[item.id]) if item.id in anew else item
             for item in later
             if item.id not in known
         ]
