@@ -22,6 +22,7 @@ from ctsql.catalog.names import Name
 from ctsql.catalog.spans import Source, Span
 from ctsql.catalog.system_tables import SYSTEM_SCHEMA, SYSTEM_TABLES
 from ctsql.completion import Known, ObjectInfo
+from ctsql.connection_lock import ConnectionLock
 from ctsql.cursor import Cursor
 from ctsql.literals import Parameters, literals
 from ctsql.loading import relation_of
@@ -84,7 +85,7 @@ class Connection(AbstractContextManager["Connection"]):
         self._engine: Engine | None = None
         self._own: SparkSession | None = None  # the engine's, also of the next warehouse's
         self._settings: Any = None
-        self._lock = threading.RLock()
+        self._lock = ConnectionLock()
         self._group = ""
         self._cancelled = threading.Event()
         self._closed = False
@@ -464,7 +465,7 @@ class Connection(AbstractContextManager["Connection"]):
             interval: the most seconds between two looks at the logs; by default 1.
             on_event: called with each commit and each failure, one at a time; several workers
                 call it in their threads, and so does maintenance, which with ``once`` may end
-                after this returns.
+                after this returns. It must not use this connection: that is INVALID_USAGE.
             workers: the number of outputs that are brought up in parallel.
             pulse: is kept up to date with what the service is doing.
             on_time: called with each T that was reached, after its events; these then name the
@@ -497,7 +498,7 @@ class Connection(AbstractContextManager["Connection"]):
         service = Service(
             opened=partial(_following, self),
             stop=stop,
-            on_event=on_event or (lambda _: None),
+            on_event=self._lock.refusing(on_event or (lambda _: None)),
             on_time=reached,
             tells_origins=on_time is not None,
             workers=WORKERS if workers is None else workers,
