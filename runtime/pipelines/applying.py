@@ -64,7 +64,7 @@ from ctsql.runtime.statements.refresh_view import (
     refresh_view,
 )
 from ctsql.runtime.statements.table_constraints import store_constraints
-from ctsql.runtime.tasks.progress import failure_of
+from ctsql.runtime.tasks.progress import failure_of, mended_from
 from ctsql.runtime.warehouse.replaced_views import (
     History,
     counts_anew,
@@ -76,6 +76,7 @@ from ctsql.runtime.warehouse.replaced_views import (
 )
 from ctsql.runtime.warehouse.table_checks import identified
 from ctsql.runtime.warehouse.timeline import TaskState
+from ctsql.runtime.warehouse.warehouse import Warehouse
 from ctsql.runtime.warehouse.watched_topics import check_topic_columns
 
 
@@ -187,7 +188,7 @@ class _Application:
             bring_into_force(
                 engine,
                 partial(self._propose, made, changed, anew, histories),
-                tasks=partial(_task_changes, made, changed, failed),
+                tasks=partial(_task_changes, engine.warehouse, made, changed, failed),
                 tables=made,
             )
         for item in self.planned.gone:
@@ -327,6 +328,7 @@ def _check_not_followed(current: Catalog, gone: Iterable[Item]) -> None:
 
 
 def _task_changes(
+    warehouse: Warehouse,
     made: Sequence[Item],
     changed: Sequence[BoundObject],
     failed: Mapping[str, int | None],
@@ -337,17 +339,23 @@ def _task_changes(
     Of a new one that begins with the rows of a table its own, from the T after that.
     """
     numbers = {i.id: i.revision for i in proposal.items}
-    ids = [i.id for bound in changed for i in bound.redefined if i.is_task]
+    tasks = [i for bound in changed for i in bound.redefined if i.is_task]
     changes: dict[str, Callable[[TaskState, int], TaskState]] = {
-        i: partial(_put_in_force, number=numbers[i], failed_at=failed[i]) for i in ids
+        i.id: partial(
+            _put_in_force,
+            number=numbers[i.id],
+            begin=partial(mended_from, warehouse, i, failed[i.id]),
+        )
+        for i in tasks
     }
     changes.update({i.id: partial(begin_after, i) for i in made if i.earlier})
     return changes
 
 
-def _put_in_force(state: TaskState, now: int, *, number: int, failed_at: int | None) -> TaskState:
-    start = now if failed_at is None else failed_at
-    return replace(state, revisions=(*state.revisions, (start, number)))
+def _put_in_force(
+    state: TaskState, now: int, *, number: int, begin: Callable[[int], int]
+) -> TaskState:
+    return replace(state, revisions=(*state.revisions, (begin(now), number)))
 
 
 def with_changes(current: Catalog, bound: BoundObject) -> list[Item]:

@@ -42,7 +42,7 @@ from ctsql.runtime.statements.failed_task import retry_failed
 from ctsql.runtime.statements.name_resolution import Namespace, OnNames, check_free, new_quarantine
 from ctsql.runtime.statements.output_tables import make_table
 from ctsql.runtime.statements.show import current_definition
-from ctsql.runtime.tasks.progress import complete_through, failure_of
+from ctsql.runtime.tasks.progress import complete_through, failure_of, mended_from
 from ctsql.runtime.tasks.sink import TaskSink
 from ctsql.runtime.warehouse.output_columns import ensure_columns
 from ctsql.runtime.warehouse.timeline import TaskState
@@ -135,7 +135,7 @@ class Redefinition(OnNames):
             if over is not None and state.revision_at(TIME_MAX) != over:
                 raise Overtaken
             self._check_only_added(item, state, columns)
-            begin = now if failed_at is None else failed_at
+            begin = mended_from(engine.warehouse, item, failed_at, now)
             added = ((begin + place, first + place) for place in range(len(made)))
             return replace(state, revisions=(*state.revisions, *added))
 

@@ -98,6 +98,17 @@ def failure_of(warehouse: Warehouse, item: Item) -> Failure | None:
     return find_recorded(output)
 
 
+def mended_from(warehouse: Warehouse, item: Item, failed_at: int | None, now: int) -> int:
+    """The T from which another definition of a task is in force: ``now``, or where it stands.
+
+    Args:
+        failed_at: where it was found to have failed; None where it had not. Another process may
+            have gone past it since, as by SKIP: what comes behind it is run by the old one.
+    """
+    failure = None if failed_at is None else failure_of(warehouse, item)
+    return now if failure is None else failure.time
+
+
 def check_not_failed(warehouse: Warehouse, items: Iterable[Item]) -> None:
     """Raise what stopped a task on which a read depends, without running anything."""
     for item in warehouse.catalog.closure([i.id for i in items]):
