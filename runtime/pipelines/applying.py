@@ -353,9 +353,9 @@ def _task_changes(
 
 
 def _put_in_force(
-    state: TaskState, now: int, *, number: int, begin: Callable[[int], int]
+    state: TaskState, now: int, *, number: int, begin: Callable[[TaskState, int], int]
 ) -> TaskState:
-    return replace(state, revisions=(*state.revisions, (begin(now), number)))
+    return replace(state, revisions=(*state.revisions, (begin(state, now), number)))
 
 
 def with_changes(current: Catalog, bound: BoundObject) -> list[Item]:

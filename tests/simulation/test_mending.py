@@ -54,9 +54,8 @@ def _mend(engine: MemoryEngine, meanwhile: Callable[[], object] = lambda: None) 
 
     def put_in_force(state: TaskState, now: int) -> TaskState:
         task = engine.relations.item(TASK)
-        return replace(
-            state, revisions=((mended_from(engine.warehouse, task, failure.time, now), 1),)
-        )
+        begin = mended_from(engine.warehouse, task, failure.time, state, now)
+        return replace(state, revisions=((begin, 1),))
 
     engine.catalog_store.change(add)
     engine.timeline.mint(engine.relations.sources(), tasks={TASK: put_in_force})
