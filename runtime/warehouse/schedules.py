@@ -275,10 +275,21 @@ class Schedules:
         ends = [begun - 1 for begun, _ in stretches[1:]] + [until]
         for number, ((begun, schedule), end) in enumerate(zip(stretches, ends, strict=True)):
             start, stop = max(after, begun - 1) if number else after, min(until, end)
-            if start < stop:
-                if number and start < begun and schedule is None:
-                    found.add(begun)  # what it held was as of a refresh time of before
-                found |= _refreshes_by(self, item, begun, schedule, (start, stop), changes)
+            if start >= stop:
+                continue
+            begins = number > 0 and start < begun  # what it held was as of a refresh time of before
+            if schedule is None:
+                found |= {begun} if begins else set()
+                found |= {t for t in changes(start) if t <= stop}
+                continue
+            first = self.next_refresh(item, schedule, max(start, begun - 1) + 1)
+            if first > stop:
+                continue
+            shown = None if begins else self.shown_at(item, start)
+            found |= {first} if shown is None else set()
+            since = first if shown is None else shown
+            times = (self.next_refresh(item, schedule, t) for t in changes(since))
+            found |= {t for t in times if t <= stop}
         return found
 
     def due_times(self, item: Item, *, after: int, until: int) -> set[int]:
@@ -417,26 +428,3 @@ def _of_stretch(parts: Sequence[RefreshPart], begun: int, *, is_later: bool) -> 
     What reads the view has been shown something before, so there is no T at which it shows nothing.
     """
     return Schedule.of([*parts, At(begun)] if is_later else parts, begun)
-
-
-def _refreshes_by(
-    schedules: Schedules,
-    item: Item,
-    begun: int,
-    schedule: Schedule | None,
-    span: tuple[int, int],
-    changes: Callable[[int], set[int]],
-) -> set[int]:
-    """Refresh times of a stretch at which changes become due, within ``span`` (not its start)."""
-    after, until = span
-    if schedule is None:
-        return {t for t in changes(after) if t <= until}
-    first = schedules.next_refresh(item, schedule, max(after, begun - 1) + 1)
-    if first > until:
-        return set()
-    is_first = begun == item.known_from
-    shown = schedules.shown_at(item, after) if is_first or after >= begun else None
-    since = first if shown is None else shown
-    due = {first} if shown is None else set()
-    times = (schedules.next_refresh(item, schedule, t) for t in changes(since))
-    return due | {t for t in times if t <= until}
