@@ -22,6 +22,14 @@ from ctsql.runtime.log.table_metadata import TableMetadata
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.scala import scala_items
 
+UNLISTED_MAX = 160
+"""Commits after which a log is listed although this process knows the newest version.
+
+What Delta holds names each commit behind the checkpoint that it found by the last list, and each
+commit of this process goes through all of them: without a list that grows without bound, whatever
+checkpoints are written meanwhile.
+"""
+
 
 class DeltaHandle:
     """Delta's own handle on a table's log, opened when it is first asked for.
@@ -135,6 +143,7 @@ class SparkLogFiles(LogFiles):
         folder = local_path(location)
         self._is_local = folder is not None
         self._logged: int | None = None  # the newest version that was told without Delta
+        self._listed_through: int | None = None  # the newest version when Delta listed it last
         super().__init__(
             location,
             HadoopStore(gateway, handle) if folder is None else LocalStore(folder / "_delta_log"),
@@ -150,12 +159,9 @@ class SparkLogFiles(LogFiles):
             with suppress(NeedsSpark):
                 state = self._newest_logged()
                 return None if state is None else SparkSnapshot(self, state=state)
-        none = self._gateway.none
         with translate_spark_errors():
             java = self._cached()
-            if java is None:
-                java = self._log.update(False, none, none)
-            found = SparkSnapshot(self, java)
+            found = SparkSnapshot(self, self._listed() if java is None else java)
         return None if found.version < 0 else found
 
     def _newest_logged(self) -> LoggedState | None:
@@ -176,7 +182,7 @@ class SparkLogFiles(LogFiles):
         with translate_spark_errors():
             java = self._log.unsafeVolatileSnapshot()
             if int(java.version()) < version:
-                java = self._log.update(False, none, none)
+                java = self._listed()
             if int(java.version()) != version:
                 java = self._log.getSnapshotAt(version, none, none, False)
             return java
@@ -191,8 +197,19 @@ class SparkLogFiles(LogFiles):
         mark = None if version < 0 else self.mark(version)
         if mark is None or self.has(version + 1):
             return None
+        if self._listed_through is None:
+            self._listed_through = version  # Delta has just opened it
+        if version - self._listed_through >= UNLISTED_MAX:
+            return None
         read_ms = int(java.logSegment().lastCommitFileModificationTimestamp())
         return java if read_ms == mark[0] else None
+
+    def _listed(self) -> Any:
+        """The newest state, by a list of the log from the checkpoint on that Delta holds."""
+        none = self._gateway.none
+        java = self._log.update(False, none, none)
+        self._listed_through = int(java.version())
+        return java
 
     def snapshot_at(self, version: int) -> SparkSnapshot:
         """The state of a version."""

@@ -154,17 +154,14 @@ class ViewRefresh:
         ):
             return
         if self.context.is_strict_arithmetic():
-            self._fill_or_refuse(state[0], query, at)
+            fill = self.warehouse.queries.fill
+            _make_or_refuse(self.state, partial(fill, self.context, query, state[0], at))
 
     def _is_followed_next(self, outcome: RefreshOutcome, query: Prepared, at: int) -> bool:
         """Is the next change likely to be followed, after a refresh that recomputed the view?"""
         costs = self.costs.after(outcome.strategy, outcome.ms)
         likely = recompute_why(self.policy, self._sizes(query, {}, at), costs) is None
         return likely and query.refusal() is None
-
-    def _fill_or_refuse(self, state_plan: StatePlan, query: Prepared, at: int) -> None:
-        queries = self.warehouse.queries
-        _make_or_refuse(self.state, lambda: queries.fill(self.context, query, state_plan, at))
 
     def keep_turns(self, outcome: RefreshOutcome) -> None:
         """After a refresh: fill the turn tables that are worth it, if the next one may use them."""

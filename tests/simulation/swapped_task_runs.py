@@ -432,7 +432,7 @@ class Swapper(Process):
         added = int(beside.id.removeprefix("beside")) * 100
         swap = _Noted(
             task=task,
-            made=tuple(made),
+            items=tuple(made),
             is_known=is_known,
             text=_text(TASK, added, self.simulation.shape),
             reads=beside.reads,

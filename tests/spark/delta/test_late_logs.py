@@ -6,6 +6,7 @@ import pytest
 
 from ctsql.api import Connection, connect
 from ctsql.catalog.errors import CtsqlError
+from ctsql.runtime.delta.files import write_checkpoint
 from ctsql.runtime.delta.table import DeltaTable
 
 pytestmark = pytest.mark.spark
@@ -50,6 +51,27 @@ def test_commits_of_others_are_seen(again: Connection, con: Connection) -> None:
     con.execute("INSERT INTO c VALUES (7, 8)")
     assert again.execute("SELECT * FROM s").fetchall() == [(14,)]
     assert con.execute("SELECT * FROM s").fetchall() == [(14,)]
+
+
+def test_a_log_is_listed_now_and_then(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that Delta goes through the commits behind a checkpoint, not through all of them."""
+    monkeypatch.setattr("ctsql.runtime.delta.spark_log.UNLISTED_MAX", 5)
+    con.execute("CREATE TABLE a (k INT)")
+    for n in range(4):
+        con.execute(f"INSERT INTO a VALUES ({n})")
+    assert con._engine is not None
+    item = next(i for i in con._engine.catalog if i.name.name == "a")
+    table = con._engine.relations.table(item)
+    assert isinstance(table, DeltaTable)
+    made = write_checkpoint(table, commits_min=1)
+    assert made == 3
+    behind = []
+    for n in range(8):
+        con.execute(f"INSERT INTO a VALUES ({n})")
+        behind.append(int(table.log.unsafeVolatileSnapshot().logSegment().deltas().size()))
+    assert behind[0] == 6, "after a checkpoint the commits are those of before"
+    assert max(behind[-2:]) == 9, "versions 4 to 12"
+    assert con.execute("SELECT count(*) FROM a").fetchall() == [(12,)]
 
 
 def test_a_log_that_lost_a_commit(again: Connection) -> None:
