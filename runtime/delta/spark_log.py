@@ -161,7 +161,7 @@ class SparkLogFiles(LogFiles):
                 return None if state is None else SparkSnapshot(self, state=state)
         with translate_spark_errors():
             java = self._cached()
-            found = SparkSnapshot(self, self._listed() if java is None else java)
+            found = SparkSnapshot(self, self._list_log() if java is None else java)
         return None if found.version < 0 else found
 
     def _newest_logged(self) -> LoggedState | None:
@@ -182,7 +182,7 @@ class SparkLogFiles(LogFiles):
         with translate_spark_errors():
             java = self._log.unsafeVolatileSnapshot()
             if int(java.version()) < version:
-                java = self._listed()
+                java = self._list_log()
             if int(java.version()) != version:
                 java = self._log.getSnapshotAt(version, none, none, False)
             return java
@@ -204,7 +204,7 @@ class SparkLogFiles(LogFiles):
         read_ms = int(java.logSegment().lastCommitFileModificationTimestamp())
         return java if read_ms == mark[0] else None
 
-    def _listed(self) -> Any:
+    def _list_log(self) -> Any:
         """The newest state, by a list of the log from the checkpoint on that Delta holds."""
         none = self._gateway.none
         java = self._log.update(False, none, none)

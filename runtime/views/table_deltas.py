@@ -191,15 +191,13 @@ class Relations:
         """The keys that are wanted of a table; declined if any of them are not held."""
         known: list[Keys] = []
         for keys, pairs in use.keys:
-            rows = (
-                self._rows_by_keys(keys) if isinstance(keys, TableUse) else self.steps[keys].local
-            )
+            rows = self._local_rows(keys) if isinstance(keys, TableUse) else self.steps[keys].local
             if isinstance(rows, Declined):
                 return rows
             known.append((rows, pairs))
         return known
 
-    def _rows_by_keys(self, use: TableUse) -> LocalRows | Declined:
+    def _local_rows(self, use: TableUse) -> LocalRows | Declined:
         """The rows of a table, or those with its keys, where they are few."""
         if use.table in self.spans:
             return Declined("which rows are in a window, Spark has to say")
@@ -208,7 +206,7 @@ class Relations:
     def _rows(self, use: TableUse) -> RowSet:
         is_change = use.version is Version.DELTA
         span = None if is_change else self.spans.get(use.table)
-        found: RowSet | Declined = self.changes[use.table] if is_change else self._rows_by_keys(use)
+        found: RowSet | Declined = self.changes[use.table] if is_change else self._local_rows(use)
         if not isinstance(found, Declined) and found.is_local:
             return found
         rows = self._read(use) if isinstance(found, Declined) else found.frame

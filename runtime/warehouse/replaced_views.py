@@ -195,13 +195,13 @@ def check_history(warehouse: Warehouse, catalog: Catalog, item: Item, history: H
         raise altered_meanwhile(item)
 
 
-def check_same_times(known: Item, now: Item, *, is_paced: bool) -> None:
+def check_same_times(before: Item, now: Item, *, is_paced: bool) -> None:
     """Raise ALTERED_MEANWHILE where somebody else changed the refresh times that are replaced.
 
     Args:
         is_paced: whether they count anew, from a T that was bound for what was known.
     """
-    if refresh_of(known) != refresh_of(now) or (is_paced and known.created != now.created):
+    if refresh_of(before) != refresh_of(now) or (is_paced and before.created != now.created):
         raise altered_meanwhile(now, "Another process changed when it is refreshed.")
 
 
