@@ -93,8 +93,8 @@ class Clone:
     def _count_numbered(self) -> int:
         """How many numbers the rows of its table have taken; those of other rows are larger."""
         _, domains = self.gateway.table(self.location).domains()
-        told = json.loads(domains.get(_NUMBERED, "{}"))
-        return int(told.get(_LAST_NUMBER, -1)) + 1
+        numbered = json.loads(domains.get(_NUMBERED, "{}"))
+        return int(numbered.get(_LAST_NUMBER, -1)) + 1
 
     def frame(self) -> DataFrame:
         """The rows after the newest statement, lazily."""

@@ -117,19 +117,19 @@ class _Input(io.RawIOBase):
 
     def read(self, size: int | None = -1, /) -> bytes:
         left = max(0, self._size - self._place)
-        wanted = left if size is None or size < 0 else min(size, left)
-        if not wanted:
+        count = left if size is None or size < 0 else min(size, left)
+        if not count:
             return b""
         with _as_os_errors():
             if self._opened is None:
                 self._opened = self._open()
             stream, copies, file = self._opened
             os.ftruncate(file, 0)
-            self._store.copy(stream, self._place, wanted, copies)
-        data = os.pread(file, wanted, 0)
-        if len(data) < wanted:
+            self._store.copy(stream, self._place, count, copies)
+        data = os.pread(file, count, 0)
+        if len(data) < count:
             raise OSError(f"{self._path} is shorter than the table's log says")
-        self._place += wanted
+        self._place += count
         return data
 
     def _open(self) -> tuple[Any, Any, int]:

@@ -129,7 +129,7 @@ class VectorFile:
         if self._writer is None:
             self._open()
         data = _MAGIC + deleted_rows.serialize()
-        written = file.with_vector(
+        new_file = file.with_vector(
             {
                 "storageType": "u",
                 "pathOrInlineDv": self._id_in_log,
@@ -138,8 +138,8 @@ class VectorFile:
                 "cardinality": len(deleted_rows),
             }
         )
-        self._vectors.remember(written.vector_id, deleted_rows, len(data))
-        return written
+        self._vectors.remember(new_file.vector_id, deleted_rows, len(data))
+        return new_file
 
     def _open(self) -> None:
         jvm, store = self._vectors.jvm, self._vectors.store

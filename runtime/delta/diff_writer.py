@@ -76,13 +76,13 @@ def stage(
         parts = [_add_places(rows.arrow, columns) for rows in local]
         both = pa.concat_tables(parts, promote_options="default")  # NULL may be in one only
         return _stage_small(staging, both, schema, given[0].session)
-    wanted = None if desired is None else given[0].frame
+    desired_rows = None if desired is None else given[0].frame
     there = None if stored_rows is None else given[-1].frame
     if small:
-        done = _stage_few(staging, wanted, there, schema)
+        done = _stage_few(staging, desired_rows, there, schema)
         if not isinstance(done, Declined):
             return done
-    return _stage_large(staging, wanted, there, columns)
+    return _stage_large(staging, desired_rows, there, columns)
 
 
 def _add_places(rows: pa.Table, columns: list[str]) -> pa.Table:
@@ -151,8 +151,8 @@ def _stage_large(
     # Without stored rows nothing cancels, so no grouping is needed.
     if stored_rows is None or (desired is not None and stored_rows.isEmpty()):
         assert desired is not None  # one of them is not None
-        wanted = desired.select(*backtick_all(columns))
-        with nullcontext(wanted) if _is_row_by_row(wanted) else persisted(wanted) as kept:
+        rows = desired.select(*backtick_all(columns))
+        with nullcontext(rows) if _is_row_by_row(rows) else persisted(rows) as kept:
             if kept.isEmpty():
                 return False
             staging.stage(kept)

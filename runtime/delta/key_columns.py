@@ -62,10 +62,10 @@ def may_be_kept(group: pq.RowGroupMetaData, place: int, kind: pa.DataType) -> bo
     """Whether a row group's column is one of whole numbers without NULL, and not too large."""
     if not pa.types.is_signed_integer(kind):
         return False
-    told = group.column(place).statistics
-    if told is None or not told.has_null_count or told.null_count or not told.has_min_max:
+    stats = group.column(place).statistics
+    if stats is None or not stats.has_null_count or stats.null_count or not stats.has_min_max:
         return False
-    return bool(group.num_rows * _width(told.min, told.max) <= COLUMN_BYTES_MAX)
+    return bool(group.num_rows * _width(stats.min, stats.max) <= COLUMN_BYTES_MAX)
 
 
 kept: BoundedCache[KeyColumn] = BoundedCache(BYTES_MAX, rounds=ROUNDS)

@@ -157,10 +157,10 @@ class StoredRows:
         if isinstance(held, Declined):
             return self.all
         if not isinstance(self._near, Declined):
-            wanted = _key_set(self._near.schema, held, pairs)
-            if isinstance(wanted, Declined):
+            key_set = _key_set(self._near.schema, held, pairs)
+            if isinstance(key_set, Declined):
                 return self._near
-            found = having(self._near.arrow, self._near.schema, wanted)
+            found = having(self._near.arrow, self._near.schema, key_set)
             return self._near.with_rows(self._near.schema, found)
         read = _Read.of(self._table, self._version, self._names, [(held, pairs)])
         near = read if isinstance(read, Declined) else read.at(self._version)
@@ -235,10 +235,10 @@ class _Read:
     def less(self, other: "_Read") -> "_Read | None":
         """The same read of the keys that another one of one set lacks; None for too many."""
         (mine,), (others,) = self.sets, other.sets
-        wanted, had = _values(mine), {*_values(others)}
-        missing = [i for i, key in enumerate(wanted) if key not in had]
-        odd = len(missing) + len(had.difference(wanted))
-        if odd > len(wanted) * OTHER_KEYS_SHARE:
+        values, had = _values(mine), {*_values(others)}
+        missing = [i for i, key in enumerate(values) if key not in had]
+        odd = len(missing) + len(had.difference(values))
+        if odd > len(values) * OTHER_KEYS_SHARE:
             return None
         places = pa.array(missing, pa.int64())
         columns = {name: column.take(places) for name, column in mine.columns.items()}
@@ -315,8 +315,8 @@ class Lookups:
             if isinstance(others, Declined):
                 continue
             # Only the wanted ones: else a third read of its keys would have some of them twice.
-            wanted = having(had.arrow, had.schema, read.sets[0])
-            return had.with_rows(had.schema, pa.concat_tables([wanted, others.arrow]))
+            rows = having(had.arrow, had.schema, read.sets[0])
+            return had.with_rows(had.schema, pa.concat_tables([rows, others.arrow]))
         return None
 
 

@@ -93,17 +93,17 @@ def local_rows(
         if isinstance(found, Declined):
             return found
         store, paths = found
-        wanted = []
+        scanned_files = []
         for path, file in zip(paths, files, strict=True):
             deleted = table.vectors.deleted_rows(file)
             if file.path not in was:
-                wanted.append(ScannedFile(file.path, store, path, file.size, deleted))
+                scanned_files.append(ScannedFile(file.path, store, path, file.size, deleted))
             elif restored := table.vectors.deleted_rows(was[file.path]) - deleted:
-                wanted.append(
+                scanned_files.append(
                     ScannedFile(file.path, store, path, file.size, BitMap64(), only=restored)
                 )
     try:
-        return find(wanted, schema, keys, rows_max=rows_max)
+        return find(scanned_files, schema, keys, rows_max=rows_max)
     except TooMany:
         return TOO_MANY_HERE
     except OnlySpark as problem:

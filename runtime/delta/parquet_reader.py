@@ -157,8 +157,8 @@ def find(
 
 def having(rows: pa.Table, schema: T.StructType, keys: KeySet) -> pa.Table:
     """The rows, with their schema, that have a key of a set."""
-    wanted = _Keys(keys, to_arrow_schema(schema, timezone="UTC"))
-    return rows.take(pa.array(wanted.numbers([rows.column(name) for name in wanted.names])))
+    key_set = _Keys(keys, to_arrow_schema(schema, timezone="UTC"))
+    return rows.take(pa.array(key_set.numbers([rows.column(name) for name in key_set.names])))
 
 
 def drop_deleted(rows: pa.Table, deleted: Mapping[str, BitMap64]) -> pa.Table:
@@ -230,9 +230,9 @@ class _Keys:
         self._has_null = any(column.null_count for column in columns)
         self._values = [column.unique() for column in columns]
         self._sorted = {
-            name: told
+            name: raw
             for name, values in zip(self.names, self._values, strict=True)
-            if not values.null_count and (told := _raw(values)) is not None
+            if not values.null_count and (raw := _raw(values)) is not None
         }
         self._heads: list[pa.Array] = []
         self._numbers = _whole_numbers(self._values[0])

@@ -72,17 +72,17 @@ class Transaction:
 
     def stage(self, rows: RowSet | DataFrame) -> list[StagedFile]:
         """Write rows into files of the table's folder, invisible until committed; none of none."""
-        given = row_set(rows)
-        local = given.local
+        rows_to_stage = row_set(rows)
+        local = rows_to_stage.local
         if not isinstance(local, Declined):
             if local.is_empty:
                 return []
             file = self.stage_local(local)
             if file is not None:
                 return [file]
-            with unadaptive(given.session):
-                return self._write_by_spark(given.frame)
-        return self._write_by_spark(given.frame)
+            with unadaptive(rows_to_stage.session):
+                return self._write_by_spark(rows_to_stage.frame)
+        return self._write_by_spark(rows_to_stage.frame)
 
     def stage_with_changes(self, rows: LocalRows, changes: LocalRows) -> list[StagedFile]:
         """Like :meth:`stage`, with a file of changes for the readers of the change data feed.
@@ -132,9 +132,9 @@ class Transaction:
         if has_forbidden_null(self.metadata, rows.arrow):
             return None  # Delta has the error
         folder, spark = path_in_store(self.table.location), self.gateway.session.version
-        written = write if like is None else write_change_data
+        write_file = write if like is None else write_change_data
         with translate_os_errors(self.table.location):
-            return written(rows.arrow, rows.schema, store, folder, spark)
+            return write_file(rows.arrow, rows.schema, store, folder, spark)
 
     def add_files(self, staged: Iterable[StagedFile]) -> None:
         """Add staged files."""
@@ -220,12 +220,12 @@ class Transaction:
         """Join deletions of a file that were staged apart or against an older vector."""
         bitmap = self.table.vectors.deleted_rows(file)
         rows_count = sum(one.rows_count for one in deletes)
-        wanted = len(bitmap) + rows_count
+        count = len(bitmap) + rows_count
         for one in deletes:
             if one.action is None:
                 raise RowsGone(one.path)  # it deletes every row that was left, and some are gone
             bitmap = bitmap | self.table.vectors.deleted_rows(DataFile(one.action))
-        if len(bitmap) != wanted:
+        if len(bitmap) != count:
             raise RowsGone(file.path)
         return _without(vectors, file, bitmap, rows_count)
 
@@ -238,10 +238,10 @@ class Transaction:
         with translate_spark_errors():
             action = json.loads(self.txn.metadata().json())
             action["metaData"]["schemaString"] = schema
-            wanted = gateway.parse_action(json.dumps(action))
+            metadata = gateway.parse_action(json.dumps(action))
             # Delta enables the features that types need only for new tables.
             protocol = gateway.delta.actions.Protocol.forNewTable(
-                gateway.jsession, gateway.option(wanted)
+                gateway.jsession, gateway.option(metadata)
             )
             for feature in scala_items(protocol.readerAndWriterFeatureNames()):
                 action["metaData"]["configuration"][f"delta.feature.{feature}"] = "supported"

@@ -55,8 +55,8 @@ def point(name: str) -> None:
         return
     if name not in POINTS:
         raise ValueError(f"{name} is not in the table of fault points")
-    wanted, _, nth = armed.partition(":")
-    if wanted == name:
+    target, _, nth = armed.partition(":")
+    if target == name:
         _seen[name] = _seen.get(name, 0) + 1
         if _seen[name] == int(nth or 1):
             os.kill(os.getpid(), signal.SIGKILL)

@@ -264,8 +264,8 @@ def is_on(configuration: Mapping[str, str], key: str) -> bool | None:
     >>> is_on({"delta.appendOnly": "True"}, "delta.appendOnly"), is_on({}, "delta.appendOnly")
     (True, None)
     """
-    said = configuration.get(key)
-    return None if said is None else said.strip().lower() == "true"
+    value = configuration.get(key)
+    return None if value is None else value.strip().lower() == "true"
 
 
 def keeps_any(configuration: Mapping[str, str]) -> bool:

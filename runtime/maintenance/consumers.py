@@ -117,8 +117,8 @@ def _reads(engine: Engine, item: Item, keep_from: int) -> Iterator[tuple[Item, i
         through = complete_through(engine.warehouse, [item])
         seen = min(max(warehouse.versions.stored_upper(item) - 1, item.created), through)
         if item.kind is ObjectKind.MATERIALIZED_VIEW:
-            computed, written = _shown_from(engine, item, keep_from)
-            through, seen = min(through, computed), min(seen, written)
+            computed, last_write = _shown_from(engine, item, keep_from)
+            through, seen = min(through, computed), min(seen, last_write)
         elif warehouse.schedules.schedule(item) is not None:
             # With COALESCE what came since the last interval ended waits for the end of this one.
             through = min(through, warehouse.schedules.shown_at(item, through) or through)
@@ -140,11 +140,11 @@ def _shown_from(engine: Engine, item: Item, keep_from: int) -> tuple[int, int]:
     at = min(keep_from, now)
     entries = engine.relations.output(item).entries(since=at + 1)
     is_written = bool(entries) and entries[0].upper <= at + 1
-    written = entries[0].upper - 1 if is_written else item.known_from
+    last_write = entries[0].upper - 1 if is_written else item.known_from
     shown = engine.schedules.shown_at(item, at)
-    if shown is None or shown == at or (is_written and shown <= written):
-        return now, written  # its sources are kept from keep_from on anyway
-    return shown, written
+    if shown is None or shown == at or (is_written and shown <= last_write):
+        return now, last_write  # its sources are kept from keep_from on anyway
+    return shown, last_write
 
 
 def _need(engine: Engine, item: Item, at: int, consumer: str) -> RetentionNeed:

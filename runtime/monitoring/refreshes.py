@@ -63,8 +63,8 @@ class OutputOf:
 def outputs(reader: LogReader, request: Wanted) -> list[OutputOf]:
     """The outputs of the tasks and views that are asked for and are there, in order of name."""
     catalog = reader.catalog
-    asked = [i for i in tasks_and_views(catalog) if request.has(str(i.name))]
-    found = [OutputOf(i, output) for i in asked for output in catalog.outputs_of(i) or [i]]
+    items = [i for i in tasks_and_views(catalog) if request.has(str(i.name))]
+    found = [OutputOf(i, output) for i in items for output in catalog.outputs_of(i) or [i]]
     return [one for one in found if missing_table(reader.relations, [one.output]) is None]
 
 
@@ -104,10 +104,12 @@ def _is_within(t: int | None, bounds: Bounds) -> bool:
 
 def _detail_of(metadata: Mapping[str, Any]) -> str | None:
     """What a commit says in addition: of its reason, or of how rows that turn were found."""
-    told: str | None = metadata.get("detail") or (
+    detail: str | None = metadata.get("detail") or (
         metadata.get("reason") if "skipped" in metadata else None
     )
-    return told or "; ".join(f"{n}: {how}" for n, how in metadata.get(TURNS_BY, {}).items()) or None
+    return (
+        detail or "; ".join(f"{n}: {how}" for n, how in metadata.get(TURNS_BY, {}).items()) or None
+    )
 
 
 def refresh_of(one: OutputOf, commit: Commit, request: Wanted = ALL) -> Refresh | None:
@@ -125,10 +127,10 @@ def refresh_of(one: OutputOf, commit: Commit, request: Wanted = ALL) -> Refresh 
     looks_at = request.looks_at
     counts = looks_at("rows_inserted") or looks_at("rows_deleted")
     inserted, deleted = rows_changed(commit) if counts else (None, None)
-    written: list[DataFile] = []
+    new_files: list[DataFile] = []
     if looks_at("files_written") or looks_at("bytes_written"):
         gone = {r.path for r in commit.removes}
-        written = [a for a in commit.adds if a.data_change and a.path not in gone]
+        new_files = [a for a in commit.adds if a.data_change and a.path not in gone]
     return Refresh(
         object=str(one.item.name),
         output=str(one.output.name),
@@ -142,8 +144,8 @@ def refresh_of(one: OutputOf, commit: Commit, request: Wanted = ALL) -> Refresh 
         changed=tuple(metadata.get("changed", ())),
         rows_inserted=inserted,
         rows_deleted=deleted,
-        files_written=len(written),
-        bytes_written=sum(a.size for a in written),
+        files_written=len(new_files),
+        bytes_written=sum(a.size for a in new_files),
         rows_read=work.get("rows_read"),
         bytes_read=work.get("bytes_read"),
         jobs=work.get("jobs"),
@@ -157,17 +159,17 @@ def refresh_of(one: OutputOf, commit: Commit, request: Wanted = ALL) -> Refresh 
 
 def _strategy(item: Item, commit: Commit) -> str:
     """How a commit brought its output to T, in words."""
-    said = commit.metadata
-    if "strategy" in said:
-        return str(said["strategy"])
-    if said.get("failed"):
+    metadata = commit.metadata
+    if "strategy" in metadata:
+        return str(metadata["strategy"])
+    if metadata.get("failed"):
         return "the query failed"
-    if said.get("finished"):
+    if metadata.get("finished"):
         return "finished"
-    if "skipped" in said:
+    if "skipped" in metadata:
         return "skipped"
     if not commit.changes_data:
         return "no rows"
     if item.kind is ObjectKind.CONTINUAL_TASK:
-        return "several runs" if SHARED_BY in said else "run"
+        return "several runs" if SHARED_BY in metadata else "run"
     return "unknown"

@@ -183,18 +183,18 @@ def _step(
     reader: LogReader, item: Item, lead: Item, commit: Commit, tables: dict[str, _RowsThere]
 ) -> Step | None:
     """A commit as a step; None for one that does not say what it took."""
-    upper, said = commit.transaction(lead.app), commit.metadata
-    work: Mapping[str, Any] = said.get(WORK) or {}
+    upper, metadata = commit.transaction(lead.app), commit.metadata
+    work: Mapping[str, Any] = metadata.get(WORK) or {}
     if upper is None or "ms" not in work:
         return None
-    strategy = said.get("strategy") if item.kind is ObjectKind.MATERIALIZED_VIEW else None
-    full_ms = Costs.of(said.get("costs")).full_ms
+    strategy = metadata.get("strategy") if item.kind is ObjectKind.MATERIALIZED_VIEW else None
+    full_ms = Costs.of(metadata.get("costs")).full_ms
     return Step(
         t=upper - 1,
         strategy=strategy,
         seconds=work["ms"] / 1000,
         rows_read=int(work.get("rows_read", 0)),
-        rows_there=_rows_there(reader, said.get("bindings") or {}, tables),
+        rows_there=_rows_there(reader, metadata.get("bindings") or {}, tables),
         full_seconds=None if full_ms is None else full_ms / 1000,
     )
 

@@ -59,15 +59,15 @@ class SystemQueries:
         unknown = {
             i: empty(self._session, SYSTEM_TABLES[name].columns) for i, name in tables.items()
         }
-        asked = asked_of(lower(unknown), unknown)
+        requests = asked_of(lower(unknown), unknown)
         frames, few = dict(unknown), {}
         for i, name in tables.items():
-            if i not in asked:
+            if i not in requests:
                 continue
             if name == QUARANTINE:
-                frames[i] = self._quarantined_rows(asked[i])
+                frames[i] = self._quarantined_rows(requests[i])
                 continue
-            few[i] = self._row_set(SYSTEM_TABLES[name], asked[i])
+            few[i] = self._row_set(SYSTEM_TABLES[name], requests[i])
         rows = lower({**frames, **{i: made.plain_frame for i, made in few.items()}})
         if not is_alone or len(few) < len(tables):
             return rows

@@ -72,11 +72,11 @@ class Trace:
         >>> Trace(5, (Origin("t", 3, (7, 8)),)).ids[::2]
         (7, 8)
         """
-        told = next((o.parent for o in self.origins if o.parent is not None), None)
+        parent = next((o.parent for o in self.origins if o.parent is not None), None)
         named = [[o.table, o.version] for o in self.origins]
         digest = hashlib.sha256(json.dumps([self.t, named]).encode()).digest()
-        trace = int.from_bytes(digest[:16], "big") if told is None else told[0]
-        return trace, int.from_bytes(digest[16:24], "big"), None if told is None else told[1]
+        trace = int.from_bytes(digest[:16], "big") if parent is None else parent[0]
+        return trace, int.from_bytes(digest[16:24], "big"), None if parent is None else parent[1]
 
     @property
     def ended_ms(self) -> int:

@@ -40,8 +40,8 @@ def watched(reader: LogReader, refreshes_max: int) -> list[Watched]:
         readable = {r.object for r in rows if r.state != State.UNREADABLE.value}
         found = []
         for row in rows:
-            wanted = Wanted(objects=frozenset({row.object}))
-            last = refreshes(reader, wanted) if row.object in readable else iter(())
+            request = Wanted(objects=frozenset({row.object}))
+            last = refreshes(reader, request) if row.object in readable else iter(())
             # Of an older version's commits none says what it took: do not look for one that does.
             near = list(islice(last, refreshes_max))
             failure = opened.get(row.object)

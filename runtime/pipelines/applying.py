@@ -161,11 +161,11 @@ def _has_definitions(planned: PlannedFolder) -> bool:
 def check_not_refused(plan: Plan) -> None:
     """Raise PLAN_REFUSED where an object cannot become what the folder says."""
     if plan.refused:
-        told = (
+        detail = (
             f"{c.keyword.lower()} {c.name}: {c.refusal.message if c.refusal else c.note}"
             for c in plan.refused
         )
-        raise error("PLAN_REFUSED", count=len(plan.refused), detail=". ".join(told) + ".")
+        raise error("PLAN_REFUSED", count=len(plan.refused), detail=". ".join(detail) + ".")
 
 
 @dataclass

@@ -274,8 +274,8 @@ class _Planning:
             followers = [f"subscription '{s.name}'" for s in self.stored.subscribers(item.id)]
             if readers or followers:
                 named = [f"{r.kind.value} {r.name}" for r in readers] + followers
-                told = f"It is read by {', '.join(named)}."
-                problem = in_use(item, told, keyword=_keyword(item))
+                detail = f"It is read by {', '.join(named)}."
+                problem = in_use(item, detail, keyword=_keyword(item))
                 self._refuse(self._told_of_by(item), problem, named)
 
     def _check_altered(self, items_to_drop: Sequence[Item]) -> None:
@@ -298,15 +298,15 @@ class _Planning:
                 problem.span = bound_object.definition.span
                 self._refuse(name, problem, ())
                 continue
-            told = {e: f"{e.kind} {e.name}: {e.detail} {e.action}".strip() for e in found}
+            sentences = {e: f"{e.kind} {e.name}: {e.detail} {e.action}".strip() for e in found}
             broken = [e for e in found if e.effect == BREAKS]
             if broken:
                 item, hint = change.table, broken[0].action
-                said = " ".join(capitalised(f"{e.kind} {e.name}: {e.detail}") for e in broken)
-                refusal = columns_in_use(item, said, bound_object.definition.span, hint)
+                detail = " ".join(capitalised(f"{e.kind} {e.name}: {e.detail}") for e in broken)
+                refusal = columns_in_use(item, detail, bound_object.definition.span, hint)
                 self._refuse(name, refusal, [f"{e.kind} {e.name}" for e in broken])
                 continue
-            notices = (capitalised(told[e]) for e in found)
+            notices = (capitalised(sentences[e]) for e in found)
             self._add_notices(name, notices)
 
     def _told_of_by(self, item: Item) -> Name:
@@ -332,9 +332,9 @@ class _Planning:
         self, bound_object: BoundObject, item: Item, readers: Sequence[Item]
     ) -> None:
         breaks = [f"{r.kind.value} {r.name}{_lost(self.stored.items[r.id], item)}" for r in readers]
-        told = "The new columns differ, and what changes is read by "
-        told += f"{', '.join(str(r.name) for r in readers)}."
-        problem = columns_in_use(item, told, bound_object.definition.span)
+        detail = "The new columns differ, and what changes is read by "
+        detail += f"{', '.join(str(r.name) for r in readers)}."
+        problem = columns_in_use(item, detail, bound_object.definition.span)
         self._refuse(bound_object.definition.name, problem, breaks)
 
     def _refuse(self, name: Name, problem: CtsqlError, breaks: Sequence[str]) -> None:
@@ -460,7 +460,7 @@ def _keyword(item: Item) -> str:
 
 def warehouse_digest(catalog: Catalog) -> str:
     """A short text that changes with any definition of a warehouse."""
-    told = sorted(
+    parts = sorted(
         (
             i.id,
             i.kind.value,
@@ -474,16 +474,16 @@ def warehouse_digest(catalog: Catalog) -> str:
         )
         for i in catalog
     )
-    return _digest([*told, sorted(catalog.schemas)])
+    return _digest([*parts, sorted(catalog.schemas)])
 
 
 def folder_digest(folder: Folder) -> str:
     """A short text that changes with what a folder says, whatever its files are."""
-    told = [
+    parts = [
         (d.name.key, d.schema, words_of(d.statement.span), [words_of(c.span) for c in d.comments])
         for d in folder.definitions
     ]
-    return _digest([*sorted(told), sorted(s.name.lower() for s in folder.schemas)])
+    return _digest([*sorted(parts), sorted(s.name.lower() for s in folder.schemas)])
 
 
 def _digest(values: Sequence[object]) -> str:

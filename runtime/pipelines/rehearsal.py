@@ -211,8 +211,8 @@ class _Rehearsing:
             if readers and Part.COLUMNS in change.parts:
                 why = f'Table "{change.table.name}" has them only when it is altered.'
                 raise _over_altered(readers[0], "other columns of a table", why, change)
-            told = ", ".join(p.value for p in change.parts)
-            self.notes.append(f"{change.table.name} is as it is now: its {told} are not rehearsed")
+            text = ", ".join(p.value for p in change.parts)
+            self.notes.append(f"{change.table.name} is as it is now: its {text} are not rehearsed")
 
     def _affected(self) -> list[Item]:
         """The tasks and views that may have other rows, each after what it reads."""
@@ -449,9 +449,9 @@ class _Rehearsing:
         self.failed_at[item.id] = at
         known = self.problems.setdefault(item.id, [])
         cause = problem.__cause__ if isinstance(problem.__cause__, CtsqlError) else problem
-        said = replace(Refusal.of(cause), place=self._place_of(item, problem), hint="")
-        if not known or known[-1].refusal != said:
-            known.append(Problem(time=at, refusal=said))
+        refusal = replace(Refusal.of(cause), place=self._place_of(item, problem), hint="")
+        if not known or known[-1].refusal != refusal:
+            known.append(Problem(time=at, refusal=refusal))
 
     def _place_of(self, item: Item, problem: CtsqlError) -> str:
         """Where in the folder an error is; in the stored definition of one that is as it was."""
@@ -459,10 +459,10 @@ class _Rehearsing:
             return ""
         inside = problem.span
         made = (o.definition for o in self.planned.objects if item.id in {i.id for i in o.items})
-        said = next((m.statement.span for m in made), None)
-        if said is None or inside.source.text != said.text:
+        span = next((m.statement.span for m in made), None)
+        if span is None or inside.source.text != span.text:
             return inside.place()
-        return said.part(inside.start, inside.stop).place()
+        return span.part(inside.start, inside.stop).place()
 
     # ---- what came of it
 
@@ -546,8 +546,8 @@ def _from(start: int, number: int) -> Callable[[TaskState, int], TaskState]:
 
 def _costs(engine: Engine, item: Item, after: int, last: int) -> Costs:
     """What the commits of a task or view took at the Ts of a rehearsal, by what they say."""
-    wanted = Wanted(objects=frozenset({str(item.name)}), t=Bounds(after + 1, last))
-    made = list(refreshes(engine, wanted))
+    request = Wanted(objects=frozenset({str(item.name)}), t=Bounds(after + 1, last))
+    made = list(refreshes(engine, request))
     return Costs(
         commits=len(made),
         seconds=sum(r.seconds or 0.0 for r in made),

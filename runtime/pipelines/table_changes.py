@@ -142,14 +142,14 @@ class TableComparison:
             return None  # a query has made its columns
         there = self.engine.relations.columns_now(table)
         stored = self.engine.relations.table(table)
-        wanted = declared(statement.columns)
+        columns = declared(statement.columns)
 
         def id_of(ref: st.RelationRef) -> str | None:
             found = self.overlay.catalog.find(qualify(ref, definition.schema))
             return None if found is None else found.id
 
         place = statement.columns_span or statement.target.span
-        texts = changes_between(there, wanted)
+        texts = changes_between(there, columns)
         texts += default_changes(statement.columns, stored.metadata)
         texts += constraint_changes(statement.constraints, stored.configuration(), id_of)
         if self._prune:
@@ -161,12 +161,12 @@ class TableComparison:
         texts += (f"DROP CONSTRAINT IF EXISTS {quote(name)}" for name in lost)
         if not texts:
             return None
-        said = [_parsed(table, text) for text in texts]
-        around = _around_types(said, statement, stored.configuration(), place)
-        said += (_parsed(table, text) for text in around)
-        self._check_lost(table, said, place)
-        last = [one for one in said if _loses(one)]
-        first = [one for one in said if one not in last]
+        alterations = [_parsed(table, text) for text in texts]
+        around = _around_types(alterations, statement, stored.configuration(), place)
+        alterations += (_parsed(table, text) for text in around)
+        self._check_lost(table, alterations, place)
+        last = [one for one in alterations if _loses(one)]
+        first = [one for one in alterations if one not in last]
         first.sort(key=lambda one: not drops_constraint(one))
         try:
             found = self._simulated(definition, table, there, first, last)
@@ -181,8 +181,8 @@ class TableComparison:
         names = [] if self._prune else self._constraints_unsaid(statement, table)
         if not names:
             return ""
-        told = ", ".join(map(quote, names))
-        return f"it has constraints that the folder does not say, which --prune drops: {told}"
+        text = ", ".join(map(quote, names))
+        return f"it has constraints that the folder does not say, which --prune drops: {text}"
 
     def _constraints_unsaid(self, statement: st.CreateTable, table: Item) -> list[str]:
         """The constraints of a table of which the folder says none."""
@@ -456,7 +456,7 @@ def _around_types(
     changes = [one.change for one in alterations if isinstance(one, st.AlterTable)]
     retyped = {fold(c.column.name) for c in changes if isinstance(c, st.RetypeColumn)}
     gone = {fold(c.dropped) for c in alterations if isinstance(c, st.ChangeConstraints)}
-    wanted = {fold(c.name): constraint_text(c) for c in statement.constraints}
+    constraints = {fold(c.name): constraint_text(c) for c in statement.constraints}
     texts = []
     for one in stored_constraints(properties):
         if one.definition is not None or fold(one.name) in gone:
@@ -464,13 +464,13 @@ def _around_types(
         words = words_of(Source(properties[one.key], "constraint").whole())
         if not retyped & {fold(word.strip("`")) for word in words}:
             continue
-        if fold(one.name) not in wanted:
+        if fold(one.name) not in constraints:
             what = "another type for a column that a CHECK is about which the folder does not say"
             why = f'Delta wants "{one.name}" dropped for it, and the folder would not give it back.'
             hint = f"Write it into the CREATE TABLE: {one.text}"
             raise not_supported(place, what, why=why, hint=hint)
         texts.append(f"DROP CONSTRAINT {quote(one.name)}")
-        texts.append(f"ADD {wanted[fold(one.name)]}")
+        texts.append(f"ADD {constraints[fold(one.name)]}")
     return texts
 
 

@@ -119,17 +119,17 @@ def arrow_of(session: SparkSession, jvm_rows: Any, output: Any, schema: T.Struct
 
 def as_spark_has_it(rows: pa.Table, schema: T.StructType) -> pa.Table:
     """Rows with the Arrow types that Spark has for a schema's, instants in UTC, in one chunk."""
-    wanted = to_arrow_schema(schema, timezone="UTC")
-    return _with_types(rows.select(schema.names), wanted).combine_chunks()
+    target = to_arrow_schema(schema, timezone="UTC")
+    return _with_types(rows.select(schema.names), target).combine_chunks()
 
 
 def all_as_arrow(frame: DataFrame) -> pa.Table:
     """All rows of a query, by a job, as ``DataFrame.toArrow``; a VARIANT may be NULL here."""
-    wanted = to_arrow_schema(
+    target = to_arrow_schema(
         frame.schema, timezone="UTC", error_on_duplicated_field_names_in_struct=True
     )
     batches = frame._collect_as_arrow(empty_list_if_zero_records=False)  # type: ignore[operator]
-    return _with_types(pa.Table.from_batches(batches), wanted)
+    return _with_types(pa.Table.from_batches(batches), target)
 
 
 def _with_types(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -88,13 +88,13 @@ def hold(rows: DataFrame, bounds: Bounds = FEW) -> Held | Declined:
     that is not UTF-8. A limit needs no exchange here, as with toArrow it would.
     """
     session = rows.sparkSession
-    asked = mark_wide(rows, bounds)
-    if isinstance(asked, Declined):
-        return asked
+    marked_rows = mark_wide(rows, bounds)
+    if isinstance(marked_rows, Declined):
+        return marked_rows
     with unadaptive(session), translate_spark_errors():
-        root = asked.limit(bounds.rows + 1)._jdf.queryExecution().executedPlan()
+        root = marked_rows.limit(bounds.rows + 1)._jdf.queryExecution().executedPlan()
         output = rows._jdf.queryExecution().analyzed().output()
-        is_marked = asked is not rows
+        is_marked = marked_rows is not rows
         return held_of(session, root, output, rows.schema, bounds, is_marked=is_marked)
 
 

@@ -56,8 +56,8 @@ def arrow_of(rows: Any) -> pa.Table:
         # Polars gives types here that Spark knows, and others by the stream.
         table: pa.Table = rows.to_arrow() if hasattr(rows, "to_arrow") else pa.table(rows)
     except pa.ArrowException as problem:
-        told = ". ".join(map(str, problem.args))
-        raise error("DATA_ERROR", message=told[:200]) from problem
+        message = ". ".join(map(str, problem.args))
+        raise error("DATA_ERROR", message=message[:200]) from problem
     except _REFUSED as problem:
         raise _no_rows(rows) from problem
     return table
@@ -88,8 +88,8 @@ _WIDER = {
 def with_types_of_spark(table: pa.Table) -> pa.Table:
     """A table whose types are wider where Spark has none so narrow, in nested columns, too."""
     fields = [field.with_type(_wider(field.type)) for field in table.schema]
-    wanted = pa.schema(fields, table.schema.metadata)
-    return table if wanted == table.schema else table.cast(wanted)
+    schema = pa.schema(fields, table.schema.metadata)
+    return table if schema == table.schema else table.cast(schema)
 
 
 def _wider(kind: pa.DataType) -> pa.DataType:
@@ -198,8 +198,8 @@ def _array(column: Column, kind: pa.DataType, values: list[Any]) -> pa.Array:
 
 
 def _not_all(column: Column, problem: Exception) -> CtsqlError:
-    told = str(problem)[:200]
-    message = f'the values for column "{column.name}" are not all {column.type}: {told}'
+    text = str(problem)[:200]
+    message = f'the values for column "{column.name}" are not all {column.type}: {text}'
     return error("DATA_ERROR", message=message)
 
 

@@ -33,16 +33,16 @@ def may_equal(rows: DataFrame, keys: DataFrame, pairs: Sequence[tuple[str, str]]
         keys: few rows, held by the driver: they are read without a job.
         pairs: a column of ``rows`` and the keys' column; only equal types are compared.
     """
-    told = comparable(rows.schema, keys.schema, pairs)
-    if not told:
+    key_pairs = comparable(rows.schema, keys.schema, pairs)
+    if not key_pairs:
         return F.lit(True)
-    kinds = [rows.schema[mine].dataType for mine, _ in told]
-    found = keys.select(*map(_comparable, (theirs for _, theirs in told), kinds)).collect()
+    kinds = [rows.schema[mine].dataType for mine, _ in key_pairs]
+    found = keys.select(*map(_comparable, (theirs for _, theirs in key_pairs), kinds)).collect()
     if not found:
         return F.lit(False)
     tests = (
         _among(mine, [row[i] for row in found], kind)
-        for i, ((mine, _), kind) in enumerate(zip(told, kinds, strict=True))
+        for i, ((mine, _), kind) in enumerate(zip(key_pairs, kinds, strict=True))
     )
     return reduce(and_, tests)
 

@@ -77,9 +77,9 @@ def keys(rows: pa.Table) -> list[Hashable]:
     columns = []
     for column, field in zip(rows.columns, rows.schema, strict=True):
         kind = _python_type(field.type)
-        told = (column if kind == field.type else column.cast(kind)).to_pylist()
+        values = (column if kind == field.type else column.cast(kind)).to_pylist()
         is_itself = not (pa.types.is_nested(kind) or pa.types.is_floating(kind))
-        columns.append(told if is_itself else [_frozen(value, kind) for value in told])
+        columns.append(values if is_itself else [_frozen(value, kind) for value in values])
     return list(zip(*columns, strict=True)) if columns else [()] * rows.num_rows
 
 

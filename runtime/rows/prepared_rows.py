@@ -468,12 +468,12 @@ class PreparedPlans:
             is_fixed = not any(map(query.containsPattern, self._patterns))
             if not is_fixed or not is_definite(self._session, query):
                 return Declined("the query may give other rows for the same rows")
-            asked = mark_wide(rows, bounds)
-            if isinstance(asked, Declined):
-                return asked
-            if asked is not rows and not fits_arrow(rows.schema):
+            marked_rows = mark_wide(rows, bounds)
+            if isinstance(marked_rows, Declined):
+                return marked_rows
+            if marked_rows is not rows and not fits_arrow(rows.schema):
                 return Declined("Arrow does not hold values of these types")
-            root = asked.limit(bounds.rows + 1)._jdf.queryExecution().executedPlan()
+            root = marked_rows.limit(bounds.rows + 1)._jdf.queryExecution().executedPlan()
         places = {number: place for place, (_, number) in enumerate(empty)}
         leaves = _leaves(root, places)
         if isinstance(leaves, Declined):
@@ -484,7 +484,7 @@ class PreparedPlans:
             output=query.output(),
             schema=rows.schema,
             bounds=bounds,
-            is_marked=asked is not rows,
+            is_marked=marked_rows is not rows,
             settings=settings,
             origins=recipe.origins,
         )

@@ -109,11 +109,11 @@ class RowSet(ABC):
     def with_keys(self, keys: "RowSet", pairs: Sequence[tuple[str, str]]) -> "RowSet":
         """The rows that have one of some keys, NULL equal to NULL, by pairs of columns; lazily."""
         named = [(backtick(mine), F.col(backtick(key))) for mine, key in pairs]
-        wanted = keys.frame.select(*(key.alias(f"{KEY_}{i}") for i, (_, key) in enumerate(named)))
+        key_rows = keys.frame.select(*(key.alias(f"{KEY_}{i}") for i, (_, key) in enumerate(named)))
         equal = F.lit(True)
         for i, (mine, _) in enumerate(named):
             equal = equal & F.col(mine).eqNullSafe(F.col(f"{KEY_}{i}"))
-        return SparkRows(self.frame.join(wanted, equal, "left_semi"))
+        return SparkRows(self.frame.join(key_rows, equal, "left_semi"))
 
 
 class SparkRows(RowSet):

@@ -89,13 +89,13 @@ class Upkeep:
         Args:
             logs: the newest versions of other logs that are to have checkpoints.
         """
-        written, self._new_versions = self._new_versions, {}
+        versions, self._new_versions = self._new_versions, {}
         before, self._logs = self._logs, dict(logs)
         moved = {i: (before.get(i, last) + 1, last) for i, last in logs.items()}
         return Due(
-            objects=_due(written, LOOK_EVERY_COMMITS),
-            checkpoints=_due(written | moved, CHECKPOINT_EVERY_COMMITS),
-            trim=bool(_due(written, TRIM_EVERY_COMMITS)),
+            objects=_due(versions, LOOK_EVERY_COMMITS),
+            checkpoints=_due(versions | moved, CHECKPOINT_EVERY_COMMITS),
+            trim=bool(_due(versions, TRIM_EVERY_COMMITS)),
         )
 
 

@@ -81,12 +81,12 @@ class Event:
     @staticmethod
     def of_failure(problem: CtsqlError, *, at: int, name: str | None) -> "Event":
         """The event for an error."""
-        given = problem.given.get("time")
+        time = problem.given.get("time")
         return Event(
             kind=EventKind.FAILED,
             at=at,
             name=name,
-            time=given if isinstance(given, int) else None,
+            time=time if isinstance(time, int) else None,
             condition=problem.condition,
             message=str(problem.given.get("reason", problem.message)),
         )
@@ -103,21 +103,21 @@ class Event:
         about += [f"T={self.time} ({times.to_iso(self.time)})"] if self.time is not None else []
         match self.kind:
             case EventKind.STARTED:
-                said = f"following {self.message}"
+                text = f"following {self.message}"
             case EventKind.STOPPED:
-                said = "stopped"
+                text = "stopped"
             case EventKind.WROTE:
-                said = f"wrote +{_count(self.inserted)} -{_count(self.deleted)}"
+                text = f"wrote +{_count(self.inserted)} -{_count(self.deleted)}"
             case EventKind.REACHED:
-                said = "nothing to write"
+                text = "nothing to write"
             case EventKind.FAILED:
-                said = f"failed: {' '.join((self.message or '').split())} [{self.condition}]"
+                text = f"failed: {' '.join((self.message or '').split())} [{self.condition}]"
             case EventKind.RECOVERED:
-                said = "goes on"
+                text = "goes on"
             case EventKind.COMPACTED:
-                said = f"compacted {self.message}"
+                text = f"compacted {self.message}"
         took = "" if self.seconds is None else f" in {self.seconds:.2f} s"
-        return " ".join([times.to_iso(self.at), *about, said]) + took
+        return " ".join([times.to_iso(self.at), *about, text]) + took
 
     @property
     def level(self) -> str:

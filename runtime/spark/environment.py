@@ -91,10 +91,10 @@ def check_java(environ: Mapping[str, str] | None = None) -> Java:
     """
     environ = os.environ if environ is None else environ
     program = java_program(environ)
-    said = _java_says(program)
-    version = _VERSION.search(said)
+    output = _java_says(program)
+    version = _VERSION.search(output)
     if version is None:
-        detail = f'"{program} -version" did not say a version: {_first_line(said)}'
+        detail = f'"{program} -version" did not say a version: {_first_line(output)}'
         raise error("JAVA_NOT_FOUND", detail=detail, hint=_install_hint())
     found = Java(program, version.group(1), major_version(version.group(1)))
     if found.major < JAVA_OLDEST:

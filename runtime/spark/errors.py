@@ -133,10 +133,10 @@ def _quoted(throwable: Thrown) -> SentText | None:
 
 def _parse_places(throwable: Thrown, text: str) -> Iterator[Place]:
     """Where Spark's parser stopped: it says line and column, and the token."""
-    told = _PARSE_PLACE.search(throwable.text)
+    place = _PARSE_PLACE.search(throwable.text)
     token = throwable.parameters.get("error", "").strip("'")
-    if told is not None and throwable.condition == "PARSE_SYNTAX_ERROR" and token:
-        line, column = map(int, told.groups())
+    if place is not None and throwable.condition == "PARSE_SYNTAX_ERROR" and token:
+        line, column = map(int, place.groups())
         start = sum(len(before) + 1 for before in text.split("\n")[: line - 1]) + column
         yield Place(start, start + len(token) - 1, token)
 
@@ -161,13 +161,13 @@ def _from_spark(
         message = name_clocks(message)
     if bad_row is not None:
         return error("DATA_ERROR", span=span, message=lowered(message), detail=_place(chain))
-    told = "\n".join(f"{t.kind.rpartition('.')[2]}: {t.text}" for t in chain)
-    storage = storage_problem(told)
+    text = "\n".join(f"{t.kind.rpartition('.')[2]}: {t.text}" for t in chain)
+    storage = storage_problem(text)
     if storage is not None:
         return storage
-    if "CANCELLED" in thrown.condition or "cancelled" in told:
+    if "CANCELLED" in thrown.condition or "cancelled" in text:
         return error("STATEMENT_CANCELLED", span=span)
-    used_up = _NO_MEMORY.search(told)
+    used_up = _NO_MEMORY.search(text)
     if used_up is not None:
         detail = used_up[0][:400]
         return error("SPARK_ERROR", span=span, message=_MEMORY, detail=detail, hint=_MORE_MEMORY)
@@ -183,19 +183,19 @@ def _from_spark(
         "SPARK_ERROR",
         span=span,
         message=lowered(plain_message(root.text)) or "Spark failed",
-        detail=told.splitlines()[0] if len(chain) > 1 else "",
+        detail=text.splitlines()[0] if len(chain) > 1 else "",
     )
 
 
 def _place(chain: Sequence[Thrown]) -> str:
     """Which record of which file a chain is about, if it is about one."""
     # A task that failed tells the folder that it was to write into.
-    said = [thrown for thrown in chain if thrown.condition != "TASK_WRITE_FAILED"]
-    given = {name: value for thrown in said for name, value in thrown.parameters.items()}
-    if "path" not in given:
+    causes = [thrown for thrown in chain if thrown.condition != "TASK_WRITE_FAILED"]
+    parameters = {name: value for thrown in causes for name, value in thrown.parameters.items()}
+    if "path" not in parameters:
         return ""
-    record = f": {given['badRecord'][:RECORD_CHARS_MAX]}" if "badRecord" in given else ""
-    return f"It is in the file {given['path']}{record}"
+    record = f": {parameters['badRecord'][:RECORD_CHARS_MAX]}" if "badRecord" in parameters else ""
+    return f"It is in the file {parameters['path']}{record}"
 
 
 def _last_part(name: str) -> str:
@@ -210,16 +210,16 @@ def _last_part(name: str) -> str:
 
 def _column_counts(throwable: Thrown) -> tuple[int, int] | None:
     """Of rows that have not as many columns as are to be filled: both counts."""
-    given = throwable.parameters
+    parameters = throwable.parameters
     if throwable.condition == "DELTA_METADATA_MISMATCH":
         table, _, rows = throwable.text.partition("Data schema:")
         counts = len(_COLUMN_OF_SCHEMA.findall(rows)), len(_COLUMN_OF_SCHEMA.findall(table))
         return counts if counts[0] > counts[1] else None
     if not throwable.condition.startswith(_NOT_AS_MANY):
         return None
-    if "numColumns" in given:
-        return int(given["insertColumns"]), int(given["numColumns"])
-    listed = (_NAMES.findall(given.get(key, "")) for key in ("dataColumns", "tableColumns"))
+    if "numColumns" in parameters:
+        return int(parameters["insertColumns"]), int(parameters["numColumns"])
+    listed = (_NAMES.findall(parameters.get(key, "")) for key in ("dataColumns", "tableColumns"))
     rows_count, table_count = (len(names) for names in listed)
     return rows_count, table_count
 
@@ -228,10 +228,10 @@ def _about_the_statement(
     throwable: Thrown, span: Span | None, within: Span | None, message: str
 ) -> CtsqlError | None:
     """The error of a statement that Spark does not run; None when it is another kind."""
-    condition, given = throwable.condition, throwable.parameters
+    condition, parameters = throwable.condition, throwable.parameters
     if condition.startswith("UNRESOLVED_COLUMN"):
-        column = _last_part(given.get("objectName", ""))
-        listed = map(_last_part, _NAMES.findall(given.get("proposal", "")))
+        column = _last_part(parameters.get("objectName", ""))
+        listed = map(_last_part, _NAMES.findall(parameters.get("proposal", "")))
         known = [name for name in listed if not name.startswith(PREFIX)]
         return error(
             "UNKNOWN_COLUMN",
@@ -244,11 +244,11 @@ def _about_the_statement(
         return error(
             "AMBIGUOUS_COLUMN",
             span=span,
-            column=_last_part(given.get("name", "")),
-            candidates=given.get("referenceNames", "").strip("[]").replace("`", ""),
+            column=_last_part(parameters.get("name", "")),
+            candidates=parameters.get("referenceNames", "").strip("[]").replace("`", ""),
         )
     if condition.startswith(_ROUTINE_CONDITIONS):
-        name = _last_part(given.get("routineName", ""))
+        name = _last_part(parameters.get("routineName", ""))
         hint = did_you_mean(name, function_names())
         return error("UNKNOWN_FUNCTION", span=span, function=name, hint=hint)
     count = _column_counts(throwable)
@@ -258,7 +258,7 @@ def _about_the_statement(
         hint = "Name the columns that they are for: INSERT INTO t (a, b) ..."
         return error("COLUMN_COUNT_MISMATCH", span=span, message=message, hint=hint)
     if condition == "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES":
-        names = given.get("invalidColumnNames", "")
+        names = parameters.get("invalidColumnNames", "")
         detail = f"{forbidden_in(names)} {_MAPPED}"
         return error("INVALID_NAME", span=span, name=names, detail=detail)
     if condition == "DELTA_CANNOT_MODIFY_APPEND_ONLY":

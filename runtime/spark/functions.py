@@ -15,10 +15,10 @@ def function_names() -> list[str]:
 
 def describe_functions(names: list[str]) -> list[tuple[str, str]]:
     """Each of these functions with what it does, in one sentence or two."""
-    wanted = set(names)
+    name_set = set(names)
     found: dict[str, str] = {}
     for name, registry in _functions():
-        if name in wanted and name not in found:
+        if name in name_set and name not in found:
             jvm = SparkContext._jvm
             assert jvm is not None  # it listed the name
             identifier = jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name)

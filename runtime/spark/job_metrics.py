@@ -78,14 +78,14 @@ class Meter:
     def work(self) -> Work:
         """What was done since."""
         last, ms = self._jobs.started(), self.ms()
-        asked = set(range(self._first, last)).difference(self._jobs.without_files)
-        if not asked:
+        job_ids = set(range(self._first, last)).difference(self._jobs.without_files)
+        if not job_ids:
             return Work(ms, last - self._first)
         context = self._jobs.context
         context.listenerBus().waitUntilEmpty(LISTENER_MS)
         store = context.statusStore()
         sums = [0, 0, 0, 0]
-        for job in sorted(asked):
+        for job in sorted(job_ids):
             for stage in self._stages(store, job):
                 sums[0] += stage.inputRecords()
                 sums[1] += stage.inputBytes()

@@ -70,9 +70,9 @@ def start_spark(
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    given = {**settings, **jvm(java)}
-    conf = SparkConf(loadDefaults=False).setAll(list(given.items()))
-    gateway = _noted_gateway(given, java) if has_notes else None
+    options = {**settings, **jvm(java)}
+    conf = SparkConf(loadDefaults=False).setAll(list(options.items()))
+    gateway = _noted_gateway(options, java) if has_notes else None
     with TemporaryFile() as chatter:
         try:
             if gateway is None:
@@ -80,7 +80,7 @@ def start_spark(
                 output = {"stdout": chatter, "stderr": chatter}
                 gateway = launch_gateway(conf, output)  # type: ignore[no-untyped-call]
                 if has_notes:
-                    noted_starts.keep(given, java, class_path(spark_home()), gateway.proc.pid)
+                    noted_starts.keep(options, java, class_path(spark_home()), gateway.proc.pid)
             SparkContext(conf=conf, gateway=gateway)
             return SparkSession.builder.getOrCreate()
         except (PySparkException, Py4JError, OSError) as problem:
@@ -116,9 +116,9 @@ def _noted_gateway(settings: Mapping[str, str], java: Java) -> Any:
     info = None if found is None else found.info()
     if found is None or info is None:
         return None
-    said = BytesIO(info)
-    port = read_int(said)  # type: ignore[no-untyped-call]
-    gateway = gateway_at(port, UTF8Deserializer().loads(said))  # type: ignore[no-untyped-call]
+    stream = BytesIO(info)
+    port = read_int(stream)  # type: ignore[no-untyped-call]
+    gateway = gateway_at(port, UTF8Deserializer().loads(stream))  # type: ignore[no-untyped-call]
     gateway.proc = found.process
     return gateway
 

@@ -66,8 +66,8 @@ class KafkaClient:
         with translate_spark_errors():
             try:
                 names = self._jvm.java.util.List.of(self._source.topic)
-                told = self._admin.describeTopics(names).allTopicNames().get()
-                topic = told.get(self._source.topic)
+                topics = self._admin.describeTopics(names).allTopicNames().get()
+                topic = topics.get(self._source.topic)
                 partitions = [p.partition() for p in topic.partitions()]
                 spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
                 # Those at the end are asked first: retention may go on meanwhile.
@@ -79,25 +79,25 @@ class KafkaClient:
 
     def _offsets(self, partitions: list[int], spec: Any) -> dict[int, int]:
         kafka = self._jvm.org.apache.kafka
-        wanted = self._jvm.java.util.HashMap()
+        request = self._jvm.java.util.HashMap()
         keys = {p: kafka.common.TopicPartition(self._source.topic, p) for p in partitions}
         for key in keys.values():
-            wanted.put(key, spec)
+            request.put(key, spec)
         level = self._options[_ISOLATION].upper()
         options = kafka.clients.admin.ListOffsetsOptions(kafka.common.IsolationLevel.valueOf(level))
-        found = self._admin.listOffsets(wanted, options).all().get()
+        found = self._admin.listOffsets(request, options).all().get()
         return {p: found.get(key).offset() for p, key in keys.items()}
 
     def read(self, ranges: Mapping[int, tuple[int, int]]) -> DataFrame:
         """The messages of ranges of offsets, as Spark's connector gives them."""
         topic = self._source.topic
-        given = {
+        offsets = {
             "assign": {topic: sorted(ranges)},
             "startingOffsets": {topic: {p: lower for p, (lower, _) in ranges.items()}},
             "endingOffsets": {topic: {p: upper for p, (_, upper) in ranges.items()}},
         }
         reader = self._session.read.format("kafka").options(**self._options)
-        reader = reader.options(**{name: json.dumps(value) for name, value in given.items()})
+        reader = reader.options(**{name: json.dumps(value) for name, value in offsets.items()})
         return reader.option("failOnDataLoss", str(not self._source.may_lose).lower()).load()
 
     def _unavailable(self, problem: Py4JJavaError) -> CtsqlError:

@@ -163,8 +163,8 @@ def plain_message(text: str) -> str:
     """A Spark message without its condition, SQLSTATE, the text it quotes and Spark's settings."""
     text = _QUOTED.split(text.strip(), maxsplit=1)[0]
     text = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", text)
-    said = [s for s in _ENDS.split(text) if not (_SETTING.match(s) or _ELSEWHERE.match(s))]
-    return re.sub(r"\s+", " ", " ".join(said) or text).strip()
+    sentences = [s for s in _ENDS.split(text) if not (_SETTING.match(s) or _ELSEWHERE.match(s))]
+    return re.sub(r"\s+", " ", " ".join(sentences) or text).strip()
 
 
 def name_clocks(message: str) -> str:

@@ -148,16 +148,16 @@ def keep(settings: Mapping[str, str], java: Java, jars: Sequence[Path], process:
         program, *command = _strings(Path(f"/proc/{process}/cmdline"))
         if _MAIN not in command or Path(program).resolve() != java.program.resolve():
             return
-        told = _strings(_environ_of(process))
-        started_with = dict(line.split("=", 1) for line in told if "=" in line)
+        environ = _strings(_environ_of(process))
+        started_with = dict(line.split("=", 1) for line in environ if "=" in line)
         set_there = {
             name: value
             for name, value in started_with.items()
             if name not in _OF_THE_SHELL and os.environ.get(name) != value
         }
         folder().mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
-        said = {"program": _state_of(java.program), "version": java.version, "major": java.major}
-        _write(_java_note(java.program), said)
+        start = {"program": _state_of(java.program), "version": java.version, "major": java.major}
+        _write(_java_note(java.program), start)
         _write(_jvm_note(settings, java, jars), {"command": command, "environ": set_there})
         notes = sorted(folder().glob("jvm-*.json"), key=lambda path: -path.stat().st_mtime)
         for old in notes[NOTES_MAX:]:
@@ -215,8 +215,8 @@ def _is_own(path: Path) -> bool:
 def _write(note: Path, start: Mapping[str, object]) -> None:
     number, draft = tempfile.mkstemp(dir=note.parent)  # readable by its owner only
     try:
-        with open(number, "w") as written:
-            json.dump(start, written)
+        with open(number, "w") as file:
+            json.dump(start, file)
         os.replace(draft, note)
     except OSError:  # the disk is full, say
         os.unlink(draft)

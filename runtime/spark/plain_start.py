@@ -83,5 +83,5 @@ def _homes(environ: Mapping[str, str]) -> list[Path]:
     """Where Spark may be: PySpark's own folder, or the one that is given."""
     found = find_spec("pyspark")
     own = [] if found is None or found.origin is None else [Path(found.origin).parent]
-    given = environ.get("SPARK_HOME")
-    return [Path(given)] if given else own
+    home = environ.get("SPARK_HOME")
+    return [Path(home)] if home else own

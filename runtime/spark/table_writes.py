@@ -248,9 +248,9 @@ class TableWrite:
         numbered = spark.project(spark.seq([*scala_items(pairs.output()), number]), pairs)
         applies = number.toAttribute()
         action = self._by_clause(applies, [spark.literal(a) for a in self._acts], spark.literal(0))
-        given = [self._values(clause) or self._own for clause in self._clauses]
+        values_by_clause = [self._values(clause) or self._own for clause in self._clauses]
         values = [
-            self._by_clause(applies, [of_clause[i] for of_clause in given], own)
+            self._by_clause(applies, [of_clause[i] for of_clause in values_by_clause], own)
             for i, own in enumerate(self._own)
         ]
         return self._frame(

@@ -70,8 +70,8 @@ class Alteration(OnNames):
             still_there(current, item)
             readers = _readers_of(current, _items_to_drop(current, item, statement))
             if readers and not statement.cascade:
-                told, place = f"It is read by {', '.join(readers)}.", statement.target.span
-                raise in_use(item, told, place, kind=keyword.lower(), keyword=keyword)
+                detail, place = f"It is read by {', '.join(readers)}.", statement.target.span
+                raise in_use(item, detail, place, kind=keyword.lower(), keyword=keyword)
             going[:] = current.going_with([item.id])
             named[:] = _items_to_drop(current, item, statement)
             return _without(current, going, statement)
@@ -183,14 +183,14 @@ class Alteration(OnNames):
             )
         else:
             item = self.names.of_kind(statement.target, statement.kind)
-        wanted = None if statement.column is None else fold(statement.column)
+        column_name = None if statement.column is None else fold(statement.column)
 
         def comment_on(current: Catalog) -> Catalog:
             now = still_there(current, item)
-            if wanted is None:
+            if column_name is None:
                 return current.with_item(replace(now, comment=statement.comment))
             there = self.engine.relations.columns_now(now)  # not before: ALTER TABLE may come first
-            if all(fold(c.name) != wanted for c in there):
+            if all(fold(c.name) != column_name for c in there):
                 raise error(
                     "UNKNOWN_COLUMN",
                     span=statement.target.span,
@@ -200,7 +200,7 @@ class Alteration(OnNames):
             if now.kind is ObjectKind.TABLE:
                 now = with_columns_there(now, there)
             columns = tuple(
-                replace(c, comment=statement.comment) if fold(c.name) == wanted else c
+                replace(c, comment=statement.comment) if fold(c.name) == column_name else c
                 for c in now.columns
             )
             return current.with_item(replace(now, columns=columns))

@@ -77,14 +77,14 @@ class TableAlteration(OnNames):
         self.check_constraints(item, statement)
         table = self.engine.relations.table(item)
         needed = features(statement.change, has_features(table))
-        told = " ".join(capitalised(f.notice) for f in needed)
+        notice = " ".join(capitalised(f.notice) for f in needed)
         shape = f"Its columns are then {', '.join(c.ddl() for c in after)}."
         is_same = after == columns and not isinstance(statement.change, st.SetDefault)
         own = Effect(
             str(item.name),
             item.kind.value,
             GOES_ON if is_same else CHANGES,
-            "Its columns are so already." if is_same else f"{shape} {told}".strip(),
+            "Its columns are so already." if is_same else f"{shape} {notice}".strip(),
         )
         return [own, *self.effects(item, statement.change, columns, after)]
 
@@ -186,9 +186,11 @@ class TableAlteration(OnNames):
             raise altered_meanwhile(item, COMMITTED_BESIDE) from problem
 
     def _turn_on(self, location: str, needed: Sequence[Feature]) -> None:
-        told = ", ".join(f"'{f.name}' = '{f.value}'" for f in needed)
+        properties = ", ".join(f"'{f.name}' = '{f.value}'" for f in needed)
         with translate_spark_errors():
-            self.engine.session.sql(f"ALTER TABLE {table_at(location)} SET TBLPROPERTIES ({told})")
+            self.engine.session.sql(
+                f"ALTER TABLE {table_at(location)} SET TBLPROPERTIES ({properties})"
+            )
 
     def _change(self, location: str, change: st.ColumnChange, columns: Schema) -> None:
         with translate_spark_errors():
@@ -224,9 +226,9 @@ class TableAlteration(OnNames):
         for table, name, about in found:
             if changed & about and (table, fold(name)) not in dropped_constraints:
                 of = "" if table == item.name else f' of table "{table}"'
-                told = f'Constraint "{name}"{of} is about the column.'
+                detail = f'Constraint "{name}"{of} is about the column.'
                 hint = f"Type first: ALTER TABLE {table} DROP CONSTRAINT {quote(name)}"
-                raise columns_in_use(item, told, statement.span, hint)
+                raise columns_in_use(item, detail, statement.span, hint)
 
     def _constraints_about(
         self, item: Item, own: Mapping[str, str], *, only_keys: bool
@@ -249,8 +251,8 @@ class TableAlteration(OnNames):
         effects = self.effects(item, statement.change, columns, after)
         broken = [e for e in effects if e.effect == BREAKS]
         if broken:
-            told = " ".join(f"{e.kind.capitalize()} {e.name}: {e.detail}" for e in broken)
-            raise columns_in_use(item, told, statement.span, broken[0].action)
+            detail = " ".join(f"{e.kind.capitalize()} {e.name}: {e.detail}" for e in broken)
+            raise columns_in_use(item, detail, statement.span, broken[0].action)
 
     def effects(
         self,
@@ -295,8 +297,8 @@ class TableAlteration(OnNames):
         else:
             assert item.feed is not None  # the caller looked
             what, name = "files", item.feed.path
-        told = ", ".join(names(after))
-        return Effect(name, what, CHANGES, f"What comes from now on fills the columns {told}.")
+        text = ", ".join(names(after))
+        return Effect(name, what, CHANGES, f"What comes from now on fills the columns {text}.")
 
     def _effect(
         self,
@@ -365,12 +367,12 @@ def _retyped(reader: Item, change: st.ColumnChange, then: Analysed) -> Effect:
         return Effect(name, kind, CHANGES, detail)
     if reader.kind is not ObjectKind.MATERIALIZED_VIEW or not others:
         return Effect(name, kind, GOES_ON, "It reads the column, and gives what it gave.")
-    told = ", ".join(f"{old.name} {new.type.upper()}" for old, new in others)
+    text = ", ".join(f"{old.name} {new.type.upper()}" for old, new in others)
     kept = ", ".join(f"{old.name} {old.type.upper()}" for old, _ in others)
     if not all(is_exact(new.type, old.type) for old, new in others):
-        detail = f"Its query gives {told} then, and it stores {kept}."
+        detail = f"Its query gives {text} then, and it stores {kept}."
         return Effect(name, kind, BREAKS, detail, _replace_text(reader))
-    detail = f"Its query gives {told} then. It goes on to store {kept}: a value that is too large "
+    detail = f"Its query gives {text} then. It goes on to store {kept}: a value that is too large "
     detail += "is an error, and it is recomputed at each change."
     action = f"For the wider type: CREATE OR REPLACE {reader.kind.keyword} {reader.name} ..."
     return Effect(name, kind, CHANGES, detail, action)

@@ -232,8 +232,8 @@ def changed_constraints(
     """
     if change.added is not None:
         return with_names([*there, change.added])
-    wanted = fold(change.dropped)
-    kept = tuple(c for c in there if fold(c.name) != wanted)
+    dropped_name = fold(change.dropped)
+    kept = tuple(c for c in there if fold(c.name) != dropped_name)
     if len(kept) < len(there):
         return kept
     if change.if_exists:

@@ -19,8 +19,8 @@ _DONE = "ALTER MATERIALIZED VIEW"
 def set_view_options(names: Namespace, statement: st.SetOptions) -> str:
     """Put other options in force; raises as CREATE OR REPLACE MATERIALIZED VIEW does."""
     item, old = _definition(names, statement.target)
-    given = {o.name for o in statement.options} | set(statement.reset)
-    kept = [o for o in old.options if o.name not in given]
+    option_names = {o.name for o in statement.options} | set(statement.reset)
+    kept = [o for o in old.options if o.name not in option_names]
     _redefine(names, item, view_text(old, [*kept, *statement.options]))
     return _DONE
 

@@ -337,8 +337,8 @@ class Creation(OnNames):
             if late is not None:
                 hint = f'"{late.name}" is suspended, and first runs the Ts that it has missed. '
                 hint += f"Type: ALTER CONTINUAL TASK {late.name} RESUME"
-            told = f"{_describe_losses(lost, new.columns)} That is read by {named}."
-            raise columns_in_use(old, told, span, hint)
+            detail = f"{_describe_losses(lost, new.columns)} That is read by {named}."
+            raise columns_in_use(old, detail, span, hint)
 
     def check_no_input(self, old: Item, span: Span) -> None:
         """A task has written what it has by what the view showed of each change."""
@@ -777,9 +777,9 @@ def complete_outputs(beside: Sequence[Item], task: Item, bound: Bound) -> list[I
 def _describe_losses(lost: Sequence[Column], new: Schema) -> str:
     """Which columns go, and which get another type: a sentence for each."""
     then = [(c, find(new, c.name)) for c in lost]
-    told = [f"Column {c.name} would be gone." for c, now in then if now is None]
-    told += [f"Column {c.name} would no longer be {c.type.upper()}." for c, now in then if now]
-    return " ".join(told)
+    sentences = [f"Column {c.name} would be gone." for c, now in then if now is None]
+    sentences += [f"Column {c.name} would no longer be {c.type.upper()}." for c, now in then if now]
+    return " ".join(sentences)
 
 
 def check_refresh_times(statement: st.CreateMaterializedView, now_ms: int) -> None:

@@ -74,7 +74,7 @@ def run_on_table(
     )
     nodes = [resolve_roles(binder.relation(ref, {})) for ref in text.relations]
     items = [engine.relations.item(i) for node in nodes for i in read_objects(node)]
-    as_of, written = (None, {}) if within is None else (within.at, within.own_writes)
+    as_of, own_writes = (None, {}) if within is None else (within.at, within.own_writes)
     at = engine.read_time(items, as_of=as_of) if items else 0
     for node in nodes:
         check_columns(engine.warehouse, node)
@@ -82,7 +82,9 @@ def run_on_table(
     prefixes = [Edit(span=span, text="") for span in target.column_prefixes]
     edited = replace(text, edits=(*text.edits, edit, *prefixes))
     with translate_spark_errors():
-        context = Context(engine.session, StoredSources(engine.warehouse, own_writes=written), at)
+        context = Context(
+            engine.session, StoredSources(engine.warehouse, own_writes=own_writes), at
+        )
         read = relation_rows(nodes, context, engine.external_rows(nodes))
         frames = [relation.frame for relation in read]
         with (

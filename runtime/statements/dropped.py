@@ -114,8 +114,8 @@ class Undropping(OnNames):
             raise unknown_relation(name, hint, statement.target.span, kind=kind)
         drop, item = found
         if not item.is_called(statement.kind) or (statement.flow and not item.flow):
-            wanted = statement.keyword.lower()
-            raise item.wrong_kind(wanted, f"Type: {drop.undrop_text(item)}", statement.target.span)
+            keyword = statement.keyword.lower()
+            raise item.wrong_kind(keyword, f"Type: {drop.undrop_text(item)}", statement.target.span)
         return found
 
     def _check(

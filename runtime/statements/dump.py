@@ -171,7 +171,7 @@ def _comments(engine: Engine, item: Item, typed: Comments) -> Iterator[str]:
         yield f"COMMENT ON {item.kind.keyword} {name} IS {literal(item.comment)};"
     there = engine.relations.columns_now(item)
     for column, stored in zip(commented(item.columns, there), there, strict=True):
-        said, place = column.comment, f"{name}.{quote(column.name)}"
+        comment, place = column.comment, f"{name}.{quote(column.name)}"
         before = typed.get(fold(column.name))
-        if said != before or (said is None and stored.comment is not None):
-            yield f"COMMENT ON COLUMN {place} IS {literal(said)};"
+        if comment != before or (comment is None and stored.comment is not None):
+            yield f"COMMENT ON COLUMN {place} IS {literal(comment)};"

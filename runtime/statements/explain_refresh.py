@@ -77,24 +77,28 @@ def last_refresh(warehouse: Warehouse, item: Item) -> list[str]:
     if last is None or not table.has(last.version):
         return [f"the log of {item.name} no longer holds its last refresh"]
     commit = table.commit_at(last.version)
-    said: dict[str, Any] = commit.metadata
+    metadata: dict[str, Any] = commit.metadata
     time = last.upper - 1
-    if "strategy" not in said:
-        what = "the query failed" if said.get("failed") else "by a process that did not say how"
+    if "strategy" not in metadata:
+        what = "the query failed" if metadata.get("failed") else "by a process that did not say how"
         return [f"T {time} ({to_iso(time)}): {what}"]
-    lines = [f"T {time} ({to_iso(time)}): {said['strategy']}"]
-    why = said.get("why")
+    lines = [f"T {time} ({to_iso(time)}): {metadata['strategy']}"]
+    why = metadata.get("why")
     if why is not None:
         lines.append(
             f"  because {why}: {RECOMPUTE_REASONS.get(why, 'its query has no change plan')}"
         )
-    if said.get("detail"):
-        lines.append(f"  {said['detail']}")
-    if not any(said["strategy"] == way.name.value and way.reads_all for way in STRATEGIES):
-        lines.append(f"  changed: {', '.join(said.get('changed', ())) or 'nothing that it reads'}")
-    lines += _state_of(said)
-    lines += [f"  rows of {name} that turn: {how}" for name, how in said.get(TURNS_BY, {}).items()]
-    work = said.get("work")
+    if metadata.get("detail"):
+        lines.append(f"  {metadata['detail']}")
+    if not any(metadata["strategy"] == way.name.value and way.reads_all for way in STRATEGIES):
+        lines.append(
+            f"  changed: {', '.join(metadata.get('changed', ())) or 'nothing that it reads'}"
+        )
+    lines += _state_of(metadata)
+    lines += [
+        f"  rows of {name} that turn: {how}" for name, how in metadata.get(TURNS_BY, {}).items()
+    ]
+    work = metadata.get("work")
     if work is not None:
         lines += [
             f"  {work['ms']:,} ms, {work['jobs']:,} Spark job(s)",

@@ -93,8 +93,8 @@ def show_rows(engine: Engine, problem: CtsqlError) -> None:
                 continue
             if rows:
                 more = ", ..." if len(rows) > ROWS_SHOWN else ""
-                said = f'Rows of "{source.name}" at that T: {", ".join(rows[:ROWS_SHOWN])}{more}'
-                problem.detail = f"{problem.detail}\n{said}"
+                text = f'Rows of "{source.name}" at that T: {", ".join(rows[:ROWS_SHOWN])}{more}'
+                problem.detail = f"{problem.detail}\n{text}"
 
 
 def _inserted_as_json(changed: DataFrame) -> list[str]:

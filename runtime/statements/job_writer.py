@@ -147,12 +147,12 @@ class JobWriter:
         ids = [b.text.batch_id for b in write.batches if b.travelled]
         for batch in write.batches:
             batch.check_files()
-        said = {"batches": ids} if ids else {}
+        metadata = {"batches": ids} if ids else {}
         progress = WriterProgress(
             app=output.app,
             expected=expected,
             upper=write.upper,
-            metadata=said,
+            metadata=metadata,
             lent=frozenset(own_files(p for b in write.batches for p in b.text.parts)),
         )
         before = output.table.version()
@@ -199,14 +199,14 @@ class JobWriter:
         """
         columns = engine.relations.columns_now(self.item)
         # As the log has it: what Spark reads says nothing of what Delta computes.
-        written = T.StructType.fromJson(json.loads(engine.relations.table(self.item).schema_text()))
-        stored = {fold(f.name): f for f in written.fields}
+        schema = T.StructType.fromJson(json.loads(engine.relations.table(self.item).schema_text()))
+        stored = {fold(f.name): f for f in schema.fields}
         frame = rows_for(engine.session, rows, columns, str(self.item.name))
-        given = {f.name: f.dataType for f in frame.schema.fields}
+        types = {f.name: f.dataType for f in frame.schema.fields}
         chosen: list[SparkColumn] = []
         for column in columns:
-            if column.name in given:
-                self._check_type(given[column.name], stored[fold(column.name)].dataType, column)
+            if column.name in types:
+                self._check_type(types[column.name], stored[fold(column.name)].dataType, column)
                 chosen.append(as_stored(F.col(backtick(column.name)), column))
             elif not set(_FILLED_BY_DELTA) & set(stored[fold(column.name)].metadata):
                 chosen.append(as_stored(F.lit(None), column))

@@ -205,20 +205,20 @@ def with_staying(away: DataFrame, stored_rows: DataFrame) -> DataFrame:
 def _combine(rounds: Sequence[Checked]) -> Checked:
     """What became of rows in several rounds, each of which looked at what the one before kept."""
     *before, last = rounds
-    broken, told = Counter(last.broken), Counter[str]()
+    broken, left_out_counts = Counter(last.broken), Counter[str]()
     for one in before:
         assert one.left_out is not None  # hence the next round
         broken.update(one.left_out.broken)
     out = [one.left_out for one in rounds if one.left_out is not None]
     for some in out:
-        told.update(some.broken)
+        left_out_counts.update(some.broken)
     away = [one.quarantined for one in rounds if one.quarantined is not None]
     rows = SparkRows(reduce(DataFrame.unionByName, [some.rows.frame for some in out]))
     return Checked(
         output_rows=last.output_rows,
         broken=dict(broken),
         quarantined=reduce(DataFrame.unionByName, away) if away else None,
-        left_out=LeftOut(rows, sum(some.count for some in out), dict(told)),
+        left_out=LeftOut(rows, sum(some.count for some in out), dict(left_out_counts)),
     )
 
 
@@ -237,14 +237,14 @@ def _mark(warehouse: Warehouse, constraints: Sequence[Constraint], rows: AnyRows
     """Rows with ``BROKEN``, as far as a row says by itself what it breaks; ``now()`` is now."""
     if rows is None:
         return None
-    given = row_set(rows)
-    held = given.local
+    own_rows = row_set(rows)
+    held = own_rows.local
     if not isinstance(held, Declined) and all(c.key for c in constraints):
         schema = T.StructType([*held.schema, T.StructField(BROKEN, T.LongType())])
         none = pa.array([0] * held.arrow.num_rows, pa.int64())
         return held.with_rows(schema, held.arrow.append_column(BROKEN, none))
     context = Context(warehouse.gateway.session, StoredSources(warehouse), clock.now_ms())
-    marked = mark_broken(constraints, given.plain_frame, context)
+    marked = mark_broken(constraints, own_rows.plain_frame, context)
     assert marked is not None  # there are rows
     return marked
 

@@ -256,15 +256,15 @@ class _Changes:
         Args:
             source_count: the number of rows of a source.
         """
-        told = {action: len(numbers) for action, numbers in self.numbers.items()}
+        counts = {action: len(numbers) for action, numbers in self.numbers.items()}
         if verb == "DELETE":
-            return {"numDeletedRows": told[DELETED]}
+            return {"numDeletedRows": counts[DELETED]}
         if verb == "UPDATE":
-            return {"numUpdatedRows": told[UPDATED]}
+            return {"numUpdatedRows": counts[UPDATED]}
         return {
-            "numTargetRowsInserted": told[INSERTED],
-            "numTargetRowsUpdated": told[UPDATED],
-            "numTargetRowsDeleted": told[DELETED],
+            "numTargetRowsInserted": counts[INSERTED],
+            "numTargetRowsUpdated": counts[UPDATED],
+            "numTargetRowsDeleted": counts[DELETED],
             "numTargetRowsCopied": 0,
             "operationNumSourceRows": source_count,
         }

@@ -72,9 +72,9 @@ class LostRows:
         self.warehouse = engine.warehouse
         self.at = at
         self.lines: list[Line] = []
-        (asked, *_) = predicate.relations
+        (relation, *_) = predicate.relations
         self._predicate = rewrite(
-            predicate, relation=lambda ref: ASKED if ref == asked else ref.span.text
+            predicate, relation=lambda ref: ASKED if ref == relation else ref.span.text
         )
 
     def explain(self, item: Item) -> None:

@@ -86,8 +86,8 @@ class _Damaged:
         """Raise what is wrong with the first of them; it says that all others were maintained."""
         for problem in self._found.values():
             if is_all:
-                told = f"Left out: {', '.join(self._found)}. All else was maintained."
-                problem.detail = f"{problem.detail or ''} {told}".strip()
+                message = f"Left out: {', '.join(self._found)}. All else was maintained."
+                problem.detail = f"{problem.detail or ''} {message}".strip()
             raise problem
 
 
@@ -133,8 +133,8 @@ class Maintenance(OnNames):
                     removed = adapter.delete_files(work.table, plan.files)
                     log = adapter.delete_log_files(work.table, plan.log)
                 size = sum(f.size for f in removed)
-                told = (found.before, len(removed), size, log, plan.floor, kept_for)
-                rows.append((*work.name, *told))
+                line = (found.before, len(removed), size, log, plan.floor, kept_for)
+                rows.append((*work.name, *line))
         if statement.target is None:
             rows += self._dropped(keep_from, dry=dry)
             rows += self._folders(unnamed, dry=dry)

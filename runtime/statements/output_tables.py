@@ -28,10 +28,10 @@ def create_table_text(item: Item, *, has_vectors: bool) -> str:
     }
     if not has_vectors:
         properties |= {ENABLE_VECTORS: "false", "delta.enableChangeDataFeed": "false"}
-    told = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+    text = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
     columns = table_columns(item)
     assert item.location is not None  # an output has a table
-    return f"CREATE TABLE {table_at(item.location)} ({columns}) USING delta TBLPROPERTIES ({told})"
+    return f"CREATE TABLE {table_at(item.location)} ({columns}) USING delta TBLPROPERTIES ({text})"
 
 
 def make_table(engine: Engine, item: Item) -> Item:

@@ -142,9 +142,11 @@ class Reader:
             if isinstance(use, TableUse) and isinstance(node := self.nodes[use.table], lp.Relation)
         }
         session = self.engine.session
-        asked = lp.map_nodes(query, _as_reference)
-        assert isinstance(asked, lp.Query)
-        alike = types_given(self.engine.queries, session, asked, whole, tables, self.at)
+        query_by_reference = lp.map_nodes(query, _as_reference)
+        assert isinstance(query_by_reference, lp.Query)
+        alike = types_given(
+            self.engine.queries, session, query_by_reference, whole, tables, self.at
+        )
         return None if alike is not None else "Spark may read this query otherwise"
 
     def _columns(self, node: lp.Relation) -> tuple[Column, ...]:
@@ -206,14 +208,14 @@ class RowLineage:
         self._trace(step, traced_rows.rows, level)
 
     def _through_task(self, traced_rows: TracedRows, level: int) -> None:
-        written = with_writers(self.warehouse, traced_rows.located, traced_rows.rows)
-        runs = written.groupBy(TIME).count().orderBy(F.col(TIME).desc())
+        writes = with_writers(self.warehouse, traced_rows.located, traced_rows.rows)
+        runs = writes.groupBy(TIME).count().orderBy(F.col(TIME).desc())
         heads = runs.limit(RUNS_MAX + 1).collect()
         task = traced_rows.item
         if task.kind is ObjectKind.TASK_OUTPUT:
             task = self.engine.relations.item(task.owner)
         for time, count in heads[:RUNS_MAX]:
-            rows = written.where(F.col(TIME).eqNullSafe(time)).drop(TIME, VERSION, NOTE)
+            rows = writes.where(F.col(TIME).eqNullSafe(time)).drop(TIME, VERSION, NOTE)
             if time is None:
                 self._tell(
                     level, traced_rows.item, None, "", count, "the T of their runs is not known"
@@ -248,16 +250,16 @@ class RowLineage:
                 self._tell(level, output, time, "", None, f"cannot be told: {passes}")
                 return
             if mended is not None:
-                sent = TracedRows(mended.item, mended, mended.rows, time - 1)
-                if self._show(sent, level, _RETRIED):
-                    self._follow(sent, level + 1)
-            wanted = {output.id: rows}
+                retried_rows = TracedRows(mended.item, mended, mended.rows, time - 1)
+                if self._show(retried_rows, level, _RETRIED):
+                    self._follow(retried_rows, level + 1)
+            rows_by_output = {output.id: rows}
             if aside is not None:
-                came, wanted = aside
+                came, rows_by_output = aside
                 if came is not None and self._show(came, level, _SET_ASIDE):
                     self._follow(came, level + 1)
             for found in reversed(passes):
-                wanted = self._through_pass(run, found, wanted, level)
+                rows_by_output = self._through_pass(run, found, rows_by_output, level)
 
     def _before_quarantine(
         self, run: TaskRun, rows: DataFrame
@@ -337,8 +339,10 @@ class RowLineage:
             self._tell(level, step.item, step.at, step.name, None, f"cannot be told: {why}")
             return []
         found = trace(whole, step.casts)
-        wanted = _compute_once(_target_step(rows, [step.columns[i] for i in found.compared]))
-        if step.body_pass.number and not self._gives_any(found.wanted, reader.nodes, step, wanted):
+        target_rows = _compute_once(_target_step(rows, [step.columns[i] for i in found.compared]))
+        if step.body_pass.number and not self._gives_any(
+            found.wanted, reader.nodes, step, target_rows
+        ):
             return []  # one question instead of one for each place that each pass reads
         note: str | None = None
         if found.inexact:
@@ -348,7 +352,7 @@ class RowLineage:
         earlier: list[Made] = []
         for one in found.contributions:
             via = " > ".join((step.name, *one.operators))
-            came = self._contributing(one, reader.nodes, step, wanted)
+            came = self._contributing(one, reader.nodes, step, target_rows)
             node = reader.nodes[one.table]
             if isinstance(came, str):
                 is_beside = read_id(node) in step.body_pass.beside
@@ -482,8 +486,8 @@ class RowLineage:
     def _show(self, traced_rows: TracedRows, level: int, via: str, note: str | None = None) -> int:
         """Add a line for each of the first rows; returns how many there are in all."""
         names = [c for c in traced_rows.rows.columns if c not in (FILE_COLUMN, ROW_COLUMN)]
-        written = with_writers(self.warehouse, traced_rows.located, traced_rows.rows)
-        first = written.orderBy(F.col(TIME).asc_nulls_last(), VERSION, FILE_COLUMN, ROW_COLUMN)
+        writes = with_writers(self.warehouse, traced_rows.located, traced_rows.rows)
+        first = writes.orderBy(F.col(TIME).asc_nulls_last(), VERSION, FILE_COLUMN, ROW_COLUMN)
         shown = (
             first.select(TIME, VERSION, NOTE, _json(names).alias("row")).limit(SHOWN_MAX).collect()
         )
@@ -540,8 +544,8 @@ class _Step:
 
         And of CHAR, whose values are stored with blanks behind them.
         """
-        given = self.query.columns or ()
-        pairs = enumerate(zip(given, self.stored_columns, strict=False))
+        query_columns = self.query.columns or ()
+        pairs = enumerate(zip(query_columns, self.stored_columns, strict=False))
         found = {i: plain_type(b.type) for i, (a, b) in pairs if a.type != plain_type(b.type)}
         return found | {
             i: c.type for i, c in enumerate(self.stored_columns) if CHAR.fullmatch(c.type)

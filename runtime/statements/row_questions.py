@@ -118,10 +118,10 @@ class RowQuestions(OnNames):
         query = self.names.binder().bind_select(select)
         sources = StoredSources(self.engine.warehouse, span=select.as_of_span, as_now=True)
         context = Context(self.engine.session, sources, at)
-        given = self.engine.external_rows(query.relations)
+        external_rows = self.engine.external_rows(query.relations)
         if located is not None:
-            given[0] = located.rows
-        return lower_query(query, context, given)
+            external_rows[0] = located.rows
+        return lower_query(query, context, external_rows)
 
 
 def _for_display(rows: DataFrame) -> DataFrame:

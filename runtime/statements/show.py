@@ -67,17 +67,17 @@ def show_objects(engine: LogReader, statement: st.ShowObjects, search_schema: st
         shown = engine.relations.columns_now(item)
         like = statement.like
         return ["column", "type"], [(c.name, c.type) for c in shown if is_like(c.name, like)]
-    wanted = fold(statement.schema) if statement.schema else None
-    if wanted is not None and wanted not in catalog.schemas and wanted != SYSTEM_SCHEMA:
+    schema = fold(statement.schema) if statement.schema else None
+    if schema is not None and schema not in catalog.schemas and schema != SYSTEM_SCHEMA:
         raise error("UNKNOWN_SCHEMA", span=statement.schema_span, name=statement.schema)
     if statement.what == "dropped":
-        return _show_dropped(catalog, statement, wanted)
+        return _show_dropped(catalog, statement, schema)
     kinds = _KINDS[statement.what]
     found = [
         i
         for i in sorted(catalog, key=lambda i: i.name.key)
         if i.kind in kinds
-        and wanted in (None, fold(i.name.schema))
+        and schema in (None, fold(i.name.schema))
         and is_like(i.name.name, statement.like)
     ]
     if statement.what in ("continual tasks", "materialized views"):
@@ -92,7 +92,7 @@ def show_objects(engine: LogReader, statement: st.ShowObjects, search_schema: st
     rows: list[tuple[object, ...]] = [
         (i.name.schema, i.name.name, i.kind.value, i.comment) for i in found
     ]
-    if wanted == SYSTEM_SCHEMA and ObjectKind.TABLE in kinds:
+    if schema == SYSTEM_SCHEMA and ObjectKind.TABLE in kinds:
         hidden = {fold(i.name.name) for i in catalog if is_system(i.name.schema)}
         rows += [
             (SYSTEM_SCHEMA, t.name, "system table", t.about)
@@ -184,8 +184,8 @@ def describe(engine: LogReader, statement: st.Describe, search_schema: str) -> R
         if item.flows:
             engine.timeline.refresh()  # for the definition of a task that is in force
             flows = engine.relations.current(item).flows
-            told = (f"{f.name} (has run)" if f.once else f.name for f in flows)
-            details.append(("flows", ", ".join(told)))
+            names = (f"{f.name} (has run)" if f.once else f.name for f in flows)
+            details.append(("flows", ", ".join(names)))
         if item.is_output or outputs:
             details.append(("created at T", _told_time(item.created)))
             upper = engine.versions.stored_upper(item)
@@ -344,7 +344,7 @@ def _unsaid_changes(engine: LogReader, item: Item, changes: Sequence[str]) -> li
     called = f"ALTER TABLE {item.name.qualified()}"
     try:
         made = parse(definition_span(item))
-        said = [parse(Source(f"{called} {text}", "").whole()) for text in changes]
+        statements = [parse(Source(f"{called} {text}", "").whole()) for text in changes]
     except (StatementError, NotSupported):
         return []  # written by a newer version of ctsql
     if not isinstance(made, st.CreateTable):
@@ -352,8 +352,8 @@ def _unsaid_changes(engine: LogReader, item: Item, changes: Sequence[str]) -> li
     metadata = engine.relations.table(item).metadata
     named = names_of(engine.catalog)
     return [
-        *unsaid_defaults([made, *said], metadata),
-        *unsaid_constraints([made, *said], metadata.configuration, named),
+        *unsaid_defaults([made, *statements], metadata),
+        *unsaid_constraints([made, *statements], metadata.configuration, named),
     ]
 
 

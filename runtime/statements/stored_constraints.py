@@ -201,7 +201,7 @@ def constraint_changes(
     """
     if not definitions:
         return []
-    wanted = {
+    meanings = {
         fold(c.name): _words(check_text(c))
         if c.is_of_delta
         else _meaning(c, None if c.references is None else id_of(c.references))
@@ -214,8 +214,8 @@ def constraint_changes(
         else _meaning(s.definition, s.refers)
         for s in stored
     }
-    gone = [s.name for s in stored if wanted.get(fold(s.name)) != there[fold(s.name)]]
-    added = [c for c in definitions if there.get(fold(c.name)) != wanted[fold(c.name)]]
+    gone = [s.name for s in stored if meanings.get(fold(s.name)) != there[fold(s.name)]]
+    added = [c for c in definitions if there.get(fold(c.name)) != meanings[fold(c.name)]]
     return [
         *(f"DROP CONSTRAINT {quote(name)}" for name in gone),
         *(f"ADD {constraint_text(c)}" for c in added),

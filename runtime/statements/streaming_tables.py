@@ -46,13 +46,15 @@ def compile_task(typed: _Filling, column_list: str, comment: str | None) -> st.C
     """
     assert typed.appending is not None  # the caller looked
     check_appends(typed.appending.query, typed.span)
-    said = f" COMMENT {quote_text(comment)}" if comment is not None else ""
+    comment_clause = f" COMMENT {quote_text(comment)}" if comment is not None else ""
     inputs = ", ".join(s.span.text for s in typed.appending.sources)
     every = typed.every if isinstance(typed, st.CreateStreamingTable) else None
     options = f" WITH (COALESCE = '{every}')" if every else ""
     body = comment_above(typed.span.text, typed.appending.inserts)
     head = f"{typed.target.span.text} {column_list}".rstrip()
-    text = f"CREATE CONTINUAL TASK {head}{said} ON INPUT {inputs}{options} AS (\n{body}\n)"
+    text = (
+        f"CREATE CONTINUAL TASK {head}{comment_clause} ON INPUT {inputs}{options} AS (\n{body}\n)"
+    )
     return parse_as(st.CreateContinualTask, text, f"{typed.span.source.name} (compiled)")
 
 
@@ -397,8 +399,8 @@ def _column_list(declared: Item) -> str:
 
 def _check_same_columns(statement: st.CreateStreamingTable, old: Item) -> None:
     """Refuse a list of other columns than a streaming table has; none says nothing of them."""
-    given = [fold(c.name) for c in statement.columns]
-    if given and given != [fold(c.name) for c in old.columns]:
+    names = [fold(c.name) for c in statement.columns]
+    if names and names != [fold(c.name) for c in old.columns]:
         what = "other columns for a streaming table that is there"
         why = f"It has {', '.join(c.ddl() for c in old.columns) or 'none yet'}."
         hint = f"DROP STREAMING TABLE {old.name} gives up its rows."

@@ -165,10 +165,10 @@ def properties_of(
     found: dict[str, str] = {}
     for one in definitions:
         other = refers.get(fold(one.name))
-        told = None
+        referred_object = None
         if other is not None and one.references is not None:
-            told = (other, name_of(other) or one.references.name_span.text)
-        key, value = property_of(one, now, told)
+            referred_object = (other, name_of(other) or one.references.name_span.text)
+        key, value = property_of(one, now, referred_object)
         now[key] = found[key] = value
         if one.action is not st.OnViolation.FAIL:
             found |= _COUNTS
@@ -259,11 +259,15 @@ class TableConstraints(OnNames):
         """
         now = self.engine.catalog.items[item.id]
         properties = self.engine.relations.table(item).configuration()
-        wanted = _with_name(typed, ())
+        definition = _with_name(typed, ())
         for one in stored_constraints(properties, names_of(self.engine.catalog)):
             text = f"ADD {one.text}"
-            if fold(one.name) == fold(wanted.name) and text in unnoted_changes(self.engine, now):
-                differs = constraint_changes([wanted], {one.key: properties[one.key]}, self._id_of)
+            if fold(one.name) == fold(definition.name) and text in unnoted_changes(
+                self.engine, now
+            ):
+                differs = constraint_changes(
+                    [definition], {one.key: properties[one.key]}, self._id_of
+                )
                 return "" if differs else text
         return ""
 

@@ -137,9 +137,9 @@ class TaskReplacement(Redefinition):
         task, old = self._replaceable(statement.target)
         text = statement.body_span.text if statement.body_span else old.body_span.text
         edits = [*column_list(task, old), st.Edit(span=old.body_span, text=text)]
-        written = _parsed(splice(old.span, edits).text, task.name)
+        definition = _parsed(splice(old.span, edits).text, task.name)
         name = Name(task.name.schema, f"{task.name.name}_replay_{uuid.uuid4().hex[:8]}")
-        draft = self._bound(task, old, written, name, statement)
+        draft = self._bound(task, old, definition, name, statement)
         begins = self._beginning(task, draft, statement)
         with self._built(draft, begins, old) as made:
             self._swap(task, old, made, statement.target.span)
@@ -187,8 +187,8 @@ class TaskReplacement(Redefinition):
         name: Name,
         statement: st.CreateContinualTask,
     ) -> _Draft:
-        written = statement if statement.inputs else self._completed(task, old, statement)
-        return self._bound(task, old, written, name, statement)
+        definition = statement if statement.inputs else self._completed(task, old, statement)
+        return self._bound(task, old, definition, name, statement)
 
     def _completed(
         self, task: Item, old: st.CreateContinualTask, statement: st.CreateContinualTask
@@ -221,8 +221,8 @@ class TaskReplacement(Redefinition):
             REPLACEMENT_COLUMNS_DIFFER, NOT_SUPPORTED: it has other columns or outputs than the
                 task. INVALID_OPTION: it says what the task keeps.
         """
-        given = statement.options if isinstance(statement, st.CreateContinualTask) else ()
-        for option in given:
+        options = statement.options if isinstance(statement, st.CreateContinualTask) else ()
+        for option in options:
             if option.name in _BEGINS:
                 detail = "The task keeps what it says of that."
                 raise bad_option(option.span, option.name, detail, hint="Leave it out.")
@@ -249,7 +249,7 @@ class TaskReplacement(Redefinition):
         items = [item, *complete_outputs(outputs, item, bound)]
         check_fits(self.engine.catalog, items, task, place)
         if bound.task.coalesce != self.engine.relations.bound(task).task.coalesce:
-            span = next((o.span for o in given if o.name == COALESCE), place)
+            span = next((o.span for o in options if o.name == COALESCE), place)
             detail = "It belongs to the task for good."
             raise bad_option(span, COALESCE, detail, hint="Leave it out.")
         return _Draft(items=items, bound=bound)
@@ -263,17 +263,19 @@ class TaskReplacement(Redefinition):
         output, as that with the replacement's name in front.
         """
         theirs = self.engine.catalog.outputs_of(task)
-        given = [qualify(o.target, self.names.search_schema) for o in definition.outputs]
+        targets = [qualify(o.target, self.names.search_schema) for o in definition.outputs]
         taken = [o.name for o in theirs]
-        fits = len(given) == len(taken) and all(
-            one == other or one not in taken for one, other in zip(given, taken, strict=True)
+        fits = len(targets) == len(taken) and all(
+            one == other or one not in taken for one, other in zip(targets, taken, strict=True)
         )
-        if (given and not fits) or (theirs and definition.columns_span is not None and not given):
+        if (targets and not fits) or (
+            theirs and definition.columns_span is not None and not targets
+        ):
             why = f'"{task.name}" writes {", ".join(map(str, taken or [task.name]))}.'
             hint = "Give it the same outputs, in the same order."
             raise not_supported(span, "a replacement with other outputs", why=why, hint=hint)
         found = []
-        for output, one in zip(taken, given or taken, strict=True):
+        for output, one in zip(taken, targets or taken, strict=True):
             called = Name(name.schema, f"{name.name}_{output.name}") if one == output else one
             check_free(self.engine.catalog, called, span, quiet=False)
             made = self.names.new(called, ObjectKind.TASK_OUTPUT, span, None)
@@ -361,9 +363,9 @@ class TaskReplacement(Redefinition):
         readers = self.engine.catalog.all_readers(view.id)
         if any(r.kind is ObjectKind.CONTINUAL_TASK and r.created <= since for r in readers):
             return True
-        told = {view.id, *(r.id for r in readers)}
+        ids = {view.id, *(r.id for r in readers)}
         named = self.engine.catalog.subscriptions.values()
-        return any(s.object_id in told and s.start <= since and not s.problem for s in named)
+        return any(s.object_id in ids and s.start <= since and not s.problem for s in named)
 
     @contextmanager
     def _built(

@@ -159,20 +159,20 @@ class TaskRun:
         if not self.plan.quarantine_errors or self._task.quarantine is None:
             return None
         item = self._engine.relations.item(self._task.quarantine)
-        written = inserted_at(self._warehouse, item, self.time)
-        return None if written is None else self.before_quarantine(written.rows)[1]
+        new_rows = inserted_at(self._warehouse, item, self.time)
+        return None if new_rows is None else self.before_quarantine(new_rows.rows)[1]
 
     # ---- passes
 
     def passes(self) -> list[Pass] | str:
         """What each pass found there, in order; a sentence where that cannot be told."""
-        sent = {
+        retried_rows = {
             sent_again(group.object_id, ()).object_id: Beside(group.columns, rows, self._quarantine)
             for group, rows in self._retry_groups
             if group.is_input
         }
         if not depends_on_passes(self.plan):
-            return [Pass(sent, at_fault=self._at_fault())]
+            return [Pass(retried_rows, at_fault=self._at_fault())]
         runs = due_runs(self._warehouse, self._task, after=self.time - 1, until=self.time)
         run = next((r for r in runs if r.time == self.time), None)
         if run is None:
@@ -180,7 +180,7 @@ class TaskRun:
         found = self._states(run)
         if len(found) > PASSES_MAX + 1:
             return f"the body ran more than {PASSES_MAX} times at this T"
-        return [self._pass(i, held, sent) for i, held in enumerate(found[:-1], 1)]
+        return [self._pass(i, held, retried_rows) for i, held in enumerate(found[:-1], 1)]
 
     def _states(self, run: Run) -> list[Mapping[str, OutputState]]:
         """What the outputs held before each pass that changed something, and behind the last."""
@@ -247,11 +247,11 @@ def equal_rows(rows: DataFrame, others: DataFrame, how: str = "left_semi") -> Da
     names = [c for c in rows.columns if c in others.columns and c not in _PLACES]
     count = len(rows.columns)
     keys = [f"key{i}" for i in range(len(equality_keys(others, names)))]
-    wanted = others.select(*equality_keys(others, names)).distinct().toDF(*keys).alias("b")
+    keys_of_others = others.select(*equality_keys(others, names)).distinct().toDF(*keys).alias("b")
     keyed = rows.select("*", *equality_keys(rows, names))
     renamed = keyed.toDF(*(f"own{i}" for i in range(count)), *keys).alias("a")
     equal = [F.col(f"a.{key}").eqNullSafe(F.col(f"b.{key}")) for key in keys]
-    found = renamed.join(wanted, equal, how)
+    found = renamed.join(keys_of_others, equal, how)
     return found.select(*(F.col(f"own{i}").alias(c) for i, c in enumerate(rows.columns)))
 
 

@@ -299,8 +299,8 @@ class OpenTransaction:
                 copy.put_instead(row_set(checked.output_rows).select(names), stay)
                 self.left_out += checked.left_out.count
         _, domains = copy.origin.domains()
-        told = add_tallies(tallies_of(domains), constraints, checked.broken, self.at)
-        self._counts[item.id] = told, dict(checked.broken)
+        tallies = add_tallies(tallies_of(domains), constraints, checked.broken, self.at)
+        self._counts[item.id] = tallies, dict(checked.broken)
 
     def _quarantine(
         self, item: Item, constraints: Sequence[Constraint], broken_rows: DataFrame
@@ -327,10 +327,10 @@ class OpenTransaction:
     def _change(self, object_id: str, copy: Clone | Appends) -> Change | None:
         """The change of a table; None if there is none."""
         inserts, deletes = copy.changes()
-        told, broken = self._counts.get(object_id, ("", {}))
+        tallies, broken = self._counts.get(object_id, ("", {}))
         of_writer = self.alone is not None and object_id == self.alone.id
         progress = self.progress if of_writer else None
-        if not inserts and not deletes and not told and progress is None:
+        if not inserts and not deletes and not tallies and progress is None:
             return None
         text = BatchText(
             batch_id=str(uuid.uuid4()),
@@ -342,12 +342,12 @@ class OpenTransaction:
             version=copy.version,
             parts=(BatchPart(0, inserts, deletes),) if inserts or deletes else (),
         )
-        domains, said = ({TALLIES: told}, {COUNTED: broken}) if told else ({}, {})
+        domains, metadata = ({TALLIES: tallies}, {COUNTED: broken}) if tallies else ({}, {})
         if progress is None:
-            return Change(copy.version, text, domains, said)
-        domains, said = {**domains, **progress.domains}, {**said, **progress.metadata}
+            return Change(copy.version, text, domains, metadata)
+        domains, metadata = {**domains, **progress.domains}, {**metadata, **progress.metadata}
         also, after = {progress.app: progress.upper}, {progress.app: progress.expected}
-        return Change(copy.version, text, domains, said, also, after, progress.lent)
+        return Change(copy.version, text, domains, metadata, also, after, progress.lent)
 
 
 def in_order(constraints: Mapping[str, Sequence[Constraint]]) -> list[str]:

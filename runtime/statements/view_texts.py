@@ -64,6 +64,6 @@ def _option_text(option: st.Option) -> str:
     if option.name == NOT_NULL:
         return f"{NOT_NULL} {quote(str(value))}"
     if option.name in STORAGE_OPTIONS:
-        written = quote_text(value) if isinstance(value, str) else str(value).lower()
-        return f"{option.name} = {written}"
+        text = quote_text(value) if isinstance(value, str) else str(value).lower()
+        return f"{option.name} = {text}"
     return f"{option.name} {value}" if value == "ON COMMIT" else f"{option.name} = {value}"

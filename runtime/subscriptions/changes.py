@@ -177,8 +177,8 @@ class Changes:
             if item.continues and len(there) < len(self._names):
                 return None  # one of those that are delivered is another one from then on
             earlier = [e for e in entries if e.upper <= time]
-            written = earlier[-1].upper - 1 if earlier else item.known_from - 1
-            if warehouse.schedules.change_times(item, after=written, until=time - 1):
+            last_write = earlier[-1].upper - 1 if earlier else item.known_from - 1
+            if warehouse.schedules.change_times(item, after=last_write, until=time - 1):
                 return None  # the view skipped a T, so this is the change of several
         return movement
 
@@ -216,10 +216,10 @@ class Changes:
         Raises:
             COLUMN_TYPE_CHANGED: values of the new type cannot be cast to the old one.
         """
-        given = {fold(f.name): type_name(f.dataType) for f in rows.schema}
+        types = {fold(f.name): type_name(f.dataType) for f in rows.schema}
         found = []
         for column in self.columns:
-            now = given.get(fold(column.name), column.type)  # Spark reports a missing column
+            now = types.get(fold(column.name), column.type)  # Spark reports a missing column
             if not is_exact(now, column.type):
                 before, after = column.type.upper(), now.upper()
                 raise type_changed(column.name, self.item.name, before, after)

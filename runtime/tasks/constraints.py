@@ -132,8 +132,8 @@ def _check_few(
     away = having(OnViolation.QUARANTINE)
     kept = having(None, OnViolation.WARN).select(kept_columns)
     out = [i for i, one in enumerate(fates) if one in _LEAVES_OUT]
-    told = count_marks(Counter(marks[i] for i in out), constraints)
-    left_out = LeftOut(rows.take(out), len(out), told) if out else None
+    left_out_counts = count_marks(Counter(marks[i] for i in out), constraints)
+    left_out = LeftOut(rows.take(out), len(out), left_out_counts) if out else None
     return Checked(kept, broken, None if away.is_empty else away.plain_frame, left_out)
 
 
@@ -170,9 +170,9 @@ def _check_many(
         away = rows.where(f"{BROKEN} & {quarantines}L != 0")
     left_out = None
     if sums[-1]:
-        told = {name: n for name, n in zip(names, sums[len(names) :], strict=False) if n}
+        left_out_counts = {name: n for name, n in zip(names, sums[len(names) :], strict=False) if n}
         found = SparkRows(rows.where(f"{BROKEN} & {out}L != 0"))
-        left_out = LeftOut(found, sums[-1], told)
+        left_out = LeftOut(found, sums[-1], left_out_counts)
     return Checked(SparkRows(kept), broken, away, left_out)
 
 

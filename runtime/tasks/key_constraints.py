@@ -183,8 +183,8 @@ def _mark_few(
 
 def _numbers_to_write(marks: Sequence[int], constraints: Sequence[Constraint]) -> list[int]:
     """The numbers of the rows that are written, by what is known of them."""
-    written = (None, OnViolation.WARN)
-    return [i for i, mark in enumerate(marks) if fate(mark, constraints) in written]
+    fates = (None, OnViolation.WARN)
+    return [i for i, mark in enumerate(marks) if fate(mark, constraints) in fates]
 
 
 def _by_key(
@@ -218,8 +218,8 @@ def _breaking(
     broken = [n for key, numbers in by_key.items() if key in there for n in numbers]
     rivals = [numbers for key, numbers in by_key.items() if key not in there and len(numbers) > 1]
     if rivals:
-        asked = [n for numbers in rivals for n in numbers]
-        texts = dict(zip(asked, _texts(rows, asked), strict=True))
+        row_numbers = [n for numbers in rivals for n in numbers]
+        texts = dict(zip(row_numbers, _texts(rows, row_numbers), strict=True))
         ids = rows.arrow.column(ROW_ID).to_pylist() if ROW_ID in rows.schema.names else None
         for numbers in rivals:
             broken += sorted(numbers, key=lambda n: (texts[n], _rank(ids, n), n))[1:]

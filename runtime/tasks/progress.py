@@ -17,8 +17,8 @@ from ctsql.runtime.warehouse.warehouse import Warehouse
 
 def complete_through(warehouse: Warehouse, items: Iterable[Item]) -> int:
     """The newest T at which all the items are stored, without computing anything."""
-    wanted = list(items)
-    known = {item.id: item for item in wanted}
+    waiting = list(items)
+    known = {item.id: item for item in waiting}
     relations = warehouse.relations
 
     def followed(object_id: str) -> Iterator[str]:
@@ -27,11 +27,11 @@ def complete_through(warehouse: Warehouse, items: Iterable[Item]) -> int:
         return (i.id for i in relations.followed(_run(warehouse, known[object_id])))
 
     through: dict[str, int] = {}
-    for object_id in behind_needs([item.id for item in wanted], followed):
+    for object_id in behind_needs([item.id for item in waiting], followed):
         item, now = known[object_id], warehouse.timeline.now
         below = (through[i.id] for i in relations.followed(_run(warehouse, item)))
         through[object_id] = _complete_through(warehouse, item, min(below, default=now))
-    return min((through[item.id] for item in wanted), default=warehouse.timeline.now)
+    return min((through[item.id] for item in waiting), default=warehouse.timeline.now)
 
 
 def _run(warehouse: Warehouse, item: Item) -> Item:
@@ -45,14 +45,14 @@ def _complete_through(warehouse: Warehouse, item: Item, through: int) -> int:
     relations, item = warehouse.relations, _run(warehouse, item)
     if not item.is_run:
         return through
-    written = warehouse.versions.stored_upper(item) - 1
+    last_write = warehouse.versions.stored_upper(item) - 1
     failure = find_recorded(relations.output(item))
     if failure is not None and item.kind is ObjectKind.CONTINUAL_TASK:
         return min(failure.time - 1, through)
     is_unwritten = item.is_task and relations.output(item).upper <= item.created
     if is_unwritten and first_due(warehouse, item) == item.created:
         return min(item.created - 1, through)  # its first run is still to come
-    due = warehouse.schedules.due_times(item, after=written, until=through)
+    due = warehouse.schedules.due_times(item, after=last_write, until=through)
     return min(due) - 1 if due else through
 
 

@@ -73,8 +73,8 @@ def stage_proposals(
             )
             if checked.broken:
                 _, domains = part.output.table.domains()
-                told = add_tallies(tallies_of(domains), constraints, checked.broken, at)
-                part.batch.domains[TALLIES] = told
+                tallies = add_tallies(tallies_of(domains), constraints, checked.broken, at)
+                part.batch.domains[TALLIES] = tallies
                 part.metadata = {COUNTED: dict(checked.broken)}
                 part.has_rows = True
         quarantine = _quarantine(waiting, plan)
@@ -103,5 +103,5 @@ def taken_over(
 
 def _quarantine(waiting: Mapping[str, PendingOutput], plan: TaskWrite) -> PendingOutput | None:
     """The quarantine, where it does not hold T yet."""
-    written = {o.object_id for o in plan.written}
-    return next((part for i, part in waiting.items() if i not in written), None)
+    output_ids = {o.object_id for o in plan.written}
+    return next((part for i, part in waiting.items() if i not in output_ids), None)

@@ -221,8 +221,8 @@ def rows_to_retry(
 
 def _lost_value(group: Group, statement: st.RetryQuarantine) -> Column | None:
     """A column whose value the text of a row has not kept, and SET does not give; None for none."""
-    given = {fold(a.column) for a in statement.assignments}
-    columns = (c for c in group.columns if fold(c.name) not in given)
+    assigned_columns = {fold(a.column) for a in statement.assignments}
+    columns = (c for c in group.columns if fold(c.name) not in assigned_columns)
     return next((c for c in columns if not _survives(c)), None)
 
 
@@ -267,9 +267,9 @@ def _mended(
         schemas.get(group.columns, a.column, span=a.span).name: a for a in statement.assignments
     }
     # What the text has not kept is given by SET, or the rows are not sent.
-    told = {c.name: schemas.plain_type(c.type) for c in group.columns if _survives(c)}
-    told = told or {RETRIED: "STRING"}
-    shape = ", ".join(f"{backtick(name)} {kind}" for name, kind in told.items())
+    types = {c.name: schemas.plain_type(c.type) for c in group.columns if _survives(c)}
+    types = types or {RETRIED: "STRING"}
+    shape = ", ".join(f"{backtick(name)} {kind}" for name, kind in types.items())
     options = ", ".join(
         quote_text(part) for pair in {**AS_JSON, "mode": "FAILFAST"}.items() for part in pair
     )
@@ -277,17 +277,17 @@ def _mended(
     pieces: list[str | lp.Query] = [f"SELECT {quote(quarantine.name.name)}.*, named_struct("]
     for place, column in enumerate(group.columns):
         pieces.append(f"{', ' if place else ''}{quote_text(column.name)}, CAST(")
-        given = values.get(column.name)
-        if given is None and column.name not in told:
+        value = values.get(column.name)
+        if value is None and column.name not in types:
             pieces.append("NULL")
-        elif given is None:
+        elif value is None:
             pieces.append(f"{alias}.{backtick(column.name)}")
-        elif given.value is None:
+        elif value.value is None:
             pieces.append("NULL")
         else:
-            pieces += ["(", lp.Query(sql=given.value, relations=(), columns=()), ")"]
+            pieces += ["(", lp.Query(sql=value.value, relations=(), columns=()), ")"]
         pieces.append(f" AS {schemas.plain_type(column.type)})")
-    names = ", ".join(backtick_all(list(told)))
+    names = ", ".join(backtick_all(list(types)))
     pieces.append(
         f") AS {RETRIED} FROM {{rows}} AS {quote(quarantine.name.name)} LATERAL VIEW inline(array("
         f"from_json(row_json, {quote_text(shape)}, map({options})))) {alias} AS {names}"

@@ -105,10 +105,10 @@ def stage_batched_runs(
         found = kept.select(TIME)
         if isinstance(held, Declined):
             found = found.distinct()
-        told = sorted({row[0] for row in found.collect()})
-        if not told:
+        times_with_rows = sorted({row[0] for row in found.collect()})
+        if not times_with_rows:
             return []
         # Spark writes a file for its first partition even where that has no row.
-        place = F.array_position(F.array(*map(F.lit, told)), F.col(TIME)) - 1
-        placed = kept.repartitionById(len(told), place.cast("int")).drop(TIME)
-        return staging.stage_shared(placed, told)
+        place = F.array_position(F.array(*map(F.lit, times_with_rows)), F.col(TIME)) - 1
+        placed = kept.repartitionById(len(times_with_rows), place.cast("int")).drop(TIME)
+        return staging.stage_shared(placed, times_with_rows)

@@ -233,14 +233,14 @@ class TaskSink:
                 self._check_known()
                 times = self._stage_batched_runs(batch.at(last), runs)
                 phases.end(COMPUTE)
-                said = self._metadata(last, meter, phases)
+                metadata = self._metadata(last, meter, phases)
         except (DataError, StatementError, EnvironmentProblem):
             self._together_max = len(runs) // 2
             return self._write_together(run)
         if not times:
             batch.discard()
             return None if times is None else (last + 1, False)
-        is_in = self._commit(batch, last + 1, {**said, SHARED_BY: times})
+        is_in = self._commit(batch, last + 1, {**metadata, SHARED_BY: times})
         return (last + 1, True) if is_in else None
 
     def _write(self, run: Run, part: TriedRows | None = None) -> tuple[int, bool]:
@@ -379,14 +379,14 @@ class TaskSink:
         relations = self.warehouse.relations
         then, plan = relations.in_force(self.item, time)
         fits = True
-        for written in plan.written if then.revision else ():
-            item = relations.item(written.object_id)
+        for output in plan.written if then.revision else ():
+            item = relations.item(output.object_id)
             version = versions.get(item.id)
             if version is None:
                 continue
             schema = relations.table(item).metadata_at(version).schema_text
-            if not begins_with(schema, written.columns):
-                ensure_columns(self.warehouse, item, written.columns)
+            if not begins_with(schema, output.columns):
+                ensure_columns(self.warehouse, item, output.columns)
                 fits = False
         return fits
 
@@ -420,12 +420,12 @@ class TaskSink:
         batch = self.output.open(self.output.upper)
         if isinstance(batch, UpperMismatch) or batch.lower > time:
             return False
-        said = {
+        metadata = {
             **self.warehouse.versions.reads_at(self.item, time),
             "skipped": [time],
             "reason": reason,
         }
-        return self._commit(batch, time + 1, said)
+        return self._commit(batch, time + 1, metadata)
 
     def _commit(self, batch: Batch, new: int, metadata: Mapping[str, Any]) -> bool:
         """Commit to the output that leads; is it in?"""

@@ -51,8 +51,8 @@ def tallies_of(domains: Mapping[str, str]) -> dict[str, Tally]:
     try:
         raw = json.loads(text)
         return {
-            name: Tally(str(told["rule"]), int(told["rows"]), int(told["t"]), int(told["last"]))
-            for name, told in raw.items()
+            name: Tally(str(tally["rule"]), int(tally["rows"]), int(tally["t"]), int(tally["last"]))
+            for name, tally in raw.items()
         }
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
         what, hint = "the counts of an output's constraints", "Drop the object and create it again."
@@ -76,6 +76,6 @@ def add_tallies(
             total = rows + (0 if before is None else before.rows)
             before = Tally(constraint.rule, total, at, rows)
         if before is not None:
-            told = {"rule": before.rule, "rows": before.rows, "t": before.last_t}
-            made[constraint.name] = {**told, "last": before.last_rows}
+            fields = {"rule": before.rule, "rows": before.rows, "t": before.last_t}
+            made[constraint.name] = {**fields, "last": before.last_rows}
     return json.dumps(made)

@@ -35,8 +35,8 @@ def view_of_few(
         held[object_id] = rows
 
     def build(frames: Sequence[DataFrame]) -> DataFrame:
-        given = HeldSources(session, dict(zip(held, frames, strict=True)))
-        return lower_view(view, Context(session, given, at, clock_at=at))
+        sources = HeldSources(session, dict(zip(held, frames, strict=True)))
+        return lower_view(view, Context(session, sources, at, clock_at=at))
 
     key = ("view", Shapes(list(held)).of(view.desired), stored_key(view))
     return derive(list(held.values()), build, key, origin=view)

@@ -175,17 +175,19 @@ class ViewRefresh:
         if at is None or query is None or not isinstance(query.plan_or_reason, ChangePlan):
             return
         self.turns.look(query)
-        wanted = self.turns.to_fill(retry=retry)
-        items = {n: self.warehouse.relations.item(query.read_tables[n].object_id) for n in wanted}
+        tables_to_fill = self.turns.to_fill(retry=retry)
+        items = {
+            n: self.warehouse.relations.item(query.read_tables[n].object_id) for n in tables_to_fill
+        }
         counts = [self.warehouse.versions.rows_count(item, at) for item in items.values()]
         if not any(map(is_worth, counts)):
-            for turns in wanted.values():
+            for turns in tables_to_fill.values():
                 turns.did = OF_FEW
             return
         if is_recomputed and not self._is_followed_next(outcome, query, at):
             return
         fill = self.warehouse.queries.fill_turns
-        for name, turns in wanted.items():
+        for name, turns in tables_to_fill.items():
             _make_or_refuse(turns, partial(fill, self.context, turns, items[name], at))
 
     def _follow(self) -> RefreshOutcome | Fallback:
@@ -241,14 +243,14 @@ class ViewRefresh:
             return Fallback("FIRST_WRITE")
         last = entries[-1]
         table = self.warehouse.relations.table(self.item)
-        said = table.commit_at(last.version).metadata if table.has(last.version) else {}
-        if is_by_another(self.warehouse, self.item, said):
+        metadata = table.commit_at(last.version).metadata if table.has(last.version) else {}
+        if is_by_another(self.warehouse, self.item, metadata):
             return Fallback("REDEFINED")
         if output.upper <= self.item.created:
             return Fallback("FIRST_WRITE")
-        self.costs = Costs.of(said.get("costs"))
-        self.state.pointer = Named.of(said.get(STATE))
-        self.turns.pointers = Named.all_of(said.get(TURNS))
+        self.costs = Costs.of(metadata.get("costs"))
+        self.state.pointer = Named.of(metadata.get(STATE))
+        self.turns.pointers = Named.all_of(metadata.get(TURNS))
         if self.full:
             return Fallback("FULL_ASKED")
         if self.warehouse.versions.error_as_of(self.item, last.version) is not None:

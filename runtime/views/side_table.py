@@ -292,8 +292,8 @@ class SideTable:
         with discard_on_error([self]):
             output = self._opened()
             lower, upper = batch.text.lower, batch.text.upper
-            said = self.warehouse.versions.reads_at(self.item, at)
-            done = output.compare_and_append([batch], expected=lower, new=upper, metadata=said)
+            metadata = self.warehouse.versions.reads_at(self.item, at)
+            done = output.compare_and_append([batch], expected=lower, new=upper, metadata=metadata)
         self._batch = None
         if isinstance(done, Committed):
             faults.point("state_committed")
@@ -311,9 +311,9 @@ class SideTable:
         last = output.uppers.last
         if last is None:
             return None
-        said = output.table.commit_at(last.version).metadata
-        wanted = self.warehouse.versions.reads_at(self.item, at)
-        if any(said.get(key) != wanted[key] for key in ("t", "bindings", DEFINITION)):
+        metadata = output.table.commit_at(last.version).metadata
+        reads = self.warehouse.versions.reads_at(self.item, at)
+        if any(metadata.get(key) != reads[key] for key in ("t", "bindings", DEFINITION)):
             return None
         return Named(digest=self.digest, table=output.table.table_id, version=last.version)
 
@@ -338,8 +338,8 @@ class Beside:
         """The oldest version whose commit tells that the table may be used [only-what-is-named]."""
         if not self.table.has(self.pointer.version):
             return self.table.version()
-        said = self.table.commit_at(self.pointer.version).metadata
-        return int(said.get("version_read", self.pointer.version))
+        metadata = self.table.commit_at(self.pointer.version).metadata
+        return int(metadata.get("version_read", self.pointer.version))
 
 
 def tables_beside(warehouse: Warehouse, item: Item) -> Iterator[Beside]:
@@ -352,10 +352,10 @@ def tables_beside(warehouse: Warehouse, item: Item) -> Iterator[Beside]:
     table = warehouse.relations.table(item)
     if not entries or not table.has(entries[-1].version):
         return
-    said = table.commit_at(entries[-1].version).metadata
-    state = Named.of(said.get(STATE))
+    metadata = table.commit_at(entries[-1].version).metadata
+    state = Named.of(metadata.get(STATE))
     found = [(Kind.STATE, state)] if state is not None else []
-    found += [(Kind.TURNS, named) for named in Named.all_of(said.get(TURNS))]
+    found += [(Kind.TURNS, named) for named in Named.all_of(metadata.get(TURNS))]
     for kind, named in found:
         location = f"{item.location}/{kind.folder}/{named.digest}"
         if named.refused is None and warehouse.gateway.exists(location):

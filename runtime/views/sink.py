@@ -193,10 +193,10 @@ class ViewSink:
             batch = self.output.open(upper)
             if not isinstance(batch, UpperMismatch):
                 batch.domains[FAILURE] = failure
-                said = {**self.warehouse.versions.reads_at(self.item, at), "failed": True}
+                metadata = {**self.warehouse.versions.reads_at(self.item, at), "failed": True}
                 if self.plan.reads_clock:
-                    said[DUE] = due
-                outcome = self.output.commit(batch, time + 1, said)
+                    metadata[DUE] = due
+                outcome = self.output.commit(batch, time + 1, metadata)
                 self.context.committed(self.item.id, outcome, time + 1)
         return True
 
@@ -218,9 +218,9 @@ class ViewSink:
             # Not minted anew: the last description is still valid, and its batch was disturbed.
             description = self._mint.minted
             assert description is not None  # the time is not written, so there is one to write
-            written = self.write(description)
-            with discard_on_error([written]):
-                if isinstance(self.append(written), Committed):
+            write = self.write(description)
+            with discard_on_error([write]):
+                if isinstance(self.append(write), Committed):
                     return
         raise disturbance_error(f"{TRIES_MAX} tries at T = {time}")
 
@@ -258,14 +258,14 @@ class ViewSink:
             phases.end("state")
             if (state.is_filled or turns.is_filled) and done.strategy is not Strategy.RECOMPUTE:
                 costs = costs.anew()
-            said = {**done.to_metadata(), "work": work, "costs": costs.to_metadata()}
+            metadata = {**done.to_metadata(), "work": work, "costs": costs.to_metadata()}
             if self.plan.reads_clock:
                 at = self.warehouse.schedules.shown_at(self.item, time)
                 assert at is not None  # as it is written
-                said[DUE] = self._next_turn(at) if done.due is None else done.due.time
+                metadata[DUE] = self._next_turn(at) if done.due is None else done.due.time
                 phases.end("clock")
-            said |= phases.to_metadata()
-        return Written(batch, said, (state, turns))
+            metadata |= phases.to_metadata()
+        return Written(batch, metadata, (state, turns))
 
     def _next_turn(self, at: int) -> int | None:
         """The first T after one at which time changes the view.
@@ -278,7 +278,7 @@ class ViewSink:
 
     def append(self, write: Written) -> Appended:
         """Commit a written description, whoever wrote it; one that is outdated is deleted."""
-        batch, said = write.batch, write.report
+        batch, metadata = write.batch, write.report
         description = Description(batch.text.lower, batch.text.upper)
         while True:
             upper = self.output.fetch_recent_upper()
@@ -291,9 +291,9 @@ class ViewSink:
                     at = self.warehouse.schedules.shown_at(self.item, description.upper - 1)
                     assert at is not None  # as when it was written
                     for one in write.beside:
-                        said = {**said, **one.commit(at)}
-                    said = {**self.warehouse.versions.reads_at(self.item, at), **said}
-                    return self._append([batch], upper, description.upper, said)
+                        metadata = {**metadata, **one.commit(at)}
+                    metadata = {**self.warehouse.versions.reads_at(self.item, at), **metadata}
+                    return self._append([batch], upper, description.upper, metadata)
                 case Advance(lower):
                     advanced = self._append((), upper, lower, revision_of(self.item))
                     if isinstance(advanced, Committed):

@@ -172,10 +172,10 @@ class Relations:
 
     def rows(self, use: TableUse) -> RowSet:
         """The rows of a table at one place in a text; with keys, at least those that have one."""
-        wanted = self._cache_key(use)
-        known = self._cache.get(wanted)
+        key = self._cache_key(use)
+        known = self._cache.get(key)
         if known is None:
-            known = self._cache[wanted] = self._rows(use)
+            known = self._cache[key] = self._rows(use)
         return known
 
     def _cache_key(self, use: TableUse) -> Hashable:

@@ -70,8 +70,10 @@ def turns_within(statistics: str | None, after: int, until: int | None) -> bool:
     >>> turns_within(None, 7, 9)
     True
     """
-    said = json.loads(statistics) if statistics else {}
-    low, high = (said.get(bound, {}).get(_TURN) for bound in ("minValues", "maxValues"))
+    statistics_of_file = json.loads(statistics) if statistics else {}
+    low, high = (
+        statistics_of_file.get(bound, {}).get(_TURN) for bound in ("minValues", "maxValues")
+    )
     return NumberRange(_TURN, after, until).meets(low, high)
 
 
@@ -121,10 +123,10 @@ class TurnTable(SideTable):
         files = [f for f in live if turns_within(f.statistics, after, until)]
         if not files:
             return None
-        wanted = [_TURN, *self._kept]
+        columns = [_TURN, *self._kept]
         near = rows_between(self.table, files, version, NumberRange(_TURN, after, until))
         if not isinstance(near, Declined):
-            return near.select([*wanted, _DIFF], [*wanted, DIFF])
+            return near.select([*columns, _DIFF], [*columns, DIFF])
         rows = self.table.frame_of(files, version).withColumnRenamed(_DIFF, DIFF)
         rows = rows.where(F.col(_TURN) > after)
         return SparkRows(rows if until is None else rows.where(F.col(_TURN) <= until))
@@ -153,8 +155,8 @@ class TurnTable(SideTable):
 
     def _append(self, batch: Batch, fresh: RowSet, at: int) -> None:
         staging = batch.at(self.time)
-        wanted = [_TURN, *self._kept, DIFF]
-        rows = fresh.select(wanted, [_TURN, *self._kept, _DIFF])
+        columns = [_TURN, *self._kept, DIFF]
+        rows = fresh.select(columns, [_TURN, *self._kept, _DIFF])
         names = [_TURN, _DIFF, *self._kept]
         staging.stage(
             rows.select(names) if rows.is_local else rows.frame.select(*names).sort(_TURN)
@@ -293,13 +295,13 @@ class TurnTables:
         """Commit what is staged; gives what the view's commit is to say."""
         for one in self.by_window.values():
             one.write(at)
-        told = [
+        pointers = [
             one.next_pointer.to_metadata()
             for one in self.by_window.values()
             if one.next_pointer is not None
         ]
         how = {name: one.how for name, one in self.by_window.items() if one.how}
-        return {**({TURNS: told} if told else {}), **({TURNS_BY: how} if how else {})}
+        return {**({TURNS: pointers} if pointers else {}), **({TURNS_BY: how} if how else {})}
 
     def discard(self) -> None:
         """Delete what is staged."""

@@ -55,9 +55,9 @@ def first_offsets(start: str, topic: Topic) -> Offsets:
         return topic.earliest
     if start == "latest":
         return topic.latest
-    given = {int(partition): offset for partition, offset in json.loads(start).items()}
+    offsets = {int(partition): offset for partition, offset in json.loads(start).items()}
     found = dict(topic.earliest)
-    for partition, offset in given.items():
+    for partition, offset in offsets.items():
         if partition not in topic.latest:
             detail = f"It has the partitions {', '.join(map(str, sorted(topic.latest)))}."
             what = f"partition {partition}"

@@ -42,8 +42,8 @@ def rows_to_load(
         paths: which files it is, where ``file`` is a pattern that means more.
         may_have_more: whether columns of the files may be left out.
     """
-    given = dict(file.options)
-    untyped = file.format in _TEXTS and not given.keys() & set(_TYPING)
+    options = dict(file.options)
+    untyped = file.format in _TEXTS and not options.keys() & set(_TYPING)
     if file.format not in _TEXTS:  # a column that only a later file has is not lost unseen
         file = replace(file, options=(("mergeschema", "true"), *file.options))
     elif untyped and file.format == "csv":
@@ -60,7 +60,7 @@ def rows_to_load(
         types = {name: plain_type(c.type) for name, c in filled.items()}
         schema = ", ".join(f"{backtick(n)} {types.get(n, 'STRING')}" for n in rows.columns)
         checked = (("mode", "FAILFAST"), ("enforceschema", "false"))
-        typed = (*checked, *given.items(), ("schema", schema))
+        typed = (*checked, *options.items(), ("schema", schema))
         rows = read_file(gateway, replace(file, options=typed), paths)
     return rows.select(*(F.col(backtick(n)).alias(c.name) for n, c in filled.items()))
 

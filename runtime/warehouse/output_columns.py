@@ -41,8 +41,8 @@ SCHEMAS_CACHED_MAX = 256
 @lru_cache(maxsize=SCHEMAS_CACHED_MAX)
 def begins_with(schema: str, columns: Schema) -> bool:
     """Whether a table, whose schema is as the log writes it, begins with these columns."""
-    stored, wanted = _fields(schema), _fields(fields_of(list(columns)).json())
-    return len(stored) >= len(wanted) and all(map(_is_same, stored, wanted))
+    stored, fields = _fields(schema), _fields(fields_of(list(columns)).json())
+    return len(stored) >= len(fields) and all(map(_is_same, stored, fields))
 
 
 def schema_with(schema: str, columns: Schema) -> str:
@@ -72,8 +72,8 @@ def check_columns_there(warehouse: Warehouse, item: Item) -> None:
     if _has_all(schema, item.columns) or begins_with(schema, item.columns):
         return
     stored = warehouse.relations.stored_columns(item)
-    wanted = columns_of(fields_of(list(item.columns)))  # spelled as those are
-    lost = next(iter(lacking(wanted, stored)), None)
+    columns = columns_of(fields_of(list(item.columns)))  # spelled as those are
+    lost = next(iter(lacking(columns, stored)), None)
     if lost is None:
         return
     now = find(stored, lost.name)

@@ -233,8 +233,8 @@ class Relations:
         subscriptions += (s for drop in drops for s in drop.subscriptions)
         if any(s.problem for s in subscriptions) or any(d.problem for d in drops):
             return True  # nobody can tell what it follows
-        told = {*watched, *(s.object_id for s in subscriptions)}
-        return item.id in told or any(r.id in told for r in readers)
+        watched_ids = {*watched, *(s.object_id for s in subscriptions)}
+        return item.id in watched_ids or any(r.id in watched_ids for r in readers)
 
     def columns_now(self, item: Item) -> tuple[Column, ...]:
         """An object's columns; for a table as its log has them, whoever changed it."""

@@ -54,8 +54,8 @@ _FEED = "delta.enableChangeDataFeed"
 
 def is_redefined(warehouse: Warehouse, item: Item) -> bool:
     """Is what a view holds of another definition than it has now, as far as its log says?"""
-    said = _newest_metadata(warehouse, item)
-    return said is not None and is_by_another(warehouse, item, said)
+    metadata = _newest_metadata(warehouse, item)
+    return metadata is not None and is_by_another(warehouse, item, metadata)
 
 
 def is_by_another(warehouse: Warehouse, item: Item, metadata: Mapping[str, Any]) -> bool:
@@ -71,8 +71,8 @@ def is_by_another(warehouse: Warehouse, item: Item, metadata: Mapping[str, Any])
 
 def is_outdated(warehouse: Warehouse, item: Item) -> bool:
     """Is what a view holds of a newer definition than this process knows [never-older-on-newer]?"""
-    said = _newest_metadata(warehouse, item)
-    return said is not None and said.get(REVISION, 0) > item.revision
+    metadata = _newest_metadata(warehouse, item)
+    return metadata is not None and metadata.get(REVISION, 0) > item.revision
 
 
 def awaits_columns(warehouse: Warehouse, item: Item) -> bool:
@@ -89,8 +89,8 @@ def awaits_columns(warehouse: Warehouse, item: Item) -> bool:
         return False
     stored = warehouse.relations.stored_columns(item)
     if is_written and len(stored) > len(item.columns) and keeps_columns(item.columns, stored):
-        said = _newest_metadata(warehouse, item) or {}
-        return int(said.get(REVISION, 0)) < item.revision
+        metadata = _newest_metadata(warehouse, item) or {}
+        return int(metadata.get(REVISION, 0)) < item.revision
     return not same_columns(stored, item.columns)
 
 

@@ -110,9 +110,9 @@ class Schedules:
         begun = item.known_from if at + 1 < item.created else item.created
         if not entries or not begun < entries[0].upper <= at + 1:
             return None  # it is written at its creation, whatever time it is
-        written, table = entries[0], self._relations.table(item)
-        said = table.commit_at(written.version).metadata if table.has(written.version) else {}
-        found: int | None = said.get(DUE, written.upper)
+        entry, table = entries[0], self._relations.table(item)
+        metadata = table.commit_at(entry.version).metadata if table.has(entry.version) else {}
+        found: int | None = metadata.get(DUE, entry.upper)
         return found
 
     def _turns(self, item: Item, *, last_write: int, after: int, until: int) -> set[int]:
@@ -210,8 +210,8 @@ class Schedules:
                 # One that nobody follows may have been written at a later T, not at those between.
                 entries = self._relations.output(item).entries(since=until + 1)
                 is_written = bool(entries) and entries[0].upper <= until + 1
-                written = entries[0].upper - 1 if is_written else item.known_from
-                since = max(after, written)
+                last_write = entries[0].upper - 1 if is_written else item.known_from
+                since = max(after, last_write)
                 times |= self.change_times(item, after=since, until=until, memo=memo)
             return times
 

@@ -123,8 +123,8 @@ class StoredSources:
             return False  # up to its creation an upper says that there was nothing
         if is_before_columns(self.warehouse, item, at, entries):
             return False
-        written = entries[0].upper - 1
-        return not self.warehouse.schedules.change_times(item, after=written, until=at)
+        last_write = entries[0].upper - 1
+        return not self.warehouse.schedules.change_times(item, after=last_write, until=at)
 
     def _computed(self, item: Item, at: int) -> DataFrame:
         """A view that was not written at T, computed from what it reads as of T."""

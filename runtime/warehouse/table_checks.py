@@ -44,8 +44,8 @@ def remember_tables(relations: Relations, store: DeltaCatalog) -> bool:
         return False
 
     def remembered(current: Catalog) -> Catalog:
-        told = (i for i in current if i.id in found)
-        return current.with_items(replace(i, table_id=found[i.id]) for i in told)
+        items = (i for i in current if i.id in found)
+        return current.with_items(replace(i, table_id=found[i.id]) for i in items)
 
     store.change(remembered)
     return True

@@ -343,8 +343,8 @@ class Timeline:
                 batch.domains[TASKS] = json.dumps({t: asdict(s) for t, s in changed.items()})
             if proposal is not None:
                 batch.domains[PROPOSALS] = _with_decision(self._proposals, proposal, newest)
-            said = {"bindings": [[b.time, b.source, b.version] for b in bindings]}
-            outcome = self._output.commit(batch, newest + 1, said)
+            metadata = {"bindings": [[b.time, b.source, b.version] for b in bindings]}
+            outcome = self._output.commit(batch, newest + 1, metadata)
             if isinstance(outcome, Committed):
                 faults.point("timeline_committed")
                 self.refresh()

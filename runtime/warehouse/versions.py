@@ -82,9 +82,9 @@ class Versions:
         read = [self._relations.item(r.object_id) for r in item.reads]
         versions = {i.id: self.version_at(i, time) for i in read if i.location is not None}
         definition = self._relations.catalog.fingerprint(item)
-        said = {"t": time, "bindings": versions, DEFINITION: definition, **revision_of(item)}
+        metadata = {"t": time, "bindings": versions, DEFINITION: definition, **revision_of(item)}
         number = self._timeline.task(item.id).revision_at(time)
-        return {**said, REVISION: number} if number else said
+        return {**metadata, REVISION: number} if number else metadata
 
     def columns_at(self, item: Item, at: int) -> tuple[Column, ...]:
         """An object's columns as of T; for a table as the version that it had then has them."""
@@ -258,9 +258,10 @@ class Versions:
             from ctsql.runtime.delta.reshaping import shown_under  # imports Spark
 
             return shown_under(rows, columns_of(table.schema_at(version)), item.columns)
-        there, wanted = list(table.metadata_at(version).columns), [*map(fold, names(item.columns))]
+        there = list(table.metadata_at(version).columns)
+        own = [*map(fold, names(item.columns))]
         is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
-        if there[: len(wanted)] == wanted or (is_view and there != wanted[: len(there)]):
+        if there[: len(own)] == own or (is_view and there != own[: len(there)]):
             return rows  # of a view that began anew nothing from before is read
         from ctsql.runtime.delta.reshaping import with_nulls  # imports Spark
 

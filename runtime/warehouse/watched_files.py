@@ -136,9 +136,9 @@ class WatchedFiles:
     def _insert(
         self, item: Item, location: str, paths: Sequence[str], loaded: int, number: int
     ) -> None:
-        given = _source(item)
-        span = Source(given.path, f"<files of {item.name}>").whole()
-        file = FileRef(path=given.path, span=span, format=given.format, options=given.options)
+        source = _source(item)
+        span = Source(source.path, f"<files of {item.name}>").whole()
+        file = FileRef(path=source.path, span=span, format=source.format, options=source.options)
         columns = self._warehouse.relations.columns_now(item)
         gateway = self._warehouse.gateway
         with translate_spark_errors(None, span):
@@ -218,11 +218,11 @@ def _app(item: Item) -> str:
 @contextmanager
 def _identified(session: SparkSession, item: Item, number: int) -> Iterator[None]:
     """Inside, Delta gives what is written this transaction identifier, or leaves it if it is in."""
-    given = {_IDENTIFIER: _app(item), _NUMBER: str(number)}
+    properties = {_IDENTIFIER: _app(item), _NUMBER: str(number)}
     try:
-        for name, value in given.items():
+        for name, value in properties.items():
             session.conf.set(name, value)
         yield
     finally:
-        for name in given:
+        for name in properties:
             session.conf.unset(name)

@@ -196,20 +196,20 @@ def check_topic_columns(source: KafkaSource, columns: Sequence[Column]) -> None:
             one value. TYPE_MISMATCH: a column is of a type that does not take what it is for.
     """
     by_name = {fold(c.name): c for c in columns}
-    given = {fold(column): part for part, column in source.included}
+    included_parts = {fold(column): part for part, column in source.included}
     for part, name in source.included:
         if fold(name) not in by_name:
             detail = f"INCLUDE {part.upper()} is to fill it."
             hint = f"Add it to the columns, or type: INCLUDE {part.upper()} AS column"
             raise error("UNKNOWN_COLUMN", column=name, detail=detail, hint=hint)
-    values = [c for c in columns if fold(c.name) not in given]
+    values = [c for c in columns if fold(c.name) not in included_parts]
     if source.format != "json" and len(values) > 1:
         names = ", ".join(c.name for c in values)
         message = f"a message has one value, {len(values)} columns are to be filled"
         detail = f"They are {names}. FORMAT json has several columns."
         raise error("COLUMN_COUNT_MISMATCH", message=message, detail=detail)
     for column in columns:
-        part = given.get(fold(column.name), "")
+        part = included_parts.get(fold(column.name), "")
         kind = _TYPES.get(part, "string")
         if part == "key" and plain_type(column.type).lower() != "binary":
             kind = "string"
@@ -218,8 +218,8 @@ def check_topic_columns(source: KafkaSource, columns: Sequence[Column]) -> None:
                 continue
             kind = "string" if source.format == "text" else "binary"
         if not may_store(kind, column.type):
-            told = part.upper() or "the value"
-            message = f'{told} is {kind}: it does not go into "{column.name}" {column.type}'
+            part_name = part.upper() or "the value"
+            message = f'{part_name} is {kind}: it does not go into "{column.name}" {column.type}'
             raise error("TYPE_MISMATCH", message=message)
 
 
@@ -231,8 +231,8 @@ def rows_of_messages(
     A JSON value that cannot be read as the columns' types is an error that names its offset, or,
     with INCLUDE ERROR, a row with its text and nothing else of the value.
     """
-    given = {fold(column): part for part, column in source.included}
-    values = [c for c in columns if fold(c.name) not in given]
+    included_parts = {fold(column): part for part, column in source.included}
+    values = [c for c in columns if fold(c.name) not in included_parts]
     text = F.col("value").cast("string")
     if source.format == "json" and values:
         fields = ", ".join(f"{backtick(c.name)}: {plain_type(c.type)}" for c in values)
@@ -259,7 +259,10 @@ def rows_of_messages(
     else:
         messages = messages.withColumn(_ERROR, F.lit(None).cast("string"))
     return messages.select(
-        *(as_stored(_part(given.get(fold(c.name)), c, source), c).alias(c.name) for c in columns)
+        *(
+            as_stored(_part(included_parts.get(fold(c.name)), c, source), c).alias(c.name)
+            for c in columns
+        )
     )
 
 

@@ -32,12 +32,12 @@ def refresh(context: RefreshContext) -> Outcome:
     *first, candidates = texts.steps
     last = [texts.rows, texts.holds.candidates]
     runner.run(first, [candidates.rows, *last])
-    wanted, holds = runner.run_together(
+    desired, holds = runner.run_together(
         [candidates],
         last,
         lambda: [stored_form(context.view, runner.rows(texts.rows)), runner.rows(texts.holds)],
     )
     if not is_true(holds):
         return Fallback("ROWS_MOVED_UP")
-    stage_rows(context, wanted, rows)
+    stage_rows(context, desired, rows)
     return Staged(NAME)

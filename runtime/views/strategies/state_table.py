@@ -77,15 +77,15 @@ class _Following:
         self.runner.state_rows = rows = view.all
 
         def results() -> Sequence[RowSet]:
-            wanted = stored_form(context.view, self.runner.rows(texts.rows))
-            return wanted, self.runner.rows(texts.holds)
+            desired = stored_form(context.view, self.runner.rows(texts.rows))
+            return desired, self.runner.rows(texts.holds)
 
-        wanted, holds = self._run(texts, [texts.rows, texts.holds.candidates], results)
+        desired, holds = self._run(texts, [texts.rows, texts.holds.candidates], results)
         if self._is_refused(texts):
             return NotApplicable()
         if not is_true(holds):
             return None
-        stage_rows(context, wanted, rows)
+        stage_rows(context, desired, rows)
         self._stage(texts)
         return Staged(NAME)
 
@@ -96,14 +96,14 @@ class _Following:
         if texts is None:
             return self._unchanged()
         self.runner.state_rows = self.stored_groups.all
-        (wanted,) = self._run(
+        (desired,) = self._run(
             texts,
             [texts.rows],
             lambda: [stored_form(context.view, self.runner.rows(texts.rows))],
         )
         if self._is_refused(texts):
             return NotApplicable()
-        stage_rows(context, wanted, None if there is None else there.all)
+        stage_rows(context, desired, None if there is None else there.all)
         self._stage(texts)
         return Staged(NAME)
 
