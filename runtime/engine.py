@@ -169,14 +169,14 @@ class Engine(LogReader):
 
     def for_thread(self) -> "Engine":
         """An engine for another thread: same warehouse, a session of its own."""
-        made = Engine(
+        engine = Engine(
             clone_session(self.session),
             self._given,
             read_only=self.read_only,
             append_kept=self._append_kept,
         )
-        made.tick_ms = self.tick_ms
-        return made
+        engine.tick_ms = self.tick_ms
+        return engine
 
     # ---- time and progress
 

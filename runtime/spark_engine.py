@@ -66,8 +66,8 @@ class SparkEngine:
         found = propose_from_few(body, sources, at, self._session)
         if found is not None:
             return found
-        made = propose(body, Context(self._session, sources, at, clock_at=at), columns)
-        return {output: Proposed(one.inserts, one.victims) for output, one in made.items()}
+        proposals = propose(body, Context(self._session, sources, at, clock_at=at), columns)
+        return {output: Proposed(one.inserts, one.victims) for output, one in proposals.items()}
 
     def view_rows(self, view: ViewWrite, sources: Sources, at: int) -> DataFrame:
         """Not computed yet."""

@@ -268,8 +268,8 @@ class Clone:
         """Delete it except for the files that its table took over."""
         mine = self.gateway.table(self.location)
         newest = mine.version()
-        made = {a.path for v in range(1, newest + 1) for a in mine.commit_at(v).adds}
-        gone = made - mine.files(newest).keys() - mine.files(0).keys()
+        paths = {a.path for v in range(1, newest + 1) for a in mine.commit_at(v).adds}
+        gone = paths - mine.files(newest).keys() - mine.files(0).keys()
         mine.discard(map(unquote, gone - self._taken.keys()))
         self.origin.discard(unquote(self._taken[path].path) for path in gone & self._taken.keys())
         self.gateway.forget(self.location)

@@ -74,11 +74,11 @@ class Vectors:
         data = _MAGIC + others.serialize()
         if not _is_short(data):
             return None
-        made = self.jvm.vector_classes.descriptors.inlineInLog(data, len(others))
+        descriptor = self.jvm.vector_classes.descriptors.inlineInLog(data, len(others))
         return file.with_vector(
             {
                 "storageType": "i",
-                "pathOrInlineDv": str(made.pathOrInlineDv()),
+                "pathOrInlineDv": str(descriptor.pathOrInlineDv()),
                 "sizeInBytes": len(data),
                 "cardinality": len(others),
             }

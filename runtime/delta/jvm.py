@@ -62,12 +62,12 @@ class JvmObjects:
     def metrics(self, counts: Mapping[str, int]) -> Any:
         """Counts as Spark's metrics of an operation."""
         create, new_map, to_scala = self._metric_classes
-        context, made = self.jsession.sparkContext(), new_map()
+        context, metrics = self.jsession.sparkContext(), new_map()
         for name, count in counts.items():
             metric = create(context, name)
             metric.set(count)
-            made.put(name, metric)
-        return to_scala(made)
+            metrics.put(name, metric)
+        return to_scala(metrics)
 
     def append_operation(self) -> Any:
         """What an INSERT's commit says that it is."""

@@ -130,8 +130,8 @@ def newest_state(log: LogFiles) -> LoggedState | None:
     there = commit_versions(names)
     last = max(there, default=None)
     checkpoints = (n for n in names if ".checkpoint." in n)
-    made = (int(found[1]) for n in checkpoints if (found := CHECKPOINT_NAME.fullmatch(n)))
-    if max(made, default=-1) > (-1 if last is None else last):
+    versions = (int(found[1]) for n in checkpoints if (found := CHECKPOINT_NAME.fullmatch(n)))
+    if max(versions, default=-1) > (-1 if last is None else last):
         raise NeedsSpark("a checkpoint behind all commits")
     if last is None:
         return None

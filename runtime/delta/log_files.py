@@ -145,8 +145,8 @@ class LogFiles(ABC):
             names: in the folder. there: the versions of the commits among them, at least one.
         """
         last = max(there)
-        made = (int(found[1]) for n in names if (found := CHECKPOINT_NAME.fullmatch(n)))
-        first = 1 + max((v for v in made if v <= last), default=min(there) - 1)
+        versions = (int(found[1]) for n in names if (found := CHECKPOINT_NAME.fullmatch(n)))
+        first = 1 + max((v for v in versions if v <= last), default=min(there) - 1)
         # A listing may leave out what is committed while it is made.
         for version in (v for v in range(first, last) if v not in there and not self.has(v)):
             path = f"{self._store.uri}/{commit_name(version)}"

@@ -100,5 +100,5 @@ def _fits(data: bytes, sums: bytes) -> bool:
     magic, step = _SUM_HEADER.unpack_from(sums)
     if magic != b"crc\0" or step <= 0:
         return True  # Hadoop ignores such a file
-    made = (zlib.crc32(data[i : i + step]) for i in range(0, len(data), step))
-    return b"".join(s.to_bytes(4, "big") for s in made) == sums[_SUM_HEADER.size :]
+    checksums = (zlib.crc32(data[i : i + step]) for i in range(0, len(data), step))
+    return b"".join(s.to_bytes(4, "big") for s in checksums) == sums[_SUM_HEADER.size :]

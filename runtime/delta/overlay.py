@@ -361,11 +361,11 @@ class _MemoryTransaction(Transaction):
     def stage(self, rows: RowSet | DataFrame) -> list[StagedFile]:
         with translate_spark_errors():
             whole = _with_all(row_set(rows).frame, self.table.schema)
-            made = part(declare_as(_check_not_null(whole, self.table), self.table.schema))
-        if not made.rows_count:
+            memory_part = part(declare_as(_check_not_null(whole, self.table), self.table.schema))
+        if not memory_part.rows_count:
             return []
-        self.table.staged_rows[made.name] = made
-        return [StagedFile(made.name, "")]
+        self.table.staged_rows[memory_part.name] = memory_part
+        return [StagedFile(memory_part.name, "")]
 
     def add_files(self, staged: Iterable[StagedFile]) -> None:
         self.parts += [self.table.staged_rows[file.path] for file in staged]

@@ -124,8 +124,8 @@ def write_change_data(
     name = f"{_CHANGE_DATA}/cdc-00000-{uuid.uuid4()}.c000.snappy.parquet"
     store.make_folder(f"{folder}/{_CHANGE_DATA}")
     size = _write_file(rows, schema, store, f"{folder}/{name}", spark)
-    made = {"path": name, "partitionValues": {}, "size": size, "dataChange": False}
-    return StagedFile(name, json.dumps({"cdc": made}))
+    action = {"path": name, "partitionValues": {}, "size": size, "dataChange": False}
+    return StagedFile(name, json.dumps({"cdc": action}))
 
 
 def _write_file(

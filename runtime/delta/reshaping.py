@@ -55,13 +55,15 @@ def shown_under(rows: DataFrame, there: Schema, columns: Schema) -> DataFrame:
     if keeps_columns(there, columns):
         return with_nulls(rows, columns[len(there) :])
     held = {fold(c.name): c for c in there}
-    made = []
+    columns_under = []
     for column in columns:
         was = held.get(fold(column.name))
         known = was is not None and same_columns([was], [column])
-        made.append(F.col(backtick(column.name)).alias(column.name) if known else _null(column))
+        columns_under.append(
+            F.col(backtick(column.name)).alias(column.name) if known else _null(column)
+        )
     beside = (backtick(c) for c in rows.columns if fold(c) not in held)
-    return rows.select(*made, *beside)
+    return rows.select(*columns_under, *beside)
 
 
 def _later_column(

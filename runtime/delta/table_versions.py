@@ -59,8 +59,8 @@ class Versions:
         above = min((v for v in self._known if v > version), default=None)
         try:
             if below is not None and self._are_near(below, version):
-                made = (self.log.commit_at(v).table for v in range(version, below, -1))
-                return next((m for m in made if m is not None), self._known[below])
+                tables = (self.log.commit_at(v).table for v in range(version, below, -1))
+                return next((m for m in tables if m is not None), self._known[below])
             if above is not None and self._are_near(version, above):
                 commits = [self.log.commit_at(v) for v in range(version + 1, above + 1)]
                 if all(c.table is None for c in commits):
@@ -77,8 +77,8 @@ class Versions:
         )
 
     def _read_metadata(self, version: int) -> TableMetadata:
-        if self.log.has(version) and (made := self.log.commit_at(version).table) is not None:
-            return made
+        if self.log.has(version) and (table := self.log.commit_at(version).table) is not None:
+            return table
         newest = self._update()
         if newest.version != version:
             known = self.log.checksum(version).get("table")
@@ -178,8 +178,8 @@ class Identity:
 def _had(versions: Versions, version: int, table_id: str) -> bool:
     """Whether the table of this log had an id before, which a commit changed."""
     while version > 0 and versions.log.has(version):
-        made = versions.log.commit_at(version).table
-        if made is not None and versions.metadata(version - 1).id == table_id:
+        table = versions.log.commit_at(version).table
+        if table is not None and versions.metadata(version - 1).id == table_id:
             return True
         version -= 1
     return False

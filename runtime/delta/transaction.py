@@ -103,8 +103,8 @@ class Transaction:
 
     def _write_by_spark(self, rows: DataFrame) -> list[StagedFile]:
         with translate_spark_errors():
-            made = scala_items(self.txn.writeFiles(rows._jdf))
-            return [StagedFile(file.path(), file.json()) for file in made]
+            files = scala_items(self.txn.writeFiles(rows._jdf))
+            return [StagedFile(file.path(), file.json()) for file in files]
 
     @cached_property
     def metadata(self) -> dict[str, Any]:
@@ -260,10 +260,10 @@ class Transaction:
         """Add the reverse of a version; raises RowsGone, with no file made, if files changed."""
         before, after = self.table.files(version - 1), self.table.files(version)
         live = self.table.files(self.version_read)
-        made = select_changed(after, before)
-        for path in select_changed(made, live):
+        changed_files = select_changed(after, before)
+        for path in select_changed(changed_files, live):
             raise RowsGone(path)
-        self.delete(whole_file(file) for file in made.values())
+        self.delete(whole_file(file) for file in changed_files.values())
         for path, old in select_changed(before, after).items():
             action = {**old.action, "dataChange": True}
             self.add_files([StagedFile(path, json.dumps({"add": action}))])
@@ -304,8 +304,8 @@ class Transaction:
         gateway = self.gateway
         adds = [gateway.add_file(file) for file in files]
         file = None if rows is None else self.stage_local(rows)
-        made = _rewrite_by_spark(self, adds) if file is None else [file]
-        staged = [StagedFile(one.path, _unchanging(one.action)) for one in made]
+        new_files = _rewrite_by_spark(self, adds) if file is None else [file]
+        staged = [StagedFile(one.path, _unchanging(one.action)) for one in new_files]
         self.txn.trackFilesRead(gateway.seq(adds))
         now_ms = clock.now_ms()
         self.add_files(staged)
@@ -339,8 +339,8 @@ def _rewrite_by_spark(transaction: Transaction, adds: Sequence[Any]) -> list[Sta
         rows = transaction.table.log.createDataFrame(
             transaction.snapshot(), gateway.seq(adds), False, gateway.option("Optimize")
         )
-        made = transaction.txn.writeFiles(rows.coalesce(1), gateway.none, True, gateway.seq(()))
-        return [StagedFile(file.path(), file.json()) for file in scala_items(made)]
+        files = transaction.txn.writeFiles(rows.coalesce(1), gateway.none, True, gateway.seq(()))
+        return [StagedFile(file.path(), file.json()) for file in scala_items(files)]
 
 
 def whole_file(file: DataFile) -> StagedDelete:

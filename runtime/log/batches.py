@@ -133,18 +133,18 @@ class BatchText:
         if found > FORMAT:
             raise error("BATCH_TOO_NEW", found=found, known=FORMAT)
         try:
-            made = cls(
+            batch = cls(
                 **{n: _is(str, raw[n]) for n in ("batch_id", "writer", "table_id", "app")},
                 **{n: _is(int, raw[n]) for n in ("lower", "upper", "version")},
                 parts=tuple(_part(part) for part in _is(list, raw["parts"])),
                 schema=_is(str, raw["schema"]) if "schema" in raw else None,
             )
-            check_bounds(made.lower, made.upper, [part.time for part in made.parts])
+            check_bounds(batch.lower, batch.upper, [part.time for part in batch.parts])
         except KeyError as problem:
             raise _invalid(f"It says nothing of {problem}.") from problem
         except TypeError as problem:
             raise _invalid(f"{problem}.") from problem
-        return made
+        return batch
 
     def at(self, lower: int, upper: int) -> Self:
         """The same with other bounds, all parts at their last T."""

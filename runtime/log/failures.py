@@ -38,9 +38,9 @@ _TIMES = re.compile(r" at T = -?\d+(?=:)")
 
 def view_failed(item: Item, time: int, problem: CtsqlError) -> CtsqlError:
     """VIEW_FAILED at T, for an error of the view's query; the caller raises it."""
-    made = Failure.of(time, problem, item).view_error(item)
-    made.span, made.__cause__ = problem.span, problem
-    return made
+    view_error = Failure.of(time, problem, item).view_error(item)
+    view_error.span, view_error.__cause__ = problem.span, problem
+    return view_error
 
 
 def _mend(condition: str, item: Item) -> str:

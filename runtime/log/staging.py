@@ -50,10 +50,10 @@ class Staging:
 
         Partition i holds the rows of times[i].
         """
-        made = [(times[parse_partition(file)], file) for file in self._txn.stage(rows)]
-        self._inserts += [tag(file, time) for time, file in made]
+        files_by_time = [(times[parse_partition(file)], file) for file in self._txn.stage(rows)]
+        self._inserts += [tag(file, time) for time, file in files_by_time]
         faults.point("output_staged")
-        return sorted({time for time, _ in made})
+        return sorted({time for time, _ in files_by_time})
 
     def delete_rows(self, victims: Iterable[tuple[str, Collection[int]]]) -> None:
         """Stage the deletion of stored rows; see :meth:`LogTransaction.stage_deletes`."""

@@ -157,7 +157,7 @@ def _column_origins(reader: LogReader, item: Item) -> Mapping[str, frozenset[Ori
     if item.id in found:
         return found[item.id]
     names = {o.id: o.name for o in reader.catalog.outputs_of(item)}
-    return {f"{names[o]}.{c}": made for o, by in found.items() for c, made in by.items()}
+    return {f"{names[o]}.{c}": origins for o, by in found.items() for c, origins in by.items()}
 
 
 def _inputs(reader: LogReader, item: Item) -> set[str]:

@@ -237,8 +237,8 @@ def _sorted(sort: Node, limit: _Limit) -> _Limit | None:
 
 
 def _request_of(columns: Mapping[int, str], above: _Above, used: Collection[int]) -> Wanted:
-    made = (_comparison(condition, columns) for condition in above.conditions)
-    known = [one for one in made if one is not None]
+    comparisons = (_comparison(condition, columns) for condition in above.conditions)
+    known = [one for one in comparisons if one is not None]
     compared = {one.column for one in known}
     others = [c for c in above.conditions if not _is_implied(c, columns, compared)]
     newest = None

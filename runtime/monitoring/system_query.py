@@ -68,10 +68,10 @@ class SystemQueries:
                 frames[i] = self._quarantined_rows(requests[i])
                 continue
             few[i] = self._row_set(SYSTEM_TABLES[name], requests[i])
-        rows = lower({**frames, **{i: made.plain_frame for i, made in few.items()}})
+        rows = lower({**frames, **{i: local_rows.plain_frame for i, local_rows in few.items()}})
         if not is_alone or len(few) < len(tables):
             return rows
-        if sum(made.row_count for made in few.values()) > WITHOUT_CODE_MAX:
+        if sum(local_rows.row_count for local_rows in few.values()) > WITHOUT_CODE_MAX:
             return rows
         found = sorted_here(rows)
         return self._computed(few, lower, rows) if found is None else found

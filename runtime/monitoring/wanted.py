@@ -133,8 +133,8 @@ def request_of(comparisons: Iterable[Comparison], newest: Newest | None = None) 
     """
     found = Wanted(newest=newest)
     for one in comparisons:
-        made = _narrowed(found, one)
-        found = replace(found, newest=None) if made is None else made
+        narrower = _narrowed(found, one)
+        found = replace(found, newest=None) if narrower is None else narrower
     return found
 
 

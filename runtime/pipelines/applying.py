@@ -145,9 +145,9 @@ def _alter_last(engine: Engine, planned: PlannedFolder) -> None:
     """Drop the columns that go."""
     expected = warehouse_digest(engine.refresh_catalog())
     altering = Altering(engine, warehouse_digest, expected)
-    for made in planned.objects:
-        if made.altered is not None:
-            altering.make(made.altered, made.altered.last)
+    for bound_object in planned.objects:
+        if bound_object.altered is not None:
+            altering.make(bound_object.altered, bound_object.altered.last)
 
 
 def _has_definitions(planned: PlannedFolder) -> bool:
@@ -180,16 +180,16 @@ class _Application:
         failed = self._end_before(changed)
         anew, histories = self._give_columns(changed)
         beside = [i for bound in changed for i in bound.items if i.id not in engine.catalog.items]
-        made = [*(item for bound in new for item in bound.items), *beside]
-        with undo_on_failure(engine, made):
-            made = [item for bound in new for item in self._make(bound)]
-            made += self._make_outputs(beside, has_vectors=True)
+        new_items = [*(item for bound in new for item in bound.items), *beside]
+        with undo_on_failure(engine, new_items):
+            new_items = [item for bound in new for item in self._make(bound)]
+            new_items += self._make_outputs(beside, has_vectors=True)
             faults.point("catalog_table_made")
             bring_into_force(
                 engine,
-                partial(self._propose, made, changed, anew, histories),
-                tasks=partial(_task_changes, engine.warehouse, made, changed, failed),
-                tables=made,
+                partial(self._propose, new_items, changed, anew, histories),
+                tasks=partial(_task_changes, engine.warehouse, new_items, changed, failed),
+                tables=new_items,
             )
         for item in self.planned.items_to_drop:
             if item.location is not None:
@@ -262,13 +262,13 @@ class _Application:
 
     def _make_outputs(self, items: Iterable[Item], *, has_vectors: bool) -> list[Item]:
         """Make the tables of new outputs, or of the quarantines that changed objects get."""
-        engine, made = self.engine, []
+        engine, new_items = self.engine, []
         for item in items:
             if item.location is not None:
                 with translate_spark_errors():
                     engine.session.sql(create_table_text(item, has_vectors=has_vectors))
-            made.append(identified(engine.relations, item))
-        return made
+            new_items.append(identified(engine.relations, item))
+        return new_items
 
     def _make_table(self, bound: BoundObject, statement: st.CreateTable) -> list[Item]:
         (item, *beside), engine = bound.items, self.engine

@@ -530,9 +530,9 @@ def old_statement(item: Item, *, as_flow: bool) -> Defining | None:
     text = f"CREATE FLOW {item.name.qualified()} {item.flow}" if as_flow else item.definition
     if not text:
         return None
-    made = parse(Source(text, f"definition of {item.name}").whole())
-    assert isinstance(made, Defining)  # it is a definition
-    return made
+    statement = parse(Source(text, f"definition of {item.name}").whole())
+    assert isinstance(statement, Defining)  # it is a definition
+    return statement
 
 
 def _own(definition: Definition) -> dict[Name, str]:

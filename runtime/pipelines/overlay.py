@@ -121,11 +121,11 @@ class _PlanningAnalyst(SparkAnalyst):
     def _view(self, node: Node) -> str:
         """The name of a view with the columns of a relation that a query reads."""
         if isinstance(node, ViewReference):
-            made = self._views.named.get(node)
-            if made is None:
+            plan = self._views.named.get(node)
+            if plan is None:
                 rows = self._analysed(node.query).toDF(*node.columns)
-                made = self._views.named[node] = self._views.register(rows)
-            return made
+                plan = self._views.named[node] = self._views.register(rows)
+            return plan
         assert isinstance(node, Relation)  # a definition reads nothing else
         there = self._sources.own.get(node.object_id) or self._columns_of(node.object_id)
         by_name = {fold(c.name): c for c in there}

@@ -99,11 +99,11 @@ class _Planning:
                 Change(name=schema, keyword="SCHEMA", status=Status.NEW, effect=Effect.SCHEMA)
             )
         refused: dict[Name, Definition] = {}
-        for made in self.folder.definitions:
-            change = self._one(made, refused)
+        for definition in self.folder.definitions:
+            change = self._one(definition, refused)
             if change.status is Status.REFUSED:
-                refused.update(dict.fromkeys(made.names, made))
-            self._add(made.name, change)
+                refused.update(dict.fromkeys(definition.names, definition))
+            self._add(definition.name, change)
         followers = self._followers()
         gone = self._others()
         self._check_readers(gone)
@@ -213,12 +213,16 @@ class _Planning:
 
     def _others(self) -> list[Item]:
         """Objects that are not in the folder; those that are to be dropped are returned."""
-        mine = {name for made in self.folder.definitions for name in made.names}
+        mine = {name for definition in self.folder.definitions for name in definition.names}
         others = [i for i in self.stored if i.name not in mine and not self._is_owned(i, mine)]
         shown = set(self.places)
         # A folder cannot say of streaming tables that they stay.
         gone = [i for i in others if self.prune and not i.problem and not _is_streaming(i)]
-        aside = [away for made in self.objects if (away := self._lost_quarantine(made)) is not None]
+        aside = [
+            away
+            for bound_object in self.objects
+            if (away := self._lost_quarantine(bound_object)) is not None
+        ]
         others, gone = [*others, *aside], [*gone, *aside]
         for item in sorted(others, key=lambda i: i.name.key):
             is_part = item.kind is ObjectKind.TASK_OUTPUT or (item.flow and not item.is_task)
@@ -349,14 +353,14 @@ class _Planning:
         runs = [p for o in self.objects for p in o.plans.values()]
         asks = len(runs) <= CHECKED_BY_SPARK_MAX
         for name, place in self.places.items():
-            change, made = self.changes[place], by_name.get(name)
-            item = made.items[0] if made else self.stored.find(name)
+            change, bound_object = self.changes[place], by_name.get(name)
+            item = bound_object.items[0] if bound_object else self.stored.find(name)
             if item is None or change.status in (Status.UNCHANGED, Status.KEPT):
                 continue
             readers = tuple(str(r.name) for r in self.overlay.catalog.readers(item.id))
             change = replace(change, readers=readers)
-            if made is not None and change.status in (Status.NEW, Status.CHANGED):
-                change = self._with_figures(change, made, asks=asks)
+            if bound_object is not None and change.status in (Status.NEW, Status.CHANGED):
+                change = self._with_figures(change, bound_object, asks=asks)
             self.changes[place] = change
 
     def _with_figures(self, change: Change, bound_object: BoundObject, *, asks: bool) -> Change:
@@ -406,13 +410,13 @@ class _Planning:
         """Why a view will not follow its tables by their changes; nothing where it will."""
         if Policy(plan.view.policy) is Policy.FULL:
             return f"POLICY_FULL: {RECOMPUTE_REASONS['POLICY_FULL']}"
-        made = prepared_for(self.overlay.warehouse(), plan.view)
-        if isinstance(made.plan_or_reason, NoChangePlan):
-            reason = made.plan_or_reason.reason
-            place = made.place(reason)
+        query = prepared_for(self.overlay.warehouse(), plan.view)
+        if isinstance(query.plan_or_reason, NoChangePlan):
+            reason = query.plan_or_reason.reason
+            place = query.place(reason)
             where = "" if place is None else f", at {place.place()}"
             return f"{reason.code}: {reason.sentence}{where}"
-        code = made.refusal() if asks else None
+        code = query.refusal() if asks else None
         return "" if code is None else f"{code}: {RECOMPUTE_REASONS[code]}"
 
 

@@ -363,11 +363,11 @@ class _Rehearsing:
         trial.context = self.present.context
         gateway = trial.gateway
         assert isinstance(gateway, ReadOnlyGateway)  # as asked for
-        made = [m for o in self.planned.objects for m in self._made_tables(o, after)]
-        new = {i.id: replace(i, created=after) for i in (*self.new, *made)}
+        tables = [m for o in self.planned.objects for m in self._made_tables(o, after)]
+        new = {i.id: replace(i, created=after) for i in (*self.new, *tables)}
         trial.relations.use(self.catalog.with_items(new.values()))
         trial.timeline.refresh()
-        for table in made:
+        for table in tables:
             version = trial.relations.table(table).version()
             assume_bound(trial.timeline, table.id, version, at=after)
         put_in_force: dict[str, Callable[[TaskState, int], TaskState]] = {}
@@ -458,8 +458,10 @@ class _Rehearsing:
         if problem.span is None:
             return ""
         inside = problem.span
-        made = (o.definition for o in self.planned.objects if item.id in {i.id for i in o.items})
-        span = next((m.statement.span for m in made), None)
+        definitions = (
+            o.definition for o in self.planned.objects if item.id in {i.id for i in o.items}
+        )
+        span = next((m.statement.span for m in definitions), None)
         if span is None or inside.source.text != span.text:
             return inside.place()
         return span.part(inside.start, inside.stop).place()
@@ -547,10 +549,10 @@ def _from(start: int, number: int) -> Callable[[TaskState, int], TaskState]:
 def _costs(engine: Engine, item: Item, after: int, last: int) -> Costs:
     """What the commits of a task or view took at the Ts of a rehearsal, by what they say."""
     request = Wanted(objects=frozenset({str(item.name)}), t=Bounds(after + 1, last))
-    made = list(refreshes(engine, request))
+    refresh_rows = list(refreshes(engine, request))
     return Costs(
-        commits=len(made),
-        seconds=sum(r.seconds or 0.0 for r in made),
-        rows_written=sum((r.rows_inserted or 0) + (r.rows_deleted or 0) for r in made),
-        bytes_read=sum(r.bytes_read or 0 for r in made),
+        commits=len(refresh_rows),
+        seconds=sum(r.seconds or 0.0 for r in refresh_rows),
+        rows_written=sum((r.rows_inserted or 0) + (r.rows_deleted or 0) for r in refresh_rows),
+        bytes_read=sum(r.bytes_read or 0 for r in refresh_rows),
     )

@@ -436,10 +436,10 @@ def declared(columns: Iterable[st.ColumnDef]) -> tuple[Column, ...]:
 def _parsed(table: Item, text: str) -> Alteration:
     """A statement whose table is found whatever schema is searched."""
     source = Source(f"ALTER TABLE {table.name} {text}", f"alteration of {table.name}")
-    made = parse(source.whole())
-    assert isinstance(made, Alteration)  # ALTER TABLE says it
+    statement = parse(source.whole())
+    assert isinstance(statement, Alteration)  # ALTER TABLE says it
     parts = (table.name.schema, table.name.name)
-    return replace(made, target=replace(made.target, parts=parts))
+    return replace(statement, target=replace(statement.target, parts=parts))
 
 
 def _around_types(

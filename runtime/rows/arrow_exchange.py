@@ -152,5 +152,5 @@ def at_hand(session: SparkSession, rows: pa.Table, schema: T.StructType) -> Data
         file.flush()
         with translate_spark_errors(), without_code(session):
             batches = classes.read(file.name)
-            made = classes.to_frame(batches, schema.json(), session._jsparkSession)
-    return DataFrame(made, session)
+            jvm_frame = classes.to_frame(batches, schema.json(), session._jsparkSession)
+    return DataFrame(jvm_frame, session)

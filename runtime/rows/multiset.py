@@ -149,8 +149,8 @@ def equality_keys(rows: DataFrame, columns: list[str]) -> list[SparkColumn]:
     found: list[SparkColumn] = []
     for i, column in enumerate(columns):
         value = F.col(backtick(column))
-        made = _keys_of(value, fields[column], i)
-        found += [value.alias(f"{GROUP_}{i}")] if made[0] is value else made
+        key = _keys_of(value, fields[column], i)
+        found += [value.alias(f"{GROUP_}{i}")] if key[0] is value else key
     return found
 
 

@@ -148,13 +148,13 @@ class Recipe:
 
     def over(self, leaves: Mapping[int, DataFrame]) -> DataFrame:
         """The same of other leaves, by the ids of those that they stand for."""
-        made: dict[Recipe, DataFrame] = {}
+        frames: dict[Recipe, DataFrame] = {}
         for recipe in self.whole:
             if recipe.leaf is not None:
-                made[recipe] = leaves[id(recipe.leaf)]
+                frames[recipe] = leaves[id(recipe.leaf)]
             else:
-                made[recipe] = recipe.build([made[part] for part in recipe.parts])
-        return made[self]
+                frames[recipe] = recipe.build([frames[part] for part in recipe.parts])
+        return frames[self]
 
 
 def derive(
@@ -188,11 +188,11 @@ def together(rows: Sequence[RowSet]) -> list[LocalRows] | Declined:
     Declined where the driver does not hold all that they are computed from, Arrow not all values,
     or no plan can be kept. What one set reads is computed again for another one that reads it, too.
     """
-    made = derive(rows, _side_by_side, "together")
-    if isinstance(made, _PreparedRows):
-        found = prepared_plans(made.session).why_not_kept(made.recipe) or made.collect()
+    row_set = derive(rows, _side_by_side, "together")
+    if isinstance(row_set, _PreparedRows):
+        found = prepared_plans(row_set.session).why_not_kept(row_set.recipe) or row_set.collect()
     else:
-        found = made.local
+        found = row_set.local
     if isinstance(found, Declined):
         return found
     if not fits_arrow(found.schema):
@@ -504,8 +504,8 @@ class PreparedPlans:
             classes.nothing,
             classes.nothing,
         )
-        made = classes.frame_of(session._jsparkSession, relation.newInstance())
-        return DataFrame(made, session), rdd.id()
+        frame = classes.frame_of(session._jsparkSession, relation.newInstance())
+        return DataFrame(frame, session), rdd.id()
 
     def _run(self, plan: Plan, recipe: Recipe) -> LocalRows | Declined:
         classes, to_put = row_classes(self._session), self._empty_map

@@ -35,8 +35,8 @@ def sorted_here(rows: DataFrame) -> DataFrame | None:
     classes, own = row_classes(session), _classes(session._jvm)
     data = held.data().sorted(own.ordering(node.order(), held.output()))
     relation = classes.relation(held.output(), data, False, classes.nothing)
-    made = plan.transform(own.no_entries.updated(node, relation))
-    return DataFrame(classes.frame_of(session._jsparkSession, made), session)
+    new_plan = plan.transform(own.no_entries.updated(node, relation))
+    return DataFrame(classes.frame_of(session._jsparkSession, new_plan), session)
 
 
 class _Classes:

@@ -126,9 +126,9 @@ class Event:
 
     def to_log(self) -> dict[str, object]:
         """The fields of a line of a structured log: those of the event, and what it took."""
-        made: dict[str, object] = {"level": self.level, **self._fields()}
+        fields: dict[str, object] = {"level": self.level, **self._fields()}
         if self.refresh is not None:
-            made |= {
+            fields |= {
                 "kind": self.refresh.kind,
                 "strategy": self.refresh.strategy,
                 "reason": self.refresh.reason,
@@ -139,7 +139,7 @@ class Event:
                 "phases": dict(self.refresh.phases),
                 "process": self.refresh.process,
             }
-        return {k: v for k, v in made.items() if v is not None}
+        return {k: v for k, v in fields.items() if v is not None}
 
     def to_json(self) -> str:
         """One JSON object on one line, without fields that are None.

@@ -79,8 +79,10 @@ def _frames(plan: Query | TaskWrite | ViewWrite, context: Context) -> Iterator[D
             yield lower_query(transform(plan.desired), context)
         case TaskWrite():
             task = transform(plan)
-            for made in lower_transaction(task.transaction, context).values():
-                yield from (f for f in (made.inserts, made.victims) if f is not None)
+            for proposed_rows in lower_transaction(task.transaction, context).values():
+                yield from (
+                    f for f in (proposed_rows.inserts, proposed_rows.victims) if f is not None
+                )
             for seen in task.seen:  # which rows there are; which of their columns, the body says
                 yield lower_relation(seen, context).select(F.lit(1))
 

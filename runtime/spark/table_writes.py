@@ -297,9 +297,9 @@ class TableWrite:
             return getattr(spark.operations, "DeltaOperations$Delete")(spark.seq([condition]))
         if self.verb == "UPDATE":
             return getattr(spark.operations, "DeltaOperations$Update")(spark.option(condition))
-        made = singleton(spark.operations, "DeltaOperations$MergePredicate").apply
+        predicate_of = singleton(spark.operations, "DeltaOperations$MergePredicate").apply
         matched = self._plan.matchedClauses().size()
-        told = [made(clause) for clause in self._clauses]
+        told = [predicate_of(clause) for clause in self._clauses]
         return getattr(
             spark.operations, "DeltaOperations$Merge"
         )(

@@ -160,8 +160,8 @@ class Alteration(OnNames):
                 replace(f, name=name.name) if fold(f.name) == fold(item.name.name) else f
                 for f in now.flows
             )
-            made = current.with_item(replace(now, name=name, flows=flows))
-            return _with_quarantine_renamed(made, now)
+            catalog = current.with_item(replace(now, name=name, flows=flows))
+            return _with_quarantine_renamed(catalog, now)
 
         self.names.check_schema(name.schema, new.span)
         self.engine.change_catalog(rename)

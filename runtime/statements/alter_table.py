@@ -381,7 +381,7 @@ def _retyped(reader: Item, change: st.ColumnChange, then: Analysed) -> Effect:
 def _replace_text(reader: Item) -> str:
     if reader.flow or reader.flows:
         names = [f.name for f in reader.flows] or [str(reader.name)]
-        made = " or ".join(f"CREATE OR REPLACE FLOW {name} ..." for name in names)
+        statements = " or ".join(f"CREATE OR REPLACE FLOW {name} ..." for name in names)
     else:
-        made = f"CREATE OR REPLACE {reader.kind.keyword} {reader.name} ..."
-    return f"Type first: {made} without the column, or drop it."
+        statements = f"CREATE OR REPLACE {reader.kind.keyword} {reader.name} ..."
+    return f"Type first: {statements} without the column, or drop it."

@@ -163,9 +163,9 @@ def _check_columns(
     """The columns of each output by a new definition, which may add some at the end."""
     fresh = [replace(o, columns=()) for o in outputs if item.outputs]
     binder = names.in_schema(item.search_schema).binder()
-    made = bind_task(binder, new, replace(item, columns=()), fresh).task
+    plan = bind_task(binder, new, replace(item, columns=()), fresh).task
     found = []
-    for output, written in zip(outputs, made.written, strict=True):
+    for output, written in zip(outputs, plan.written, strict=True):
         count = len(output.columns)
         kept, added = written.columns[:count], written.columns[count:]
         if not same_columns(_spelled(output.columns), _spelled(kept)):

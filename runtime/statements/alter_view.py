@@ -44,5 +44,5 @@ def _definition(names: Namespace, target: st.RelationRef) -> tuple[Item, st.Crea
 
 def _redefine(names: Namespace, item: Item, text: str) -> None:
     there = Namespace(names.engine, item.search_schema)
-    made = parse_as(st.CreateMaterializedView, text, f"definition of {item.name}")
-    Creation(there, alters=True).create_materialized_view(made)
+    definition = parse_as(st.CreateMaterializedView, text, f"definition of {item.name}")
+    Creation(there, alters=True).create_materialized_view(definition)

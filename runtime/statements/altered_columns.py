@@ -166,11 +166,11 @@ def delta_text(table: str, change: st.ColumnChange, columns: Schema) -> str:
 
 def not_null_schema(schema: str, name: str) -> str:
     """The schema of a log in which a column is NOT NULL."""
-    made = json.loads(schema)
-    for field in made["fields"]:
+    struct = json.loads(schema)
+    for field in struct["fields"]:
         if fold(field["name"]) == fold(name):
             field["nullable"] = False
-    return json.dumps(made)
+    return json.dumps(struct)
 
 
 def _added(columns: Schema, change: st.AddColumns) -> Schema:

@@ -369,8 +369,8 @@ class Creation(OnNames):
         check_followed(self.engine.warehouse, bound.view)
         item = replace(item, columns=bound.columns)
         item, beside = with_quarantine(self, item, statement)
-        with self.built(item, bound, beside, has_vectors=keeps_vectors(statement)) as made:
-            self.register(*made)
+        with self.built(item, bound, beside, has_vectors=keeps_vectors(statement)) as items:
+            self.register(*items)
         return "CREATE MATERIALIZED VIEW"
 
     def quarantine_of(
@@ -391,11 +391,11 @@ class Creation(OnNames):
         if there is None:
             check_free(self.engine.catalog, name, statement.target.span, quiet=False)
         source = Source(text, f"quarantine of {item.name}").whole()
-        made = parse(source)
-        assert isinstance(made, st.CreateMaterializedView)  # as it was written
+        view = parse(source)
+        assert isinstance(view, st.CreateMaterializedView)  # as it was written
         own = self.names.new(name, ObjectKind.MATERIALIZED_VIEW, source, None)
         own = own if there is None else there
-        bound = self.names.binder().bind_materialized_view(made, own)
+        bound = self.names.binder().bind_materialized_view(view, own)
         away = replace(
             own,
             definition=text,
@@ -556,8 +556,8 @@ class Creation(OnNames):
 
     def check_same_storage(self, old: Item, statement: st.CreateMaterializedView) -> None:
         """Raise NOT_SUPPORTED where a view's table would have to be stored otherwise."""
-        made = parse_as(st.CreateMaterializedView, old.definition, str(old.name))
-        if storage_options(made.options) != storage_options(statement.options):
+        definition = parse_as(st.CreateMaterializedView, old.definition, str(old.name))
+        if storage_options(definition.options) != storage_options(statement.options):
             what = f"another {' or '.join(STORAGE_OPTIONS)} for a view that is there"
             why = "They hold from its creation on."
             hint = f"Drop it first: {drop_text(self.engine.catalog, old)}"
@@ -598,8 +598,8 @@ class Creation(OnNames):
             self.names.free(output.target, ObjectKind.TASK_OUTPUT, quiet=False)
         item, beside, bound, first = self.new_task(name, statement)
         vectors = keeps_vectors(statement)
-        with self.built(item, bound, beside, has_vectors=vectors, first=first) as made:
-            self.register(*made)
+        with self.built(item, bound, beside, has_vectors=vectors, first=first) as items:
+            self.register(*items)
         return "CREATE CONTINUAL TASK"
 
     def new_task(
@@ -666,18 +666,18 @@ class Creation(OnNames):
                 break
         begin = now if since is None else since
         item = replace(item, columns=bound.columns, reads=bound.reads, created=begin)
-        made = [item, *complete_outputs(beside, item, bound)]
-        with undo_on_failure(engine, made):
-            for output in made:
+        items = [item, *complete_outputs(beside, item, bound)]
+        with undo_on_failure(engine, items):
+            for output in items:
                 if output.location is not None:
                     with translate_spark_errors():
                         engine.session.sql(create_table_text(output, has_vectors=has_vectors))
             faults.point("catalog_table_made")
-            engine.relations.add(made)
-            made = [identified(engine.relations, i) for i in made]
+            engine.relations.add(items)
+            items = [identified(engine.relations, i) for i in items]
             with _telling_of_new(item):
-                fill(engine, made, first, now)
-            yield made
+                fill(engine, items, first, now)
+            yield items
 
     def register(
         self, *items: Item, check: Callable[[Catalog, Item], None] = lambda *_: None
@@ -691,17 +691,17 @@ class Creation(OnNames):
                     raise was_dropped(self.fills.name, "while a flow into it was being created")
                 if any(i.name == self.fills.name for i in items):
                     taken = current.without([self.fills.id])
-            made = taken.with_items(items)
+            catalog = taken.with_items(items)
             for item in items:
                 check_free(taken, item.name, None, quiet=False)
                 check(current, item)
                 check_as_bound(self.names.bound_by or current, current, item)
-                gone = [r for r in item.reads if r.object_id not in made.items]
+                gone = [r for r in item.reads if r.object_id not in catalog.items]
                 if gone:
                     raise was_dropped(gone[0].name, "while this object was being created")
                 for _, object_id in item.refers:
-                    item_there(made, object_id)
-            return made
+                    item_there(catalog, object_id)
+            return catalog
 
         self.engine.change_catalog(add_items)
 

@@ -29,15 +29,15 @@ def dump(engine: Engine) -> list[tuple[str, str]]:
     """
     catalog = engine.refresh_catalog()
     engine.timeline.refresh()
-    made = [s for s in sorted(catalog.schemas.values()) if fold(s) != DEFAULT_SCHEMA]
-    found = [("schemas", "".join(f"CREATE SCHEMA IF NOT EXISTS {quote(s)};\n" for s in made))]
+    schemas = [s for s in sorted(catalog.schemas.values()) if fold(s) != DEFAULT_SCHEMA]
+    found = [("schemas", "".join(f"CREATE SCHEMA IF NOT EXISTS {quote(s)};\n" for s in schemas))]
     by_name = sorted(catalog, key=lambda i: (i.kind is not ObjectKind.TABLE, i.name.key))
     for item in sorted(_in_order(catalog, by_name), key=lambda i: i.replaces is not None):
         if item.kind is not ObjectKind.TASK_OUTPUT and not is_quarantine(catalog, item):
             # What another object makes comes with that one.
             current = engine.relations.current(item.check())
             found.append((f"{item.name.schema}.{item.name.name}", _text(engine, current)))
-    return found if made else found[1:]
+    return found if schemas else found[1:]
 
 
 def _in_order(catalog: Catalog, items: Iterable[Item]) -> list[Item]:
@@ -81,12 +81,12 @@ def _text(engine: Engine, item: Item) -> str:
 def _column_list(engine: Engine, item: Item) -> str:
     """The columns and constraints that a table has now, as CREATE TABLE takes them."""
     table = engine.relations.table(item)
-    made = []
+    columns = []
     for column in engine.relations.columns_now(item):
         value = stored_default(table.metadata, column.name)
-        made.append(column.ddl() + (f" DEFAULT {value}" if value else ""))
-    made += (s.text for s in stored_constraints(table.configuration(), names_of(engine.catalog)))
-    return f"({', '.join(made)})"
+        columns.append(column.ddl() + (f" DEFAULT {value}" if value else ""))
+    columns += (s.text for s in stored_constraints(table.configuration(), names_of(engine.catalog)))
+    return f"({', '.join(columns)})"
 
 
 def streaming_text(definition: str, item: Item) -> str:
@@ -99,21 +99,21 @@ def streaming_text(definition: str, item: Item) -> str:
     every = next((o.value for o in task.options if o.name == "COALESCE"), None)
     if isinstance(every, Every):
         table += f" SCHEDULE EVERY {every.interval_ms} MILLISECONDS"
-    made: list[str] = []
+    clauses: list[str] = []
     following = [f for f in item.flows if not f.once]
     for flow, part in zip(following, task.body, strict=True):
         insert = splice(part.span, _streams(part)).text
         is_own = fold(flow.name) == fold(task.target.parts[-1]) or every is not None
-        if not made and is_own:
+        if not clauses and is_own:
             assert isinstance(part, st.InsertStatement)  # a flow appends
             query = splice(part.query.span, _streams(part)).text
-            made.append(f"{table} AS\n{query}")
+            clauses.append(f"{table} AS\n{query}")
             continue
-        if not made:
-            made.append(table)
-        made.append(f"CREATE FLOW {quote(flow.name)} AS {insert}")
+        if not clauses:
+            clauses.append(table)
+        clauses.append(f"CREATE FLOW {quote(flow.name)} AS {insert}")
     once = "".join(f"-- Flow {f.name} has run once.\n" for f in item.flows if f.once)
-    return once + ";\n".join(made)
+    return once + ";\n".join(clauses)
 
 
 def _streams(part: st.BodyStatement) -> Iterator[st.Edit]:
@@ -136,10 +136,10 @@ def _typed_comments(catalog: Catalog, item: Item, definition: str) -> dict[str, 
     if item.flows:  # the text is made with all that there are
         return {item.id: {None: item.comment, **{fold(c.name): c.comment for c in item.columns}}}
     try:
-        made = parse(Source(definition, str(item.name)).whole())
+        statement = parse(Source(definition, str(item.name)).whole())
     except (StatementError, NotSupported):
         return {}  # written by a newer version of ctsql
-    match made:
+    match statement:
         case (
             st.CreateTable()
             | st.CreateView()
@@ -147,11 +147,11 @@ def _typed_comments(catalog: Catalog, item: Item, definition: str) -> dict[str, 
             | st.CreateContinualTask()
             | st.CreateStreamingTable()
         ):
-            found = {item.id: {None: made.comment, **_of_columns(made.columns)}}
+            found = {item.id: {None: statement.comment, **_of_columns(statement.columns)}}
         case _:
             return {}
-    if isinstance(made, st.CreateContinualTask):
-        outputs = zip(catalog.outputs_of(item), made.outputs, strict=False)
+    if isinstance(statement, st.CreateContinualTask):
+        outputs = zip(catalog.outputs_of(item), statement.outputs, strict=False)
         found |= {output.id: _of_columns(listed.columns) for output, listed in outputs}
     return found
 

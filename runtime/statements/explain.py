@@ -56,15 +56,15 @@ class Explanation(OnNames):
 
     def explain_beginning(self, statement: st.Explain) -> list[str]:
         """What a task that is to be made begins with, where that is no snapshot of its inputs."""
-        made = statement.statement
-        if not isinstance(made, st.CreateContinualTask):
+        definition = statement.statement
+        if not isinstance(definition, st.CreateContinualTask):
             return []
-        if made.backfill is not None:
-            source_of(self.names, made.backfill)
-            return [f"Begins with the rows of {made.backfill.span.text}"]
-        if made.replaces is None or made.begin is None:
+        if definition.backfill is not None:
+            source_of(self.names, definition.backfill)
+            return [f"Begins with the rows of {definition.backfill.span.text}"]
+        if definition.replaces is None or definition.begin is None:
             return []
-        task, t = made.replaces.span.text, made.begin.span.text
+        task, t = definition.replaces.span.text, definition.begin.span.text
         return [f"Begins with what {task} held before {t}, then runs every T since"]
 
     def explain_refresh(self, plan: ViewWrite) -> list[str]:

@@ -100,6 +100,6 @@ def show_rows(engine: Engine, problem: CtsqlError) -> None:
 def _inserted_as_json(changed: DataFrame) -> list[str]:
     inserted = changed.where(F.col(DIFF) > 0)
     names = backtick_all(c for c in changed.columns if c != DIFF)
-    made = F.to_json(F.struct(*names), {"ignoreNullFields": "false"})
-    texts = [row[0] for row in inserted.limit(ROWS_SHOWN + 1).select(made).collect()]
+    text = F.to_json(F.struct(*names), {"ignoreNullFields": "false"})
+    texts = [row[0] for row in inserted.limit(ROWS_SHOWN + 1).select(text).collect()]
     return [t if len(t) <= ROW_CHARS_SHOWN else f"{t[:ROW_CHARS_SHOWN]}..." for t in texts]

@@ -136,10 +136,10 @@ def backfill_of(names: Namespace, statement: st.CreateContinualTask, item: Item)
     source = source_of(names, statement.backfill)
     _check_columns(item, source, statement.backfill)
     follows = followed_by(names, statement)
-    made = copy_of(item, [item], [source], follows, constraints=statement.constraints)
+    copy = copy_of(item, [item], [source], follows, constraints=statement.constraints)
     # Constraints may read more than the rows.
-    read = {r.object_id: r for r in (*_bind(names, item, made).reads, *made.reads)}
-    return replace(made, reads=tuple(read.values()))
+    read = {r.object_id: r for r in (*_bind(names, item, copy).reads, *copy.reads)}
+    return replace(copy, reads=tuple(read.values()))
 
 
 def source_of(names: Namespace, ref: st.RelationRef) -> Item:

@@ -173,13 +173,13 @@ class JobWriter:
                 return None
             raise
         table = engine.relations.table(self.item)
-        (made,) = commits_to(table, output.app, write.upper, after=before)
-        used = {file.path for file in made.adds}
+        (commit,) = commits_to(table, output.app, write.upper, after=before)
+        used = {file.path for file in commit.adds}
         for batch in write.batches:
             # Where rows were left out, others are in place of its files.
             is_used = all(f.path in used for part in batch.text.parts for f in part.inserts)
             batch.release() if is_used else batch.discard()
-        return made.version
+        return commit.version
 
     def mismatch(self, current: int, expected: int) -> Exception:
         """The error of a write at another upper."""

@@ -117,8 +117,8 @@ class Namespace:
         found = []
         for output in statement.outputs:
             name = qualify(output.target, self.search_schema)
-            made = self.new(name, ObjectKind.TASK_OUTPUT, output.target.span, None)
-            found.append(replace(made, definition=""))
+            item = self.new(name, ObjectKind.TASK_OUTPUT, output.target.span, None)
+            found.append(replace(item, definition=""))
         return found
 
 
@@ -142,10 +142,10 @@ def new_quarantine(names: Namespace, task: Item, span: Span) -> Item:
     """
     name = quarantine_name(task.name)
     check_free(names.engine.refresh_catalog(), name, span, quiet=False)
-    made = names.new(name, ObjectKind.TASK_OUTPUT, span, None)
+    quarantine = names.new(name, ObjectKind.TASK_OUTPUT, span, None)
     columns = tuple(Column(column, kind) for column, kind in QUARANTINE_COLUMNS)
     owner = Reading(name=task.name, object_id=task.id, columns=())
-    return replace(made, definition="", columns=columns, reads=(owner,))
+    return replace(quarantine, definition="", columns=columns, reads=(owner,))
 
 
 _REPLACEABLE = (ObjectKind.VIEW, ObjectKind.MATERIALIZED_VIEW, ObjectKind.CONTINUAL_TASK)

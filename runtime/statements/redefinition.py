@@ -126,7 +126,7 @@ class Redefinition(OnNames):
         flows = engine.relations.current(item).flows
         outputs = self.outputs(item)
         columns = columns or tuple(o.columns for o in outputs)
-        made: list[Revision] = []
+        revisions: list[Revision] = []
         needs_quarantine = False
         for definition in definitions:
             called = f"definition of {item.name}"
@@ -135,14 +135,14 @@ class Redefinition(OnNames):
             bound = self.bind(item, typed, columns)
             self.check_cycle(item, bound, statement.target.span)
             needs_quarantine = needs_quarantine or bound.task.has_quarantine
-            made.append(_revision(definition, bound, flows, number=len(made)))
+            revisions.append(_revision(definition, bound, flows, number=len(revisions)))
         failed_at = self.bring_up(item)
         if failed_at is not None and not gives_up:
             self._check_filled(item, failed_at)
         if needs_quarantine:
             self.add_quarantine(item, statement.target.span)
         for _ in range(TRIES_MAX):
-            first = self._add(item, made, columns)
+            first = self._add(item, revisions, columns)
             self._ensure_columns(outputs, columns)
             begin = 0
 
@@ -153,7 +153,7 @@ class Redefinition(OnNames):
                 self._check_only_added(item, state, columns)
                 check_newer(state, first)
                 begin = mended_from(engine.warehouse, item, failed_at, state, now)
-                added = ((begin + place, first + place) for place in range(len(made)))
+                added = ((begin + place, first + place) for place in range(len(revisions)))
                 return replace(state, revisions=(*state.revisions, *added))
 
             with suppress(_NumberPassed):
@@ -244,20 +244,20 @@ class Redefinition(OnNames):
             return
         engine = self.engine
         engine.mint()
-        made = new_quarantine(self.names, item, span)
-        made = make_table(engine, replace(made, created=engine.timeline.now))
+        quarantine = new_quarantine(self.names, item, span)
+        quarantine = make_table(engine, replace(quarantine, created=engine.timeline.now))
 
         def add(current: Catalog) -> Catalog:
             now = current.items.get(item.id)
             if now is None or now.quarantine is not None:
                 return current  # dropped, or another process made one
-            check_free(current, made.name, span, quiet=False)
-            return current.with_items([replace(now, quarantine=made.id), made])
+            check_free(current, quarantine.name, span, quiet=False)
+            return current.with_items([replace(now, quarantine=quarantine.id), quarantine])
 
         engine.catalog_store.change(add)
-        if made.id not in engine.refresh_catalog().items and made.location is not None:
-            engine.gateway.forget(made.location)
-            engine.gateway.delete_tree(made.location)
+        if quarantine.id not in engine.refresh_catalog().items and quarantine.location is not None:
+            engine.gateway.forget(quarantine.location)
+            engine.gateway.delete_tree(quarantine.location)
 
     def _add(self, item: Item, revisions: Sequence[Revision], columns: tuple[Schema, ...]) -> int:
         """Add definitions to the catalog, in order; returns the first one's number.

@@ -89,8 +89,8 @@ class Replacement(OnNames):
         check_followed(self.engine.warehouse, bound.view)
         creation = Creation(self.names)
         item, beside = with_quarantine(creation, item, statement)
-        with creation.built(item, bound, beside, has_vectors=True) as made:
-            creation.register(*made, check=self._check_alone)
+        with creation.built(item, bound, beside, has_vectors=True) as items:
+            creation.register(*items, check=self._check_alone)
         return "CREATE REPLACEMENT MATERIALIZED VIEW"
 
     def _check_alone(self, current: Catalog, item: Item) -> None:
@@ -195,9 +195,11 @@ class Replacement(OnNames):
 
     def _quarantine(self, view: Item, beside: Item, definition: str) -> Item | None:
         """The quarantine that a view has by the definition of its replacement; None for none."""
-        made = parse_as(st.CreateMaterializedView, definition, f"definition of {view.name}")
+        view_statement = parse_as(
+            st.CreateMaterializedView, definition, f"definition of {view.name}"
+        )
         creation = Creation(self.names.in_schema(beside.search_schema))
-        found = creation.quarantine_of(replace(view, columns=beside.columns), made)
+        found = creation.quarantine_of(replace(view, columns=beside.columns), view_statement)
         return None if found is None else found[0]
 
     def _definition(self, view: Item, beside: Item) -> tuple[str, tuple[Reading, ...]]:
@@ -205,10 +207,10 @@ class Replacement(OnNames):
 
         And what that reads, under the names that the statement has: those of now.
         """
-        made = view_definition(self.engine, beside)
+        definition = view_definition(self.engine, beside)
         before = view_definition(self.engine, view)
         stored = [o for o in before.options if o.name in STORAGE_OPTIONS]
-        text = view_text(made, [*made.options, *stored], name=view.name.qualified())
+        text = view_text(definition, [*definition.options, *stored], name=view.name.qualified())
         items = self.engine.catalog.items
         return text, tuple(replace(r, name=items[r.object_id].name) for r in beside.reads)
 

@@ -307,8 +307,8 @@ class RowLineage:
                     is_snapshot=run.is_snapshot,
                     body_pass=body_pass,
                 )
-                for made in self._trace(step, rows, level):
-                    earlier.setdefault(made.output_id, []).append(made.rows)
+                for earlier_rows in self._trace(step, rows, level):
+                    earlier.setdefault(earlier_rows.output_id, []).append(earlier_rows.rows)
         return {o: reduce(DataFrame.unionByName, parts) for o, parts in earlier.items()}
 
     def _why_untold(self, task: Item, time: int) -> str | None:
@@ -558,8 +558,8 @@ def _begins_with_copies(task: Item) -> bool:
         return True
     if task.replaces is None:
         return False
-    made = parse(Source(task.definition, f"definition of {task.name}").whole())
-    return isinstance(made, CreateContinualTask) and made.begin is not None
+    definition = parse(Source(task.definition, f"definition of {task.name}").whole())
+    return isinstance(definition, CreateContinualTask) and definition.begin is not None
 
 
 def _as_reference(node: lp.Node) -> lp.Node:

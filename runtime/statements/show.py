@@ -328,10 +328,10 @@ def unnoted_changes(engine: LogReader, item: Item) -> list[str]:
 
 def _is_attached(item: Item) -> bool:
     try:
-        made = parse(definition_span(item)) if item.definition else None
+        statement = parse(definition_span(item)) if item.definition else None
     except (StatementError, NotSupported):
         return False  # written by a newer version of ctsql
-    return isinstance(made, st.CreateTable) and made.location is not None
+    return isinstance(statement, st.CreateTable) and statement.location is not None
 
 
 def _unsaid_changes(engine: LogReader, item: Item, changes: Sequence[str]) -> list[str]:
@@ -343,17 +343,17 @@ def _unsaid_changes(engine: LogReader, item: Item, changes: Sequence[str]) -> li
         return []
     called = f"ALTER TABLE {item.name.qualified()}"
     try:
-        made = parse(definition_span(item))
+        definition = parse(definition_span(item))
         statements = [parse(Source(f"{called} {text}", "").whole()) for text in changes]
     except (StatementError, NotSupported):
         return []  # written by a newer version of ctsql
-    if not isinstance(made, st.CreateTable):
+    if not isinstance(definition, st.CreateTable):
         return []
     metadata = engine.relations.table(item).metadata
     named = names_of(engine.catalog)
     return [
-        *unsaid_defaults([made, *statements], metadata),
-        *unsaid_constraints([made, *statements], metadata.configuration, named),
+        *unsaid_defaults([definition, *statements], metadata),
+        *unsaid_constraints([definition, *statements], metadata.configuration, named),
     ]
 
 

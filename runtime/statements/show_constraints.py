@@ -81,10 +81,10 @@ def _of_view(engine: LogReader, view: Item) -> Iterator[tuple[object, ...]]:
     from ctsql.runtime.views.broken_rows import count_broken  # imports Spark
 
     counted = count_broken(engine.warehouse, view)
-    for made in constraints:
-        rows = 0 if counted is None else counted[0][made.name]
+    for constraint in constraints:
+        rows = 0 if counted is None else counted[0][constraint.name]
         at = None if counted is None or not rows else times.to_iso(counted[1])
-        yield (*_description(view, made), rows, rows, at)
+        yield (*_description(view, constraint), rows, rows, at)
 
 
 def _of_task(engine: LogReader, task: Item) -> Iterator[tuple[object, ...]]:
@@ -94,8 +94,8 @@ def _of_task(engine: LogReader, task: Item) -> Iterator[tuple[object, ...]]:
         if not constraints:
             continue
         tallies = tallies_of(engine.relations.table(output).domains()[1])
-        for made in constraints:
-            yield (*_description(output, made), *_tally_of(tallies, made))
+        for constraint in constraints:
+            yield (*_description(output, constraint), *_tally_of(tallies, constraint))
 
 
 def _description(item: Item, constraint: Constraint | StoredConstraint) -> tuple[str, ...]:

@@ -313,8 +313,8 @@ class StreamingTables(Redefinition):
             hint = "DROP FLOW, then CREATE FLOW takes in what is there."
             raise not_supported(place, what, why=why, hint=hint)
         body = comment_above(place.text, appending.inserts)
-        made = st.Edit(span=_whole(task, index), text=f"{';' if index else ''}\n{body}")
-        edits = [*column_list(item, task), made]
+        edit = st.Edit(span=_whole(task, index), text=f"{';' if index else ''}\n{body}")
+        edits = [*column_list(item, task), edit]
         changed = tuple(Flow(name=f.name, text=text) if f == old else f for f in flows)
         text = splice(task.span, edits).text
         self.redefine(item, Definition(text=text, flows=changed), over=self._number(item))
@@ -342,9 +342,9 @@ class StreamingTables(Redefinition):
         edits = list(column_list(item, task))
         if not old.once:
             edits += self._without(task, _place_of(old, flows))
-        made = Definition(text=splice(task.span, edits).text, flows=left)
+        definition = Definition(text=splice(task.span, edits).text, flows=left)
         is_newest = old == flows[-1]  # the only one that may not have taken in what was there
-        self.redefine(item, made, over=self._number(item), gives_up=is_newest)
+        self.redefine(item, definition, over=self._number(item), gives_up=is_newest)
         return "DROP FLOW"
 
     def _without(self, task: st.CreateContinualTask, place: int) -> Iterator[st.Edit]:

@@ -287,18 +287,18 @@ class TableConstraints(OnNames):
             beside: gets the quarantine that the table needs.
         """
         engine = self.engine
-        made = _with_name(typed, [s.name for s in there])
-        if is_quarantine(engine.catalog, item) and not made.is_of_delta:
+        definition = _with_name(typed, [s.name for s in there])
+        if is_quarantine(engine.catalog, item) and not definition.is_of_delta:
             why = f'"{item.name}" takes what another table does not take.'
-            raise not_supported(made.span, "such a constraint of a quarantine", why=why)
+            raise not_supported(definition.span, "such a constraint of a quarantine", why=why)
         own = replace(item, columns=engine.relations.columns_now(item))
-        after, found = bind_constraints(self.names, own, [made])
+        after, found = bind_constraints(self.names, own, [definition])
         beside += (make_table(engine, one) for one in found)
-        at = 0 if made.is_of_delta else self._time_of(after)
+        at = 0 if definition.is_of_delta else self._time_of(after)
         with alone(engine.timeline, item, engine.mint), engine.leaving_intents():
-            self._add(after, made, at, beside)
+            self._add(after, definition, at, beside)
             faults.point("source_committed")
-            self._note(item, f"ADD {constraint_text(made)}")
+            self._note(item, f"ADD {constraint_text(definition)}")
 
     def _dropped(self, item: Item, name: str, constraint: StoredConstraint | None) -> None:
         """Drop a constraint, if the table has it, and note it."""

@@ -99,8 +99,8 @@ class TaskReplacement(Redefinition):
         task, old = self._replaceable(statement.replaces)
         draft = self._replacement(task, old, name, statement)
         begins = self._beginning(task, draft, statement)
-        with self._built(draft, begins, old) as made:
-            Creation(self.names).register(*made, check=check_alone)
+        with self._built(draft, begins, old) as items:
+            Creation(self.names).register(*items, check=check_alone)
         return "CREATE REPLACEMENT CONTINUAL TASK"
 
     def bound(self, statement: st.CreateContinualTask, name: Name) -> Bound:
@@ -123,8 +123,8 @@ class TaskReplacement(Redefinition):
             raise of_another(self.engine.catalog, beside, task, place)
         check_not_suspended(self.engine.warehouse, beside)
         check_not_suspended(self.engine.warehouse, task)
-        made = [beside, *goes_with(self.engine.catalog, beside)]
-        self._swap(task, old, made, place)
+        items = [beside, *goes_with(self.engine.catalog, beside)]
+        self._swap(task, old, items, place)
         return "ALTER CONTINUAL TASK"
 
     def replay(self, statement: st.ReplayTask) -> str:
@@ -141,8 +141,8 @@ class TaskReplacement(Redefinition):
         name = Name(task.name.schema, f"{task.name.name}_replay_{uuid.uuid4().hex[:8]}")
         draft = self._bound(task, old, definition, name, statement)
         begins = self._beginning(task, draft, statement)
-        with self._built(draft, begins, old) as made:
-            self._swap(task, old, made, statement.target.span)
+        with self._built(draft, begins, old) as items:
+            self._swap(task, old, items, statement.target.span)
         return "REPLAY CONTINUAL TASK"
 
     # ---- checks
@@ -278,18 +278,18 @@ class TaskReplacement(Redefinition):
         for output, one in zip(taken, targets or taken, strict=True):
             called = Name(name.schema, f"{name.name}_{output.name}") if one == output else one
             check_free(self.engine.catalog, called, span, quiet=False)
-            made = self.names.new(called, ObjectKind.TASK_OUTPUT, span, None)
-            found.append(replace(made, definition=""))
+            item = self.names.new(called, ObjectKind.TASK_OUTPUT, span, None)
+            found.append(replace(item, definition=""))
         return found
 
     def _applied_text(self, task: Item, old: st.CreateContinualTask, beside: Sequence[Item]) -> str:
         """The definition that a task gets from its replacement."""
-        made = _current(self, beside[0])
-        options = [*made.options, *(o for o in old.options if o.name in _BEGINS)]
+        current = _current(self, beside[0])
+        options = [*current.options, *(o for o in old.options if o.name in _BEGINS)]
         own = [task, *self.engine.catalog.outputs_of(task)]
         was = [beside[0], *(i for i in beside if i.id in beside[0].outputs)]
         head = f"CREATE CONTINUAL TASK {_name(task, task)}"
-        return _renamed(made, head, options, was, own)
+        return _renamed(current, head, options, was, own)
 
     # ---- building
 
@@ -386,14 +386,14 @@ class TaskReplacement(Redefinition):
         )
         with ExitStack() as stack:
             try:
-                made = stack.enter_context(building)
+                items = stack.enter_context(building)
             except DataError as problem:
                 if not is_failure_of(problem, item):
                     raise
                 time, reason = int(str(problem.given["time"])), str(problem.given["reason"])
                 detail = f"That T is {times.to_iso(time)}."
                 raise error("REPLAY_FAILED", time=time, reason=reason, detail=detail) from problem
-            yield made
+            yield items
 
     # ---- the swap
 
@@ -409,11 +409,11 @@ class TaskReplacement(Redefinition):
         is_known = beside[0].id in engine.refresh_catalog().items
         self.bring_up(task)
         text = self._applied_text(task, old, beside)
-        made = _parsed(text, task.name)
-        bound = self.bind(task, made)
+        definition = _parsed(text, task.name)
+        bound = self.bind(task, definition)
         if beside[0].quarantine is not None:
             self.add_quarantine(task, span)
-        follows = followed_by(self.names.in_schema(task.search_schema), made)
+        follows = followed_by(self.names.in_schema(task.search_schema), definition)
         bring_beside_up(engine, beside, is_known=is_known)
         swap = Swap(
             task=task,

@@ -218,8 +218,8 @@ class TaskRun:
                 victims[output.object_id] = state.victims.select(*_PLACES)
             if number > 1:
                 rows = self._proposed_rows(state, output, number - 1)
-                made = made_before(output.object_id, ()).object_id
-                beside[made] = Beside(output.columns, rows, output_id=output.object_id)
+                earlier_id = made_before(output.object_id, ()).object_id
+                beside[earlier_id] = Beside(output.columns, rows, output_id=output.object_id)
         return Pass(beside, victims, number=number)
 
     def _proposed_rows(self, state: OutputState, output: lp.TaskOutput, number: int) -> DataFrame:

@@ -98,7 +98,7 @@ class Readers:
         gateway = self.engine.gateway
         if not gateway.exists(self.location):
             gateway.create_table(self.location, "unused STRING", SYSTEM_TABLE)
-        made = Subscription(
+        subscription = Subscription(
             id=uuid.uuid4().hex,
             name=name,
             object_id=item.id,
@@ -111,7 +111,7 @@ class Readers:
             if item.id not in current.items:
                 raise was_dropped(item.name, "while the subscription began")
             known = current.subscriptions.get(fold(name))
-            return current if known is not None else current.with_subscription(made)
+            return current if known is not None else current.with_subscription(subscription)
 
         self.engine.change_catalog(add_reader)
         found = self.engine.catalog.subscriptions[fold(name)].check()

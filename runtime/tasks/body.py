@@ -69,15 +69,15 @@ def states(
     yield held
     for _ in range(transaction.iterations):
         after = lower_statements(transaction, context, held, keep=True)
-        made = {
+        states_by_output = {
             o: OutputState(None, _computed(h.inserts), _computed(h.victims))
             for o, h in after.items()
         }
-        if not any(_differ(held[o], made[o], columns[o]) for o in made):
+        if not any(_differ(held[o], states_by_output[o], columns[o]) for o in states_by_output):
             return
         held = {
             o: OutputState(_left(stored[o].stored, h.victims), h.inserts, h.victims)
-            for o, h in made.items()
+            for o, h in states_by_output.items()
         }
         yield held
     if transaction.fixpoint:

@@ -144,7 +144,7 @@ class TriedRows:
                 for name, kind in QUARANTINE_COLUMNS
             ]
         )
-        made = pa.table(
+        table = pa.table(
             [
                 pa.array(values, pa.int64() if kind == "bigint" else pa.string())
                 for values, (_, kind) in zip(
@@ -153,7 +153,7 @@ class TriedRows:
             ],
             names=names,
         )
-        return LocalRows(self.all_rows.session, schema, made).plain_frame
+        return LocalRows(self.all_rows.session, schema, table).plain_frame
 
     def _as_json(self, numbers: Sequence[int]) -> list[str]:
         chosen = self.all_rows.take(numbers).plain_frame

@@ -263,22 +263,22 @@ def _mark_many(
     columns = rows.columns
     out = mask_of(constraints, OnViolation.FAIL, OnViolation.QUARANTINE, OnViolation.DROP)
     for index in numbers:
-        made = constraints[index]
-        key = [F.col(backtick(c)) for c in made.key]
+        constraint = constraints[index]
+        key = [F.col(backtick(c)) for c in constraint.key]
         looked_at = (F.col(BROKEN).bitwiseAND(out) == 0) & reduce(
             and_, (k.isNotNull() for k in key)
         )
-        there = around.stored_keys(made)
+        there = around.stored_keys(constraint)
         is_there = F.lit(False)
-        if there is not None and made.references is not None:
-            _check_types(made, rows, there)
+        if there is not None and constraint.references is not None:
+            _check_types(constraint, rows, there)
         if there is not None:
             there = there.withColumn(_THERE, F.lit(True))
             equal = reduce(and_, (k == F.col(f"{KEY_}{i}") for i, k in enumerate(key)))
             rows = rows.join(there, equal, "left")
             is_there = F.col(_THERE).isNotNull()
         broken = ~is_there
-        if made.references is None:
+        if constraint.references is None:
             order = [_text(rows.select(*backtick_all(columns)))]
             order += [F.col(ROW_ID)] if ROW_ID in columns else []
             first = Window.partitionBy(looked_at, *key).orderBy(*order)

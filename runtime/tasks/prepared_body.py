@@ -54,14 +54,14 @@ def propose_from_few(
         if rows is None:
             return None
         held[object_id] = rows
-    made = {}
+    proposals = {}
     for output in outputs_of(body):
         lookup = sole_lookup(body, output)
         victims = None if lookup is None else sources.found_by_key(lookup)
         if isinstance(victims, Declined):
             return None
-        made[output] = Proposed(_inserts(body, output, held, at, session), victims)
-    return made
+        proposals[output] = Proposed(_inserts(body, output, held, at, session), victims)
+    return proposals
 
 
 def _inserts(

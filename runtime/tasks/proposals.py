@@ -54,12 +54,12 @@ def stage_proposals(
     waiting = {part.object_id: part for part in batches.waiting}
     away: list[DataFrame] = [] if at_fault is None else [at_fault]
     with ExitStack() as stack:
-        for object_id, made in proposals.items():
+        for object_id, proposal in proposals.items():
             constraints = plan.transaction.constraints_of(object_id)
             own = columns[object_id]
-            inserts = made.inserts
+            inserts = proposal.inserts
             if any(c.key for c in constraints):
-                around = Surroundings(warehouse, batches.read[object_id], made.victims, at)
+                around = Surroundings(warehouse, batches.read[object_id], proposal.victims, at)
                 inserts = mark_keys(constraints, inserts, around, small=small, stack=stack)
             checked = check_rows(constraints, inserts, own, small=small, stack=stack)
             if checked.quarantined is not None:
@@ -69,7 +69,7 @@ def stage_proposals(
             if part is None:
                 continue  # it holds T
             part.has_rows = warehouse.queries.stage(
-                part.batch.at(at), checked.output_rows, made.victims, own, small=small
+                part.batch.at(at), checked.output_rows, proposal.victims, own, small=small
             )
             if checked.broken:
                 _, domains = part.output.table.domains()

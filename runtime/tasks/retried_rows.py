@@ -96,11 +96,11 @@ class Retried:
                 continue
             marked = mark_broken(transaction.constraints_of(group.object_id), rows, context)
             assert marked is not None  # there are rows
-            made = found.get(group.object_id, Proposed(None, None))
-            own = None if made.inserts is None else row_set(made.inserts).frame
+            proposal = found.get(group.object_id, Proposed(None, None))
+            own = None if proposal.inserts is None else row_set(proposal.inserts).frame
             if own is not None:
                 own = own.select(*backtick_all(marked.columns))
-            found[group.object_id] = replace(made, inserts=union_all(own, marked))
+            found[group.object_id] = replace(proposal, inserts=union_all(own, marked))
         return found
 
 

@@ -96,9 +96,9 @@ def stage_batched_runs(
         for seen in plan.seen:
             rows = lower_seen(carry_time_below(seen), rows, movements[0][0])
         context = Context(session, RowsOfSource(session, rows), movements[0][0], clock_at=TIME)
-        made = lower_inserts(carry_time(plan.transaction), context, TIME)
-        held = collect_bounded(made)
-        kept = stack.enter_context(persisted(made)) if isinstance(held, Declined) else held
+        inserts = lower_inserts(carry_time(plan.transaction), context, TIME)
+        held = collect_bounded(inserts)
+        kept = stack.enter_context(persisted(inserts)) if isinstance(held, Declined) else held
         if plan.transaction.constraints:
             check_none_broken(kept)
             kept = kept.drop(BROKEN)

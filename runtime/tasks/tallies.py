@@ -66,7 +66,7 @@ def add_tallies(
     at: int,
 ) -> str:
     """The text of the sums after a T; constraints that are no more are left out. Pure."""
-    made = {}
+    records = {}
     for constraint in constraints:
         before = tallies.get(constraint.name)
         if before is not None and before.rule != constraint.rule:
@@ -77,5 +77,5 @@ def add_tallies(
             before = Tally(constraint.rule, total, at, rows)
         if before is not None:
             fields = {"rule": before.rule, "rows": before.rows, "t": before.last_t}
-            made[constraint.name] = {**fields, "last": before.last_rows}
-    return json.dumps(made)
+            records[constraint.name] = {**fields, "last": before.last_rows}
+    return json.dumps(records)

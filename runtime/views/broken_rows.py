@@ -20,20 +20,20 @@ def count_broken(warehouse: Warehouse, item: Item) -> tuple[dict[str, int], int]
     Raises:
         DATA_ERROR: the query cannot be computed on the data.
     """
-    made = definition_of(item)
-    assert isinstance(made, st.CreateMaterializedView)  # the definition of such a view
+    definition = definition_of(item)
+    assert isinstance(definition, st.CreateMaterializedView)  # the definition of such a view
     upper = warehouse.relations.output(item).upper
     at = warehouse.schedules.shown_at(item, min(upper - 1, warehouse.timeline.now))
     if at is None or upper <= item.created:
         return None
     view = warehouse.relations.bound(item).view
     names = [c.name for c in view.columns]
-    kept = ", ".join(f"{text} AS n{i}" for i, text in enumerate(kept_texts(made)))
+    kept = ", ".join(f"{text} AS n{i}" for i, text in enumerate(kept_texts(definition)))
     binder = Binder(warehouse.catalog, item.search_schema, None, reads=item.reads)
-    query = transform(binder.query(over_query(made, names, kept)))
+    query = transform(binder.query(over_query(definition, names, kept)))
     with translate_spark_errors():
         context = Context(warehouse.gateway.session, StoredSources(warehouse), at, clock_at=at)
-        sums = (F.expr(f"count_if(NOT n{i})") for i in range(len(made.constraints)))
+        sums = (F.expr(f"count_if(NOT n{i})") for i in range(len(definition.constraints)))
         counted = lower_query(query, context).agg(*sums).first()
     assert counted is not None  # an aggregate without groups gives one row
-    return dict(zip((c.name for c in made.constraints), counted, strict=True)), at
+    return dict(zip((c.name for c in definition.constraints), counted, strict=True)), at

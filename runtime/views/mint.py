@@ -61,8 +61,10 @@ class Mint:
             if desired < self.minted.upper:
                 detail = f"{desired} after {self.minted}."
                 raise broken("the upper of what a view is to be written at never goes back", detail)
-        made = Description(lower, desired)
-        return replace(self, minted_at=stored_upper, minted=made), Write(desired, made)
+        description = Description(lower, desired)
+        return replace(self, minted_at=stored_upper, minted=description), Write(
+            desired, description
+        )
 
 
 def decide(description: Description, upper: int) -> Decision[Description]:

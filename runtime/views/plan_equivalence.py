@@ -128,15 +128,15 @@ class _Forms:
 
     def _project(self, plan: Plan, child: _Rows, outer: Columns) -> _Rows:
         (items, *_) = plan.parts
-        made = self._numbers(items, {**outer, **child.columns})
-        return _Rows(child.sources, child.conditions, made)
+        numbers = self._numbers(items, {**outer, **child.columns})
+        return _Rows(child.sources, child.conditions, numbers)
 
     def _numbers(self, items: Iterable[Any], columns: Columns) -> dict[int, int]:
-        made = {}
+        numbers = {}
         for item in items:
             expr = item.child if isinstance(item, Alias) else item
-            made[item.id] = self.expr(expr, columns)
-        return made
+            numbers[item.id] = self.expr(expr, columns)
+        return numbers
 
     def _filter(self, plan: Plan, child: _Rows, outer: Columns) -> _Rows:
         (condition, *_) = plan.parts
@@ -156,15 +156,15 @@ class _Forms:
             conditions = left.conditions | right.conditions | on
             columns = {**left.columns, **right.columns}
             return _Rows(left.sources + right.sources, conditions, columns)
-        made = self._number(name, self._whole(left), self._whole(right), self._telling(on))
+        number = self._number(name, self._whole(left), self._whole(right), self._telling(on))
         if name in _HALF:
-            return _Rows((made,), columns=left.columns)
+            return _Rows((number,), columns=left.columns)
         if name == "ExistenceJoin":
-            exists = self._number("exists", made)
-            return _Rows((made,), columns={**left.columns, kind[1].id: exists})
-        mine = dict(left.columns) if name == "LeftOuter" else self._padded(left, made)
-        theirs = dict(right.columns) if name == "RightOuter" else self._padded(right, made)
-        return _Rows((made,), columns={**mine, **theirs})
+            exists = self._number("exists", number)
+            return _Rows((number,), columns={**left.columns, kind[1].id: exists})
+        mine = dict(left.columns) if name == "LeftOuter" else self._padded(left, number)
+        theirs = dict(right.columns) if name == "RightOuter" else self._padded(right, number)
+        return _Rows((number,), columns={**mine, **theirs})
 
     def _padded(self, rows: _Rows, join: int) -> dict[int, int]:
         """Columns that are NULL where a join found no row."""
@@ -174,12 +174,12 @@ class _Forms:
         grouping, items, *_ = plan.parts
         columns = {**outer, **child.columns}
         keys = frozenset(self.expr(key, columns) for key in grouping)
-        made = self._number("Aggregate", self._whole(child), tuple(sorted(keys)), bool(grouping))
+        number = self._number("Aggregate", self._whole(child), tuple(sorted(keys)), bool(grouping))
         found = {}
         for item in items:
             expr = item.child if isinstance(item, Alias) else item
-            found[item.id] = self._of_group(expr, columns, keys, made)
-        return _Rows((made,), columns=found)
+            found[item.id] = self._of_group(expr, columns, keys, number)
+        return _Rows((number,), columns=found)
 
     def _of_group(self, expr: Any, columns: Columns, keys: frozenset[int], aggregate: int) -> int:
         """An expression over the results of an aggregate and its keys."""
@@ -204,21 +204,23 @@ class _Forms:
         (items, *_) = plan.parts
         whole = self._whole(child)
         columns = {**outer, **child.columns}
-        made = {}
+        numbers = {}
         for item in items:
             form = self.expr(item, columns)
             # Of a subquery that uses the row around it Spark passes columns on here, as they are.
             is_call = isinstance(item, Alias)
-            made[item.id] = self._number("over", whole, form) if is_call else form
-        return _Rows((whole,), columns={**child.columns, **made})
+            numbers[item.id] = self._number("over", whole, form) if is_call else form
+        return _Rows((whole,), columns={**child.columns, **numbers})
 
     def _generate(self, plan: Plan, child: _Rows, outer: Columns) -> _Rows:
         # Which columns are not needed above, and the alias of the whole, change no row.
         generator, _, is_outer, _, outputs, *_ = plan.parts
         columns = {**outer, **child.columns}
-        made = self._number("Generate", self._whole(child), self.expr(generator, columns), is_outer)
-        new = {a.id: self._number("made", made, i) for i, a in enumerate(outputs)}
-        return _Rows((made,), columns={**child.columns, **new})
+        number = self._number(
+            "Generate", self._whole(child), self.expr(generator, columns), is_outer
+        )
+        new = {a.id: self._number("made", number, i) for i, a in enumerate(outputs)}
+        return _Rows((number,), columns={**child.columns, **new})
 
     def _other(self, plan: Plan, below: list[_Rows], outer: Columns) -> _Rows:
         """Any other operator: by all its arguments, and by its inputs' columns in order."""
@@ -235,11 +237,11 @@ class _Forms:
         own = {c: i for i, c in enumerate(plan.outputs) if c not in read}
         columns = read | {c: self._number("own", i) for c, i in own.items()}
         parts = tuple("child" if p == CHILD else self.part(p, columns) for p in plan.parts)
-        made = self._number(plan.name, children, parts)
+        number = self._number(plan.name, children, parts)
         found = {c: columns[c] for c in plan.outputs}
         if len(below) != 1 or plan.name not in _PASSING:
-            found = {c: self._number("made", made, i) for i, c in enumerate(plan.outputs)}
-        return _Rows((made,), columns=found)
+            found = {c: self._number("made", number, i) for i, c in enumerate(plan.outputs)}
+        return _Rows((number,), columns=found)
 
     # ---- expressions
 

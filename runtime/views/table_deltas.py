@@ -272,18 +272,18 @@ def opened(
         reads: the columns of each table that matter. spans: as in :class:`Relations`.
     """
     with ExitStack() as stack:
-        made = Relations(warehouse, tables, at, moves, reads, spans=spans or {})
-        for name, span in made.spans.items():
-            turned = _window_change(made, name, span, stack)
+        relations = Relations(warehouse, tables, at, moves, reads, spans=spans or {})
+        for name, span in relations.spans.items():
+            turned = _window_change(relations, name, span, stack)
             if turned is not None and not (kept := turned.keep(stack)).is_empty:
-                made.changes[name] = kept
+                relations.changes[name] = kept
         for name, one in moves.items():
-            if name in made.spans:
+            if name in relations.spans:
                 continue
             rows = _moved_rows(warehouse, one, list(reads[name]), stack)
             if not rows.is_empty:
-                made.changes[name] = rows
-        yield made
+                relations.changes[name] = rows
+        yield relations
 
 
 def _moved_rows(warehouse: Warehouse, one: Moved, columns: list[str], stack: ExitStack) -> RowSet:

@@ -114,9 +114,9 @@ class DeltaCatalog:
             schemas = [v for _, v in _under(SCHEMA, domains)]
             readers = [Subscription.of_entry(k, v) for k, v in _under(SUBSCRIPTION, domains)]
             drops = [Dropped.of_entry(k, v) for k, v in _under(DROPPED, domains)]
-            made = Catalog.of(items, schemas, readers, drops)
+            catalog = Catalog.of(items, schemas, readers, drops)
             proposal = proposal_of(_under(PROPOSAL, domains))
-            self._stored, self._version = StoredCatalog(made, proposal), version
+            self._stored, self._version = StoredCatalog(catalog, proposal), version
         return self._stored
 
     def change(self, make: Callable[[Catalog], Catalog]) -> Catalog:

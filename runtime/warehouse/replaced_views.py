@@ -130,8 +130,8 @@ def give_columns(warehouse: Warehouse, old: Item, columns: Schema, *, is_read: b
             ensure_columns(warehouse, old, nullable, exactly=True, check=check)
         return History.KEPT
     _check_takes_others(warehouse, old)
-    made = table_schema(replace(old, columns=columns))
-    warehouse.relations.table(old).begin().set_columns(made)
+    schema = table_schema(replace(old, columns=columns))
+    warehouse.relations.table(old).begin().set_columns(schema)
     return History.CONTINUED if is_read else History.CUT
 
 

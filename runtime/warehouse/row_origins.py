@@ -323,8 +323,8 @@ def _numbered(rows: DataFrame, columns: list[str]) -> DataFrame:
     """The rows with what they are equal by, and the number of each among its equals."""
     keys = equality_keys(rows, columns)
     keyed = rows.select("*", *keys)
-    made = [backtick(c) for c in keyed.columns if c.startswith((GROUP_, TEXT_))]
-    order = Window.partitionBy(*made).orderBy(FILE_COLUMN, ROW_COLUMN)
+    helper_columns = [backtick(c) for c in keyed.columns if c.startswith((GROUP_, TEXT_))]
+    order = Window.partitionBy(*helper_columns).orderBy(FILE_COLUMN, ROW_COLUMN)
     return keyed.withColumn(NUMBER, F.row_number().over(order))
 
 

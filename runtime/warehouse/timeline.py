@@ -338,8 +338,8 @@ class Timeline:
                 bindings.append(Binding(newest, request, 0))
                 batch.domains[REQUESTS] = json.dumps({**self._requests, request: newest})
             if tasks:
-                made = {t: change(self.task(t), newest) for t, change in tasks.items()}
-                changed = {**self.tasks, **made}
+                new_states = {t: change(self.task(t), newest) for t, change in tasks.items()}
+                changed = {**self.tasks, **new_states}
                 batch.domains[TASKS] = json.dumps({t: asdict(s) for t, s in changed.items()})
             if proposal is not None:
                 batch.domains[PROPOSALS] = _with_decision(self._proposals, proposal, newest)

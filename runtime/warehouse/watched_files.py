@@ -88,12 +88,12 @@ class WatchedFiles:
                 gone.
         """
         record = self._follow(item)
-        made = self._load(item, record)
+        commits = self._load(item, record)
         if found := self._find(item, record):
             record.add(found)
             faults.point("files_planned")
-            made += self._load(item, self._follow(item))
-        return made
+            commits += self._load(item, self._follow(item))
+        return commits
 
     def _follow(self, item: Item) -> "_Record":
         for gone in self._records.keys() - self._warehouse.catalog.items.keys():

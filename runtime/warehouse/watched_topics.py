@@ -89,18 +89,18 @@ class WatchedTopics:
             KAFKA_UNAVAILABLE, KAFKA_OFFSETS_LOST, KAFKA_TOPIC_REPLACED, KAFKA_START_INVALID,
             SPARK_PACKAGE_MISSING, ENVIRONMENT_VARIABLE_MISSING.
         """
-        made: list[Commit] = []
+        commits: list[Commit] = []
         progress, topic, offsets = self._look(item)
         until = topic.latest
         while True:
             ranges = next_ranges(offsets, until, _source(item).records_max)
             if progress is not None and not ranges:
-                return made
+                return commits
             polls = 0 if progress is None else progress.polls
             after = {**offsets, **{p: upper for p, (_, upper) in ranges.items()}}
             new = Progress(polls=polls + 1, topic_id=topic.id, offsets=after)
             rows = self._rows(item, ranges) if ranges else None
-            made += self._commit(item, rows, new)
+            commits += self._commit(item, rows, new)
             progress, topic, offsets = self._look(item)
 
     def _look(self, item: Item) -> tuple[Progress | None, Topic, Offsets]:
