@@ -247,8 +247,8 @@ class Engine(LogReader):
         """
         items = list(items)
         if takes_in and not self.read_only and any(i.feed is not None for i in self.catalog):
-            known = self.refresh_catalog()
-            for item in known.closure([i.id for i in items if i.id in known.items]):
+            catalog = self.refresh_catalog()
+            for item in catalog.closure([i.id for i in items if i.id in catalog.items]):
                 if item.feed is not None:
                     self.watched.take_in(item)
         now = self.mint()
@@ -322,8 +322,8 @@ class Engine(LogReader):
             as_of: read the past at this T; as_of_span: where the user says so.
             strict: strictly serializable; else what is stored.
         """
-        stored = nullcontext() if strict or as_of is not None else self.as_stored()
-        with stored, translate_spark_errors():
+        reading = nullcontext() if strict or as_of is not None else self.as_stored()
+        with reading, translate_spark_errors():
             items = [self.relations.item(i) for i in read_objects(query)]
             system = _system_tables(query, as_of_span)
             # Alone they show what the logs say, for which nothing is bound or brought up.

@@ -33,8 +33,8 @@ class Appends:
     def frame(self) -> DataFrame:
         """The table's rows as of the version and the appended ones, lazily."""
         appended = [DataFile(file.action) for file in self.files]
-        stored = self.origin.files(self.version).values()
-        return self.origin.frame_of([*stored, *appended], self.version)
+        files = self.origin.files(self.version).values()
+        return self.origin.frame_of([*files, *appended], self.version)
 
     def stage(self, rows: DataFrame) -> int:
         """Write rows of some columns into files; returns their number.

@@ -122,13 +122,13 @@ class Clone:
         _, deletes = self.changes()
         if not deletes:
             return None
-        stored = self.origin.files(self.version)
+        files = self.origin.files(self.version)
         if self.numbers_rows:
             return self._numbered_victims(deletes)
-        if self._are_few(deletes, stored):
-            gone = [(one.path, self._deleted_numbers(stored[one.path], one)) for one in deletes]
+        if self._are_few(deletes, files):
+            gone = [(one.path, self._deleted_numbers(files[one.path], one)) for one in deletes]
             return located(self.gateway.session, gone)
-        whole = _places(self.origin, [stored[one.path] for one in deletes], self.version)
+        whole = _places(self.origin, [files[one.path] for one in deletes], self.version)
         left = [DataFile(one.action) for one in deletes if one.action is not None]
         if not left:
             return whole
@@ -136,10 +136,10 @@ class Clone:
         return whole.join(stay, whole.columns, "left_anti")
 
     def _numbered_victims(self, deletes: Sequence[StagedDelete]) -> RowSet:
-        mine, stored = self.gateway.table(self.location), self.origin.files(self.version)
+        mine, files = self.gateway.table(self.location), self.origin.files(self.version)
         found: RowSet
-        if self._are_few(deletes, stored):
-            gone = [(one.path, self._deleted_numbers(stored[one.path], one)) for one in deletes]
+        if self._are_few(deletes, files):
+            gone = [(one.path, self._deleted_numbers(files[one.path], one)) for one in deletes]
             found = self._with_numbers(located(self.gateway.session, gone), gone)
         else:
             now = mine.files(mine.version())
@@ -154,8 +154,8 @@ class Clone:
             return found
         # Files are gone as a whole: their rows may have been written anew beside changed ones.
         copied = SparkRows(self._own_rows().where(F.col(VERSION) == 0).select(ROW_ID))
-        held = copied.collect()
-        return without_numbers(found, copied if isinstance(held, Declined) else held)
+        local_rows = copied.collect()
+        return without_numbers(found, copied if isinstance(local_rows, Declined) else local_rows)
 
     def _with_numbers(
         self, places: LocalRows, deleted_rows: Sequence[tuple[str, BitMap64]]
@@ -285,10 +285,10 @@ class Clone:
             why = "Identity columns count on with every row, for example."
             raise error("NOT_SUPPORTED", what=what, why=why, hint="Run the statement by itself.")
         before, after = mine.files(0), mine.files(newest)
-        stored = files_by_name(self.origin, self.version)
+        files = files_by_name(self.origin, self.version)
         inserts = [self._stage_insert(file) for path, file in after.items() if path not in before]
         deletes = [
-            self._stage_delete(stored[relative_path(path, self.origin.location)], after.get(path))
+            self._stage_delete(files[relative_path(path, self.origin.location)], after.get(path))
             for path in select_changed(before, after)
         ]
         return tuple(inserts), tuple(deletes)

@@ -44,9 +44,9 @@ class Vectors:
         """The deleted rows of a file; not to be changed."""
         if file.vector is None:
             return BitMap64()
-        known = self._remembered.get(file.vector_id)
-        if known is not None:
-            return known[0]
+        entry = self._remembered.get(file.vector_id)
+        if entry is not None:
+            return entry[0]
         with translate_spark_errors():
             vector = self.jvm.add_file(file).deletionVector()
             stored = self.store.read(vector, self.folder)

@@ -64,14 +64,14 @@ def stage(
         small = not isinstance(found, Declined)
         given[0] = given[0] if isinstance(found, Declined) else found
     schema = T.StructType([given[0].schema[c] for c in columns])
-    held: list[LocalRows | Declined] = [rows.local for rows in given]
+    local_sets: list[LocalRows | Declined] = [rows.local for rows in given]
     if small and [rows.is_local for rows in given] == [False, True]:
         # Stored rows are in this process already: collect only the desired ones.
         small = fits_arrow(schema)
         if small:
-            held[0] = given[0].select(columns).collect()
-            small = not isinstance(held[0], Declined)
-    local = [rows for rows in held if not isinstance(rows, Declined)]
+            local_sets[0] = given[0].select(columns).collect()
+            small = not isinstance(local_sets[0], Declined)
+    local = [rows for rows in local_sets if not isinstance(rows, Declined)]
     if len(local) == len(given) and fits_arrow(schema):
         parts = [_add_places(rows.arrow, columns) for rows in local]
         both = pa.concat_tables(parts, promote_options="default")  # NULL may be in one only
@@ -109,10 +109,10 @@ def _stage_few(
     both = stored_rows.select(*names, FILE_COLUMN, ROW_COLUMN)
     if desired is not None:
         both = both.unionAll(desired.select(*names, *_nowhere()))
-    held = collect_bounded(both)
-    if isinstance(held, Declined):
-        return held
-    return _stage_small(staging, collect_arrow(held), schema, stored_rows.sparkSession)
+    local_rows = collect_bounded(both)
+    if isinstance(local_rows, Declined):
+        return local_rows
+    return _stage_small(staging, collect_arrow(local_rows), schema, stored_rows.sparkSession)
 
 
 def _nowhere() -> list[SparkColumn]:

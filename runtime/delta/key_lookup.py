@@ -141,9 +141,9 @@ def _are_exact(schema: T.StructType, columns: Sequence[str], keys: Keys) -> bool
 def _alive(table: DeltaTable, version: int, frame: DataFrame) -> LocalRows | None:
     rows = LocalRows.of(frame)
     files, numbers = (rows.arrow.column(c).to_pylist() for c in (FILE_COLUMN, ROW_COLUMN))
-    stored = list(zip(files, numbers, strict=True))
-    gone = find_deleted(table, version, group_by_file(stored))
-    alive = [i for i, (file, number) in enumerate(stored) if number not in gone[file]]
+    places = list(zip(files, numbers, strict=True))
+    gone = find_deleted(table, version, group_by_file(places))
+    alive = [i for i, (file, number) in enumerate(places) if number not in gone[file]]
     return rows.take(alive) if alive else None
 
 

@@ -153,21 +153,21 @@ class StoredRows:
 
         Local rows have a key in the pairs that this process can compare.
         """
-        held = keys.local
-        if isinstance(held, Declined):
+        local_keys = keys.local
+        if isinstance(local_keys, Declined):
             return self.all
         if not isinstance(self._near, Declined):
-            key_set = _key_set(self._near.schema, held, pairs)
+            key_set = _key_set(self._near.schema, local_keys, pairs)
             if isinstance(key_set, Declined):
                 return self._near
             found = having(self._near.arrow, self._near.schema, key_set)
             return self._near.with_rows(self._near.schema, found)
-        read = _Read.of(self._table, self._version, self._names, [(held, pairs)])
+        read = _Read.of(self._table, self._version, self._names, [(local_keys, pairs)])
         near = read if isinstance(read, Declined) else read.at(self._version)
         if not isinstance(near, Declined):
             return near
-        stored = self.all.frame
-        return SparkRows(stored.where(may_equal(stored, held.plain_frame, pairs)))
+        frame = self.all.frame
+        return SparkRows(frame.where(may_equal(frame, local_keys.plain_frame, pairs)))
 
 
 def _is_readable(table: DeltaTable, version: int) -> bool:
@@ -291,24 +291,24 @@ class Lookups:
             read = _Read.of(table, version, columns, keys)
         if isinstance(read, Declined):
             return read
-        known = self._reads.setdefault(read.identity, _Known(read))
-        found = known.derive(version)
+        entry = self._reads.setdefault(read.identity, _Known(read))
+        found = entry.derive(version)
         if found is None:
             found = self._derive_from_alike(read, version)
         if found is None:
             found = read.at(version)
-        known.rows_by_version[version] = found
+        entry.rows_by_version[version] = found
         return found if isinstance(found, Declined) else found.select(columns)
 
     def _derive_from_alike(self, read: _Read, version: int) -> LocalRows | Declined | None:
         """The rows of nearly the same keys, and of the others; None if no such keys are known."""
         if len(read.sets) != 1:
             return None  # a row may have keys of several
-        for known in self._reads.values():
-            if not known.rows_by_version or known.read.shape != read.shape:
+        for entry in self._reads.values():
+            if not entry.rows_by_version or entry.read.shape != read.shape:
                 continue
-            less = read.less(known.read)
-            had = None if less is None else known.derive(version)
+            less = read.less(entry.read)
+            had = None if less is None else entry.derive(version)
             if less is None or had is None or isinstance(had, Declined):
                 continue
             others = less.at(version)

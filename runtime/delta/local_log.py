@@ -142,14 +142,14 @@ def newest_state(log: LogFiles) -> LoggedState | None:
 def state_at(log: LogFiles, version: int) -> LoggedState:
     """The state of a version of a log on a local disk."""
     commits: list[Commit] = []
-    known = log.checksum(version)
-    while not _is_whole(known) and version - len(commits) >= 0:
+    checksum = log.checksum(version)
+    while not _is_whole(checksum) and version - len(commits) >= 0:
         older = version - len(commits)
         if len(commits) == ROLLED_MAX or not log.has(older):
             raise NeedsSpark("a checkpoint")
         commits.append(log.commit_at(older))
-        known = log.checksum(older - 1)
-    state = LoggedState(version, known)
+        checksum = log.checksum(older - 1)
+    state = LoggedState(version, checksum)
     for commit in reversed(commits):
         state.add(commit)
     state.check_readable()
@@ -178,9 +178,9 @@ class LocalTable(OnSpark, TableLog):
         """
         commits: list[Commit] = []
         for older in range(version, version - ROLLED_MAX - 1, -1):
-            known = self.log_files.checksum(older).get("files")
-            if known is not None or older < 0:
-                return roll_files(dict(known or {}), reversed(commits))
+            files = self.log_files.checksum(older).get("files")
+            if files is not None or older < 0:
+                return roll_files(dict(files or {}), reversed(commits))
             if len(commits) == ROLLED_MAX or not self.has(older):
                 break
             commits.append(self.commit_at(older))

@@ -152,20 +152,20 @@ def local_change(
     views of one table follow the same change, each by columns of its own.
     """
     recent, which = table.gateway.recent_rows, (table.log_files, before, after)
-    known = recent.get(which)
-    there = [] if known is None else known[0].schema.names
+    change = recent.get(which)
+    there = [] if change is None else change[0].schema.names
     missing = [c for c in columns if c not in there]
-    if known is None or missing:
+    if change is None or missing:
         read = _read_change(table, before, after, missing)
         if isinstance(read, Declined):
             return read
-        known = read if known is None else tuple(map(_with_columns, known, read))
-        if sum(rows.nbytes for rows in known) <= CHANGE_BYTES_MAX:
-            recent[which] = known
+        change = read if change is None else tuple(map(_with_columns, change, read))
+        if sum(rows.nbytes for rows in change) <= CHANGE_BYTES_MAX:
+            recent[which] = change
             if len(recent) > CHANGES_KEPT_MAX:
                 recent.popitem(last=False)
     names = [*columns, *(place.name for place in PLACES)]
-    come, gone = (rows.select(names) for rows in known)
+    come, gone = (rows.select(names) for rows in change)
     return come, gone
 
 

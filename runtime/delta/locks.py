@@ -52,8 +52,8 @@ def commit_lock(location: str) -> AbstractContextManager[None]:
 def folder_lock(location: str) -> Iterator[None]:
     """Hold the lock of a folder, created if missing; re-entrant. Raises STORAGE_ERROR."""
     folder = local_path(location)
-    held: set[Path] = _held.__dict__.setdefault("folders", set())
-    if folder is None or folder in held:
+    folders: set[Path] = _held.__dict__.setdefault("folders", set())
+    if folder is None or folder in folders:
         yield
         return
     # A new object each time: two threads of one process exclude each other as well.
@@ -61,11 +61,11 @@ def folder_lock(location: str) -> Iterator[None]:
     with translate_os_errors(str(folder)):
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire()
-    held.add(folder)
+    folders.add(folder)
     try:
         yield
     finally:
-        held.discard(folder)
+        folders.discard(folder)
         lock.release()
 
 

@@ -246,8 +246,8 @@ class MemoryTable(DeltaTable):
 
     def added_rows(self, versions: Sequence[int], times: range | None = None) -> DataFrame:
         """The rows that commits add which do nothing else; in memory each commit has one T."""
-        stored = [v for v in versions if v <= self.stored_version]
-        frames = [super().added_rows(stored, times)] if stored else []
+        stored_versions = [v for v in versions if v <= self.stored_version]
+        frames = [super().added_rows(stored_versions, times)] if stored_versions else []
         for version in versions:
             step = self.step(version)
             if step is not None:
@@ -260,8 +260,8 @@ class MemoryTable(DeltaTable):
         chosen = backtick_all(columns)
         frames: list[DataFrame] = []
         if first <= self.stored_version:
-            stored = super().change_rows(first, min(last, self.stored_version))
-            frames.append(stored.select(*chosen))
+            stored_changes = super().change_rows(first, min(last, self.stored_version))
+            frames.append(stored_changes.select(*chosen))
         for version in range(max(first, self.stored_version + 1), last + 1):
             step = self.step(version)
             assert step is not None  # above the stored versions
@@ -304,8 +304,8 @@ class MemoryTable(DeltaTable):
         before, base = self.step(version - 1), self.rows_count(version - 1)
         inserted = sum(p.rows_count for p in transaction.parts)
         deleted = sum(len(numbers) for numbers in transaction.places.values())
-        for kept in transaction.parts:
-            self.staged_rows.pop(kept.name, None)
+        for memory_part in transaction.parts:
+            self.staged_rows.pop(memory_part.name, None)
         parts, victims = (before.parts, dict(before.victims)) if before is not None else ((), {})
         for file, numbers in transaction.places.items():
             victims[file] = victims.get(file, array("q")) + numbers

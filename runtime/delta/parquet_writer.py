@@ -52,16 +52,16 @@ def is_plain(metadata: Mapping[str, Any], schema: T.StructType) -> bool:
     options = [k for k in metadata.get("configuration", {}) if k.startswith("delta.")]
     if not all(k.startswith(_PLAIN_OPTIONS) for k in options):
         return False
-    stored = _columns(metadata["schemaString"])
-    if [(f.name, f.dataType) for f in stored] != [(f.name, f.dataType) for f in schema]:
+    columns = _columns(metadata["schemaString"])
+    if [(f.name, f.dataType) for f in columns] != [(f.name, f.dataType) for f in schema]:
         return False
-    return not any(set(f.metadata) - {"comment"} for f in stored)
+    return not any(set(f.metadata) - {"comment"} for f in columns)
 
 
 def has_forbidden_null(metadata: Mapping[str, Any], rows: pa.Table) -> bool:
     """Whether a column that is NOT NULL, by the ``metaData`` action, has a NULL in these rows."""
-    stored = _columns(metadata["schemaString"])
-    return any(not f.nullable and rows.column(f.name).null_count for f in stored)
+    columns = _columns(metadata["schemaString"])
+    return any(not f.nullable and rows.column(f.name).null_count for f in columns)
 
 
 @lru_cache(maxsize=256)

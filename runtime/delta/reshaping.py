@@ -54,15 +54,15 @@ def shown_under(rows: DataFrame, there: Schema, columns: Schema) -> DataFrame:
         return rows
     if keeps_columns(there, columns):
         return with_nulls(rows, columns[len(there) :])
-    held = {fold(c.name): c for c in there}
+    by_name = {fold(c.name): c for c in there}
     columns_under = []
     for column in columns:
-        was = held.get(fold(column.name))
+        was = by_name.get(fold(column.name))
         known = was is not None and same_columns([was], [column])
         columns_under.append(
             F.col(backtick(column.name)).alias(column.name) if known else _null(column)
         )
-    beside = (backtick(c) for c in rows.columns if fold(c) not in held)
+    beside = (backtick(c) for c in rows.columns if fold(c) not in by_name)
     return rows.select(*columns_under, *beside)
 
 
@@ -82,10 +82,10 @@ def _as(value: Column, old_type: T.DataType, new_type: T.DataType) -> Column:
         return value
     match old_type, new_type:
         case T.StructType(), T.StructType():
-            known = {fold(f.name): f for f in old_type.fields}
+            fields = {fold(f.name): f for f in old_type.fields}
             parts = []
             for f in new_type.fields:
-                was = known.get(fold(f.name))
+                was = fields.get(fold(f.name))
                 part = F.lit(None) if was is None else value.getField(was.name)
                 kind = f.dataType if was is None else was.dataType
                 parts.append(_as(part, kind, f.dataType).cast(f.dataType).alias(f.name))

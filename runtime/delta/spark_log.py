@@ -102,9 +102,9 @@ class SparkSnapshot(Snapshot):
         """The newest version of an application id."""
         if self._state is not None:
             return self._state.transaction(app)
-        known: dict[str, int] | None = self._log.checksum(self.version).get("transactions")
-        if known is not None:
-            return known.get(app)
+        applications: dict[str, int] | None = self._log.checksum(self.version).get("transactions")
+        if applications is not None:
+            return applications.get(app)
         with translate_spark_errors():
             option = self.java.transactions().get(app)
         return int(option.get()) if option.isDefined() else None
@@ -113,9 +113,9 @@ class SparkSnapshot(Snapshot):
         """The domain metadata: name to configuration."""
         if self._state is not None:
             return self._state.domains()
-        known = self._log.checksum(self.version).get("domains")
-        if known is not None:
-            return dict(known)
+        domains = self._log.checksum(self.version).get("domains")
+        if domains is not None:
+            return dict(domains)
         with translate_spark_errors():
             there = scala_items(self.java.domainMetadata())
             return {d.domain(): d.configuration() for d in there}

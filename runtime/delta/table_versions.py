@@ -168,9 +168,9 @@ class Identity:
         if self.replaced is not None:
             if version < self.newest:
                 raise self.replaced(f"Version {self.newest} was read, and {version} is its last.")
-            known = self.expected
-            if known not in (None, found) and not _had(versions, version, str(known)):
-                raise self.replaced(f"Its id is {found}; that of the table known is {known}.")
+            table_id = self.expected
+            if table_id not in (None, found) and not _had(versions, version, str(table_id)):
+                raise self.replaced(f"Its id is {found}; that of the table known is {table_id}.")
         self.expected, self.newest = found, version
         self._seen = (version, self._mark(versions.log, version))
 

@@ -175,14 +175,14 @@ class Transaction:
         if not shortened:
             return deletes, []
         with translate_spark_errors():
-            stored = locate_in(self.table, shortened, self.version_read)
+            locations = locate_in(self.table, shortened, self.version_read)
             # By file name: the driver has the paths of the log in places, Spark has whole ones.
             name = F.substring_index(FILE_COLUMN, "/", -1)
-            stored = stored.withColumn(FILE_COLUMN, name)
+            locations = locations.withColumn(FILE_COLUMN, name)
             places = pa.table({FILE_COLUMN: names, ROW_COLUMN: pa.array(numbers, pa.int64())})
             gone = self.gateway.session.createDataFrame(places)
             on = [FILE_COLUMN, ROW_COLUMN]
-            return deletes, self.stage(stored.join(F.broadcast(gone), on, "left_anti").drop(*on))
+            return deletes, self.stage(locations.join(F.broadcast(gone), on, "left_anti").drop(*on))
 
     def delete(self, staged: Iterable[StagedDelete]) -> set[str]:
         """Add staged deletions; see :meth:`LogTransaction.delete`."""
@@ -327,8 +327,8 @@ def set_properties(
     with translate_spark_errors():
         action = json.loads(transaction.txn.metadata().json())
         there = action["metaData"]["configuration"]
-        kept = {key: value for key, value in there.items() if key not in names_to_remove}
-        action["metaData"]["configuration"] = {**kept, **properties}
+        configuration = {key: value for key, value in there.items() if key not in names_to_remove}
+        action["metaData"]["configuration"] = {**configuration, **properties}
         transaction.txn.updateMetadata(transaction.gateway.parse_action(json.dumps(action)), False)
 
 

@@ -57,9 +57,9 @@ class Staging:
 
     def delete_rows(self, victims: Iterable[tuple[str, Collection[int]]]) -> None:
         """Stage the deletion of stored rows; see :meth:`LogTransaction.stage_deletes`."""
-        deletes, kept = self._txn.stage_deletes(victims)
+        deletes, remaining = self._txn.stage_deletes(victims)
         self._deletes += deletes
-        self._inserts += kept
+        self._inserts += remaining
 
     def part(self, time: int) -> BatchPart:
         """The part that it is at a T."""

@@ -73,8 +73,8 @@ def due_changes(plan: TaskWrite) -> dict[str, frozenset[Change]]:
     assert plan.times is not None  # the rules have run
     found: dict[str, frozenset[Change]] = {}
     for node in watched_inputs(plan.times):
-        known = found.get(node.object_id, frozenset[Change]())
-        found[node.object_id] = known | shown_changes(node)
+        kinds = found.get(node.object_id, frozenset[Change]())
+        found[node.object_id] = kinds | shown_changes(node)
     return found
 
 

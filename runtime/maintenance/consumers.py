@@ -63,10 +63,10 @@ def needs(
     catalog = engine.refresh_catalog()
     catalog.check_outlined()
     engine.timeline.refresh()
-    stored = [i for i in catalog if i.location is not None and not i.problem]
+    items = [i for i in catalog if i.location is not None and not i.problem]
     rows: dict[str, list[RetentionNeed]] = {}
     logs: dict[str, list[int]] = {}
-    for item in stored:
+    for item in items:
         with noting_damaged(damaged, item):
             if missing_table(engine.relations, [item]) is not None:
                 continue
@@ -83,13 +83,13 @@ def needs(
             with noting_damaged(damaged, read):
                 rows[read.id].append(_need(engine, read, through, consumer))
                 logs[read.id].append(_version_at(engine, read, seen))
-    for kept in Readers(engine).retention_needs():
-        item = engine.relations.item(kept.object_id)
+    for need in Readers(engine).retention_needs():
+        item = engine.relations.item(need.object_id)
         if item.id not in rows:
             continue
         with noting_damaged(damaged, item):
-            rows[item.id].append(_need(engine, item, kept.since, kept.consumer))
-            logs[item.id].append(_version_at(engine, item, kept.since))
+            rows[item.id].append(_need(engine, item, need.since, need.consumer))
+            logs[item.id].append(_version_at(engine, item, need.since))
     left_out = damaged or {}
     return {i: Needs(tuple(n), min(logs[i])) for i, n in rows.items() if i not in left_out}
 

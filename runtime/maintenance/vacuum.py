@@ -120,8 +120,8 @@ def trim_logs(engine: Engine, before_ms: int) -> int:
     Raises, once the others are trimmed, what is wrong with a log that cannot be read.
     """
     damaged: dict[str, CtsqlError] = {}
-    known = needs(engine, keep_from=before_ms, damaged=damaged)
-    floors = log_floors(engine, known, before_ms, damaged)
+    needs_by_id = needs(engine, keep_from=before_ms, damaged=damaged)
+    floors = log_floors(engine, needs_by_id, before_ms, damaged)
     count = 0
     for location, floor in floors.items():
         table = engine.gateway.table(location)

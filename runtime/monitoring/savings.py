@@ -94,8 +94,8 @@ def summed(name: str, kind: str, steps: Sequence[Step]) -> Savings:
     measured = [s for s in steps if s.strategy == RECOMPUTE]
     best = max(measured, key=lambda s: (s.rows_there or 0, s.t), default=None)
     estimates = [s.seconds if s.strategy == RECOMPUTE else _estimate(s, best) for s in steps]
-    known = [e for e in estimates if e is not None]
-    full = sum(known) if steps and len(known) == len(steps) else None
+    figures = [e for e in estimates if e is not None]
+    full = sum(figures) if steps and len(figures) == len(steps) else None
     seconds = sum(s.seconds for s in steps)
     return Savings(
         object=name,

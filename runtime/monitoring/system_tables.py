@@ -36,7 +36,7 @@ def system_rows(reader: LogReader, name: str, request: Wanted = ALL) -> list[Any
     """The rows of a system table, as values of its class; nothing is written or computed.
 
     Args:
-        name: without the schema. wanted: rows outside it may be among them.
+        name: without the schema. request: rows outside it may be among them.
     """
     with reader.as_stored():
         reader.refresh_catalog()

@@ -298,12 +298,12 @@ class _Application:
         """All that changes, on top of a catalog; raises DEFINITIONS_CHANGED on any other."""
         if warehouse_digest(current) != self.planned.plan.warehouse:
             raise error("DEFINITIONS_CHANGED")
-        known = {i.id for i in new_items}
+        new_ids = {i.id for i in new_items}
         later = [item for bound in changed for item in with_changes(current, bound)]
         later = [
             with_pace(item, current.items[item.id]) if item.id in anew else item
             for item in later
-            if item.id not in known
+            if item.id not in new_ids
         ]
         later = [with_history(i, histories.get(i.id, History.KEPT), 0) for i in later]
         begun = {i.id for i in new_items if i.kind not in (ObjectKind.TABLE, ObjectKind.VIEW)}

@@ -240,8 +240,8 @@ class FolderBinder:
             why = f'"{old.name}" is a part of a flow.'
             hint = "Write the flow into the folder: CREATE FLOW ..."
             raise not_supported(definition.span, what, why=why, hint=hint)
-        stored, plans = self.overlay.stored_catalog, dict[str, Bound]()
-        items: tuple[Item, ...] = (old, *stored.flow_targets(old))
+        catalog, plans = self.overlay.stored_catalog, dict[str, Bound]()
+        items: tuple[Item, ...] = (old, *catalog.flow_targets(old))
         change: TableChange | None = None
         match definition.statement:
             case st.CreateTable() as statement:
@@ -264,7 +264,7 @@ class FolderBinder:
                     items = (replace(item, quarantine=away.id), away)
             case st.CreateFlow() as statement if parts:
                 items, plans = self._other_flow(definition, statement, old)
-        before = (*items, *stored.outputs_of(old))
+        before = (*items, *catalog.outputs_of(old))
         with_comments = tuple(with_comments(i, definition) for i in before)
         if with_comments != before:
             parts = (*parts, Part.COMMENT)
@@ -311,7 +311,7 @@ class FolderBinder:
     def _parts(self, definition: Definition, old: Item) -> tuple[Part, ...]:
         """The parts whose words differ."""
         current = self.engine.relations.current(old)
-        stored = self.overlay.stored_catalog
+        catalog = self.overlay.stored_catalog
         before = old_statement(current, as_flow=isinstance(definition.statement, st.CreateFlow))
         if before is None:
             return () if isinstance(definition.statement, st.CreateTable) else (Part.QUERY,)
@@ -319,7 +319,7 @@ class FolderBinder:
         own = _own(define(before, current.search_schema))
 
         def object_of(name: Name) -> str:
-            found = stored.find(name)
+            found = catalog.find(name)
             known = then.get(name) or (found.id if found else None)
             return own.get(name) or known or name.qualified()
 

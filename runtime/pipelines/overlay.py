@@ -171,8 +171,8 @@ class KnownViews:
 
     def named_view(self, rows: DataFrame) -> AbstractContextManager[str]:
         """The view of an empty table; of other rows one that ends with the context."""
-        known = self._by_rows.get(rows)
-        return temporary_view(rows) if known is None else nullcontext(known)
+        name = self._by_rows.get(rows)
+        return temporary_view(rows) if name is None else nullcontext(name)
 
     def register(self, rows: DataFrame) -> str:
         """Give rows a name until :meth:`drop`."""

@@ -154,8 +154,8 @@ class Plan:
 
 def _change_json(change: Change) -> dict[str, Any]:
     raw = asdict(change) | {"status": change.status.value, "effect": change.effect.value}
-    kept = ("name", "keyword", "status")
-    return {k: v for k, v in raw.items() if k in kept or v not in ((), "", None)}
+    fields = ("name", "keyword", "status")
+    return {k: v for k, v in raw.items() if k in fields or v not in ((), "", None)}
 
 
 def saved(text: str, name: str) -> Mapping[str, Any]:

@@ -204,12 +204,12 @@ class _Planning:
 
     def _change(self, item: Item, **given: object) -> None:
         """Note what becomes of a stored object, be it in the folder or not."""
-        known = self.places.get(item.name)
+        place = self.places.get(item.name)
         change = Change(name=str(item.name), keyword=_keyword(item), status=Status.KEPT)
-        if known is None:
+        if place is None:
             self._add(item.name, replace(change, **given))  # type: ignore[arg-type]
-        elif self.changes[known].status is not Status.REFUSED:
-            self.changes[known] = replace(self.changes[known], **given)  # type: ignore[arg-type]
+        elif self.changes[place].status is not Status.REFUSED:
+            self.changes[place] = replace(self.changes[place], **given)  # type: ignore[arg-type]
 
     def _others(self) -> list[Item]:
         """Objects that are not in the folder; those that are to be dropped are returned."""
@@ -422,9 +422,9 @@ class _Planning:
 
 def _lost(reader: Item, item: Item) -> str:
     """Which of the columns that a reader was bound to are no longer there, as text."""
-    known = {fold(c.name) for c in item.columns}
+    names = {fold(c.name) for c in item.columns}
     mine = (r for r in reader.reads if r.object_id == item.id)
-    lost = [c for r in mine for c in r.columns if fold(c) not in known]
+    lost = [c for r in mine for c in r.columns if fold(c) not in names]
     return f" (was bound to {', '.join(lost)})" if lost else ""
 
 

@@ -131,10 +131,10 @@ def choose_times(
     >>> choose_times([10, 20, 30, 40], count=9, first=15, complete=99)
     (15, [20, 30, 40])
     """
-    known = [t for t in times if t > first]
-    waiting = [t for t in known if t > complete]
-    chosen = waiting[:count] if len(waiting) > count else known[-count:]
-    before = [t for t in known if chosen and t < chosen[0]]
+    later_times = [t for t in times if t > first]
+    waiting = [t for t in later_times if t > complete]
+    chosen = waiting[:count] if len(waiting) > count else later_times[-count:]
+    before = [t for t in later_times if chosen and t < chosen[0]]
     return before[-1] if before else first, chosen
 
 
@@ -280,8 +280,8 @@ class _Rehearsing:
         present, now = self.present, self._reached(bases)
         there = [self.stored.items[i.id] for i in self.running if i.id in self.stored.items]
         tasks = [i for i in there if i.is_task]
-        known = [i.created for i in tasks] + [self._known_from(i) for i in bases]
-        first = max(known, default=now)
+        begins = [i.created for i in tasks] + [self._known_from(i) for i in bases]
+        first = max(begins, default=now)
         complete = complete_through(present.warehouse, tasks)
         times: set[int] = set()
         back = LOOK_BACK_MS
@@ -395,10 +395,10 @@ class _Rehearsing:
             )
             table = replace(table, location=location)
             table = Creation(Namespace(self.present, schema)).as_stored(table)
-        stored = self.present.relations.table(table)
-        count = stored.rows_count(stored.version())
-        held = "some rows" if count is None else _count_of(count, "row") if count else "no rows"
-        self.notes.append(f"{table.name} is new: it holds {held} throughout")
+        delta_table = self.present.relations.table(table)
+        count = delta_table.rows_count(delta_table.version())
+        contents = "some rows" if count is None else _count_of(count, "row") if count else "no rows"
+        self.notes.append(f"{table.name} is new: it holds {contents} throughout")
         yield table
 
     def _place(self, trial: Engine, gateway: ReadOnlyGateway, output: Item, after: int) -> None:
@@ -447,11 +447,11 @@ class _Rehearsing:
     def _note(self, item: Item, at: int, problem: CtsqlError) -> None:
         """Keep an error; of a view that has the same one at the next T the first."""
         self.failed_at[item.id] = at
-        known = self.problems.setdefault(item.id, [])
+        problems = self.problems.setdefault(item.id, [])
         cause = problem.__cause__ if isinstance(problem.__cause__, CtsqlError) else problem
         refusal = replace(Refusal.of(cause), place=self._place_of(item, problem), hint="")
-        if not known or known[-1].refusal != refusal:
-            known.append(Problem(time=at, refusal=refusal))
+        if not problems or problems[-1].refusal != refusal:
+            problems.append(Problem(time=at, refusal=refusal))
 
     def _place_of(self, item: Item, problem: CtsqlError) -> str:
         """Where in the folder an error is; in the stored definition of one that is as it was."""

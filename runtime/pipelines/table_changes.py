@@ -141,7 +141,7 @@ class TableComparison:
         if not statement.columns:
             return None  # a query has made its columns
         there = self.engine.relations.columns_now(table)
-        stored = self.engine.relations.table(table)
+        delta_table = self.engine.relations.table(table)
         columns = declared(statement.columns)
 
         def id_of(ref: st.RelationRef) -> str | None:
@@ -150,19 +150,19 @@ class TableComparison:
 
         place = statement.columns_span or statement.target.span
         texts = changes_between(there, columns)
-        texts += default_changes(statement.columns, stored.metadata)
-        texts += constraint_changes(statement.constraints, stored.configuration(), id_of)
+        texts += default_changes(statement.columns, delta_table.metadata)
+        texts += constraint_changes(statement.constraints, delta_table.configuration(), id_of)
         if self._prune:
             names = self._constraints_unsaid(statement, table)
             texts += (f"DROP CONSTRAINT {quote(name)}" for name in names)
-        named = {fold(one.name) for one in stored_constraints(stored.configuration())}
+        named = {fold(one.name) for one in stored_constraints(delta_table.configuration())}
         # What a process that was killed has dropped, but not noted.
         lost = (name for name, _ in table.refers if fold(name) not in named)
         texts += (f"DROP CONSTRAINT IF EXISTS {quote(name)}" for name in lost)
         if not texts:
             return None
         alterations = [_parsed(table, text) for text in texts]
-        around = _around_types(alterations, statement, stored.configuration(), place)
+        around = _around_types(alterations, statement, delta_table.configuration(), place)
         alterations += (_parsed(table, text) for text in around)
         self._check_lost(table, alterations, place)
         last = [one for one in alterations if _loses(one)]
@@ -228,8 +228,8 @@ class TableComparison:
         last: Sequence[Alteration],
     ) -> TableChange:
         """Go through the alterations without making them."""
-        engine, stored = self.engine, self.engine.relations.table(table)
-        has, now = has_features(stored), dict(stored.configuration())
+        engine, delta_table = self.engine, self.engine.relations.table(table)
+        has, now = has_features(delta_table), dict(delta_table.configuration())
         columns, notices = there, dict[str, None]()
         for one in (*first, *last):
             if isinstance(one, st.AlterTable):
@@ -245,7 +245,7 @@ class TableComparison:
                     if fold(constraint.name) == fold(one.dropped):
                         del now[constraint.key]
                 item = referring(item, one.dropped, None)
-        kept, names = dict(now), self.overlay.names(definition.schema)
+        own_properties, names = dict(now), self.overlay.names(definition.schema)
         for one in first:
             if isinstance(one, st.ChangeConstraints) and one.added is not None:
                 self._check_refers(one.added, definition.schema)
@@ -263,7 +263,7 @@ class TableComparison:
             first=tuple(first),
             last=tuple(last),
             after=(item, *beside),
-            own_properties=kept,
+            own_properties=own_properties,
             notices=tuple(notices),
         )
 
@@ -281,8 +281,10 @@ class TableComparison:
         change = one.change
         if not isinstance(change, st.SetNotNull) or not change.not_null:
             return
-        stored = self.engine.relations.table(table)
-        if find(there, change.column.name) is None and stored.rows_count(stored.version()):
+        delta_table = self.engine.relations.table(table)
+        if find(there, change.column.name) is None and delta_table.rows_count(
+            delta_table.version()
+        ):
             what = "NOT NULL of a column that is added"
             why = f'Rows that are in table "{table.name}" have no value for it.'
             hint = f"Write {change.column.name} without NOT NULL, apply, UPDATE the rows, and add "

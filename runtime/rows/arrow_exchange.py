@@ -143,11 +143,11 @@ def _with_types(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 def at_hand(session: SparkSession, rows: pa.Table, schema: T.StructType) -> DataFrame:
     """Rows that this process has, as a DataFrame whose rows the driver's JVM holds."""
     classes = row_classes(session)
-    known = as_spark_has_it(rows, schema)
+    arrow = as_spark_has_it(rows, schema)
     with tempfile.NamedTemporaryFile(suffix=".arrow") as file:
-        with pa.ipc.new_stream(file, known.schema) as stream:
+        with pa.ipc.new_stream(file, arrow.schema) as stream:
             # In one batch: Spark takes an empty one for the end, and rows behind it would be lost.
-            for batch in known.to_batches():
+            for batch in arrow.to_batches():
                 stream.write_batch(batch)
         file.flush()
         with translate_spark_errors(), without_code(session):

@@ -75,10 +75,10 @@ class Held:
 
 def collect_bounded(rows: DataFrame) -> DataFrame | Declined:
     """The rows, computed now and held in the driver's JVM; declined when they are not few."""
-    held = hold(rows)
-    if isinstance(held, Declined):
-        return held
-    return frame_over(rows.sparkSession, held.rows, held.output)
+    in_jvm = hold(rows)
+    if isinstance(in_jvm, Declined):
+        return in_jvm
+    return frame_over(rows.sparkSession, in_jvm.rows, in_jvm.output)
 
 
 def hold(rows: DataFrame, bounds: Bounds = FEW) -> Held | Declined:

@@ -69,20 +69,20 @@ def _comparable(column: str, kind: T.DataType) -> SparkColumn:
 
 
 def _among(column: str, values: list[Any], kind: T.DataType) -> SparkColumn:
-    known = sorted({v for v in values if v is not None}, key=_place)
+    distinct = sorted({v for v in values if v is not None}, key=_place)
     mine = _comparable(column, kind)
-    if any(isinstance(v, str) and _LOST in v for v in known):
+    if any(isinstance(v, str) and _LOST in v for v in distinct):
         return F.lit(True)
     conditions = []
-    if known:
-        within = mine.between(known[0], known[-1])
-        if isinstance(kind, T.IntegralType) and len(known) <= LISTED_MAX:
-            listed = ", ".join(f"{v}L" for v in known)
+    if distinct:
+        within = mine.between(distinct[0], distinct[-1])
+        if isinstance(kind, T.IntegralType) and len(distinct) <= LISTED_MAX:
+            listed = ", ".join(f"{v}L" for v in distinct)
             within &= F.expr(f"{backtick(column)} IN ({listed})")
-        elif len(known) <= TEXTS_MAX:
-            within &= mine.isin(known)
+        elif len(distinct) <= TEXTS_MAX:
+            within &= mine.isin(distinct)
         conditions.append(within)
-    if len(known) < len(values) and any(v is None for v in values):
+    if len(distinct) < len(values) and any(v is None for v in values):
         conditions.append(mine.isNull())
     return reduce(or_, conditions)
 

@@ -88,8 +88,8 @@ def consolidate(signed: DataFrame, columns: list[str]) -> DataFrame:
 
 def consolidate_all(parts: Sequence[RowSet], columns: list[str]) -> RowSet:
     """The net of signed rows of the same columns; on the driver where it holds all of them."""
-    held = [rows.local for rows in parts]
-    near = [rows for rows in held if not isinstance(rows, Declined) and is_flat(rows.schema)]
+    local_parts = [rows.local for rows in parts]
+    near = [rows for rows in local_parts if not isinstance(rows, Declined) and is_flat(rows.schema)]
     if len(near) < len(parts):
         return SparkRows(
             consolidate(reduce(DataFrame.unionAll, (p.plain_frame for p in parts)), columns)

@@ -230,9 +230,9 @@ def _part(rows: LocalRows, number: int, places: Sequence[int]) -> LocalRows:
 
 
 def _recipe(rows: RowSet) -> Recipe | None:
-    held = rows.local
-    if isinstance(held, LocalRows):
-        return _leaf(held)
+    local_rows = rows.local
+    if isinstance(local_rows, LocalRows):
+        return _leaf(local_rows)
     return rows.recipe if isinstance(rows, _PreparedRows) else None
 
 
@@ -263,8 +263,8 @@ class _PreparedRows(RowSet):
     def schema(self) -> T.StructType:  # type: ignore[override]
         if isinstance(self._found, LocalRows):
             return self._found.schema
-        known = prepared_plans(self.session).find(self.recipe)
-        return self.frame.schema if known is None else known.schema
+        plan = prepared_plans(self.session).find(self.recipe)
+        return self.frame.schema if plan is None else plan.schema
 
     @cached_property
     def frame(self) -> DataFrame:
@@ -380,21 +380,21 @@ class PreparedPlans:
     def _collect(self, recipe: Recipe, bounds: Bounds) -> LocalRows | Declined:
         key = (recipe.signature, bounds)
         with self._lock:
-            known = self._plans.get(key)
-            self._plans[key] = known or _SEEN
+            plan = self._plans.get(key)
+            self._plans[key] = plan or _SEEN
             self._plans.move_to_end(key)
             if len(self._plans) > PLANS_MAX:
                 self._plans.popitem(last=False)
-        if known is None:
+        if plan is None:
             with self._counted_once():
                 return self.compute(recipe, bounds)
         with active(self._session), translate_spark_errors():
-            if isinstance(known, Plan) and not self._is_current(known):
-                known = _SEEN
-            if known is _SEEN:
+            if isinstance(plan, Plan) and not self._is_current(plan):
+                plan = _SEEN
+            if plan is _SEEN:
                 with self._counted_once():
-                    known = self._plans[key] = self._prepare(recipe, bounds)
-            found = self._run_kept(key, known, recipe) if isinstance(known, Plan) else None
+                    plan = self._plans[key] = self._prepare(recipe, bounds)
+            found = self._run_kept(key, plan, recipe) if isinstance(plan, Plan) else None
         return self.compute(recipe, bounds) if found is None else found
 
     @contextmanager

@@ -86,12 +86,12 @@ class RowSet(ABC):
         at_once = not many or self.is_of_few
         if at_once and not isinstance(found := self.collect(), Declined):
             return found
-        kept = SparkRows(stack.enter_context(persisted(self.frame)))
+        row_set = SparkRows(stack.enter_context(persisted(self.frame)))
         if not at_once:
             for bounds in (NARROW, FEW):
-                if not isinstance(found := kept.collect(bounds), Declined):
+                if not isinstance(found := row_set.collect(bounds), Declined):
                     return found
-        return kept
+        return row_set
 
     def cast(self, schema: T.StructType) -> "RowSet":
         """The rows with their columns, in order, of a schema's types; not computed yet."""
@@ -291,8 +291,8 @@ def row_set(rows: RowSet | DataFrame) -> RowSet:
 @contextmanager
 def persisted(rows: DataFrame) -> Iterator[DataFrame]:
     """The rows, computed once however often they are read inside."""
-    kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
+    frame = rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        yield kept
+        yield frame
     finally:
-        kept.unpersist()
+        frame.unpersist()

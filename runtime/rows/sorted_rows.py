@@ -31,10 +31,10 @@ def sorted_here(rows: DataFrame) -> DataFrame | None:
         return rows
     if name != "Sort" or class_name(node.child()) != HELD or not plan.subqueriesAll().isEmpty():
         return None
-    session, held = rows.sparkSession, node.child()
+    session, child = rows.sparkSession, node.child()
     classes, own = row_classes(session), _classes(session._jvm)
-    data = held.data().sorted(own.ordering(node.order(), held.output()))
-    relation = classes.relation(held.output(), data, False, classes.nothing)
+    data = child.data().sorted(own.ordering(node.order(), child.output()))
+    relation = classes.relation(child.output(), data, False, classes.nothing)
     new_plan = plan.transform(own.no_entries.updated(node, relation))
     return DataFrame(classes.frame_of(session._jsparkSession, new_plan), session)
 

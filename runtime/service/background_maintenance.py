@@ -145,15 +145,15 @@ def _check_goes_on(stop: threading.Event) -> None:
 
 def narrow(engine: Engine, due: Due) -> Due:
     """What is due without the outputs that have no file to rewrite, by the logs as last read."""
-    kept = []
+    objects = []
     for object_id in due.objects:
         item = engine.catalog.items.get(object_id)
         if item is not None and any(
             choose(table.files(table.version()).values(), ROUTINE)
             for table, _ in _tables(engine, item)
         ):
-            kept.append(object_id)
-    return replace(due, objects=tuple(kept))
+            objects.append(object_id)
+    return replace(due, objects=tuple(objects))
 
 
 @contextmanager

@@ -205,8 +205,8 @@ class Service:
         if self._at_rest.is_outdated(engine):  # what came with that T concerns all
             now = engine.mint_for(self._at_rest.look(engine), takes_in=False)
         self._watch.note(engine.timeline.table, engine.timeline.read_to)
-        known = engine.catalog.items
-        self._troubles = {k: t for k, t in self._troubles.items() if k in known or k == SERVICE}
+        items = engine.catalog.items
+        self._troubles = {k: t for k, t in self._troubles.items() if k in items or k == SERVICE}
         self._bring_all_up(engine, now)
         self._troubles.pop(SERVICE, None)
         if now != self._now:

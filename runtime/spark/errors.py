@@ -175,9 +175,9 @@ def _from_spark(
     if missing is not None:
         package = _PACKAGES.get(missing[1], "")
         return error("SPARK_PACKAGE_MISSING", span=span, source=missing[1], package=package)
-    known = _about_the_statement(thrown, span, within, lowered(message))
-    if known is not None:
-        return known
+    refusal = _about_the_statement(thrown, span, within, lowered(message))
+    if refusal is not None:
+        return refusal
     root = next((t for t in reversed(chain) if t.text), thrown)
     return error(
         "SPARK_ERROR",

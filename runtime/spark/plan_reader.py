@@ -123,11 +123,11 @@ class _Reader:
                 return self._part(part, name)
 
     def _kind(self, thing: Any, name: str) -> str:
-        known = _kind_of.get(name)
-        if known is None:
+        kind = _kind_of.get(name)
+        if kind is None:
             found = (k for k, c in _KINDS.items() if is_instance_of(self._gateway, thing, c))
-            known = _kind_of[name] = next(found, "other")
-        return known
+            kind = _kind_of[name] = next(found, "other")
+        return kind
 
     def _part(self, thing: Any, name: str | None) -> Any:
         """``name``: of its class; None for what Python has a type of its own for."""

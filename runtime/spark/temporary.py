@@ -47,18 +47,18 @@ def has_function(caller: SparkSession, name: str) -> bool:
 @contextmanager
 def with_functions(session: SparkSession, caller: SparkSession) -> Iterator[None]:
     """Inside, a session knows the temporary functions of the caller's; its own come first."""
-    known, given = _state(session).functionRegistry(), _state(caller).functionRegistry()
+    registry, given = _state(session).functionRegistry(), _state(caller).functionRegistry()
     lent = []
     try:
         for name in _functions(caller):
             builder = given.lookupFunctionBuilder(name)
-            if builder.isDefined() and not known.functionExists(name):
-                known.registerFunction(name, given.lookupFunction(name).get(), builder.get())
+            if builder.isDefined() and not registry.functionExists(name):
+                registry.registerFunction(name, given.lookupFunction(name).get(), builder.get())
                 lent.append(name)
         yield
     finally:
         for name in lent:
-            known.dropFunction(name)
+            registry.dropFunction(name)
 
 
 def _functions(session: SparkSession) -> list[Any]:
@@ -67,8 +67,8 @@ def _functions(session: SparkSession) -> list[Any]:
     if state.catalog().listTemporaryFunctions().isEmpty():
         return []  # as nearly always; the registry has hundreds of Spark's own
     found = state.functionRegistry().listFunction()
-    known = (found.apply(i) for i in range(found.size()))
-    return [name for name in known if str(name).startswith(_SESSION)]
+    names = (found.apply(i) for i in range(found.size()))
+    return [name for name in names if str(name).startswith(_SESSION)]
 
 
 def _state(session: SparkSession) -> Any:

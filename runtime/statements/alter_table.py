@@ -108,12 +108,12 @@ class TableAlteration(OnNames):
         self.check_constraints(item, statement)
         if after == columns and not isinstance(change, st.SetDefault):
             return "ALTER TABLE (unchanged)", []
-        known = engine.refresh_catalog()
+        catalog = engine.refresh_catalog()
         self._check_readers(item, statement, columns, after)
         table = engine.relations.table(item)
         needed = features(change, has_features(table))
         with alone(engine.timeline, item, engine.mint) as location, engine.leaving_intents():
-            if engine.refresh_catalog() is not known:
+            if engine.refresh_catalog() is not catalog:
                 self._check_readers(item, statement, columns, after)
             if engine.relations.columns_now(item) != columns:
                 raise altered_meanwhile(item, COMMITTED_BESIDE)
@@ -351,8 +351,8 @@ def _set_not_null(table: DeltaTable, change: st.SetNotNull) -> None:
         hint = f"Type first: UPDATE ... SET {name} = ... WHERE {name} IS NULL"
         raise not_supported(column.span, what, why=why, hint=hint)
     txn.depend_on_all()
-    stored = table.metadata_at(txn.version_read).schema_text
-    txn.set_columns(not_null_schema(stored, column.name))
+    schema = table.metadata_at(txn.version_read).schema_text
+    txn.set_columns(not_null_schema(schema, column.name))
     txn.commit(label="ctsql", epoch=0, metadata="{}")
 
 

@@ -91,8 +91,8 @@ class TaskAlteration(Redefinition):
     def set_options(self, statement: st.SetOptions) -> str:
         """SET (option = value, ...), or RESET (option, ...)."""
         item, old = self.definition(statement.target)
-        kept = merged_options(old, statement.options, reset=statement.reset)
-        edits = [*column_list(item, old), options_edit(old, kept)]
+        options = merged_options(old, statement.options, reset=statement.reset)
+        edits = [*column_list(item, old), options_edit(old, options)]
         self.redefine(item, Definition(text=splice(old.span, edits).text))
         return DONE
 
@@ -149,12 +149,14 @@ def check_same_shape(
         inputs = ", ".join(i.ref.span.text for i in old.inputs)
         why = f'What "{item.name}" holds came from {inputs}.'
         raise not_supported(new.inputs[0].ref.span, what, why=why, hint=_ELSEWHERE)
-    stored = catalog.outputs_of(item) or [item]
-    if [qualify(o.target, schema) for o in new.outputs] != [o.name for o in stored if item.outputs]:
+    outputs = catalog.outputs_of(item) or [item]
+    if [qualify(o.target, schema) for o in new.outputs] != [
+        o.name for o in outputs if item.outputs
+    ]:
         what = "other outputs for a continual task that is there"
-        why = f"It writes {', '.join(shape_of(o) for o in stored)}."
+        why = f"It writes {', '.join(shape_of(o) for o in outputs)}."
         raise not_supported(new.target.span, what, why=why, hint=_ELSEWHERE)
-    return _check_columns(names, item, stored, new)
+    return _check_columns(names, item, outputs, new)
 
 
 def _check_columns(
@@ -209,9 +211,9 @@ def merged_options(
     old: st.CreateContinualTask, options: Sequence[st.Option], reset: Sequence[str] = ()
 ) -> list[st.Option]:
     """The options of a definition with others in their place, or beside them."""
-    kept = {o.name: o for o in old.options if o.name not in reset}
-    kept.update((o.name, o) for o in options)
-    return list(kept.values())
+    by_name = {o.name: o for o in old.options if o.name not in reset}
+    by_name.update((o.name, o) for o in options)
+    return list(by_name.values())
 
 
 def options_edit(old: st.CreateContinualTask, options: list[st.Option]) -> st.Edit:
@@ -233,9 +235,9 @@ def changed_constraints(
     if change.added is not None:
         return with_names([*there, change.added])
     dropped_name = fold(change.dropped)
-    kept = tuple(c for c in there if fold(c.name) != dropped_name)
-    if len(kept) < len(there):
-        return kept
+    constraints = tuple(c for c in there if fold(c.name) != dropped_name)
+    if len(constraints) < len(there):
+        return constraints
     if change.if_exists:
         return None
     raise unknown_constraint(item, change, [c.name for c in there])
@@ -252,11 +254,11 @@ def _columns_edit(
     Raises:
         UNKNOWN_CONSTRAINT: there is none to drop. INVALID_STATEMENT: the name is taken.
     """
-    kept = changed_constraints(item, old.constraints, change)
-    if kept is None:
+    constraints = changed_constraints(item, old.constraints, change)
+    if constraints is None:
         return None
     listed = [column_text(c) for c in old.columns] or [c.ddl() for c in item.columns]
-    text = ", ".join([*listed, *map(constraint_text, kept)])
+    text = ", ".join([*listed, *map(constraint_text, constraints)])
     if old.columns_span is not None:
         return [st.Edit(span=old.columns_span, text=f"({text})")]
     return [st.Edit(span=old.target.span.behind, text=f" ({text})")]

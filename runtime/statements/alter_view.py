@@ -20,8 +20,8 @@ def set_view_options(names: Namespace, statement: st.SetOptions) -> str:
     """Put other options in force; raises as CREATE OR REPLACE MATERIALIZED VIEW does."""
     item, old = _definition(names, statement.target)
     option_names = {o.name for o in statement.options} | set(statement.reset)
-    kept = [o for o in old.options if o.name not in option_names]
-    _redefine(names, item, view_text(old, [*kept, *statement.options]))
+    options = [o for o in old.options if o.name not in option_names]
+    _redefine(names, item, view_text(old, [*options, *statement.options]))
     return _DONE
 
 

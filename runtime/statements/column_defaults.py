@@ -25,10 +25,10 @@ def unsaid_defaults(statements: Iterable[st.Statement], metadata: TableMetadata)
         statements: the table's CREATE TABLE, and all that ALTER TABLE has changed of its columns
             since.
     """
-    known = _defaults_of(statements)
+    defaults = _defaults_of(statements)
     texts = []
     for key, column in metadata.columns.items():
-        value, before = stored_default(metadata, column.name), known.get(key)
+        value, before = stored_default(metadata, column.name), defaults.get(key)
         if value is None and before is not None:
             texts.append(f"ALTER COLUMN {quote(column.name)} DROP DEFAULT")
         elif value is not None and (before is None or _words(before) != _words(value)):
@@ -54,22 +54,22 @@ def default_changes(columns: Iterable[st.ColumnDef], metadata: TableMetadata) ->
 
 def _defaults_of(statements: Iterable[st.Statement]) -> Mapping[str, str]:
     """The defaults that statements have given, by the folded names of their columns now."""
-    known: dict[str, str] = {}
+    defaults: dict[str, str] = {}
     for statement in statements:
         match statement:
             case st.CreateTable():
-                known |= {fold(c.name): _text(c.default) for c in statement.columns if c.default}
+                defaults |= {fold(c.name): _text(c.default) for c in statement.columns if c.default}
             case st.AlterTable(change=st.SetDefault(column=column, value=value)):
-                known.pop(fold(column.name), None)
+                defaults.pop(fold(column.name), None)
                 if value is not None:
-                    known[fold(column.name)] = _text(value)
+                    defaults[fold(column.name)] = _text(value)
             case st.AlterTable(change=st.RenameColumn(column=column, new=new)):
-                if fold(column.name) in known:
-                    known[fold(new.name)] = known.pop(fold(column.name))
+                if fold(column.name) in defaults:
+                    defaults[fold(new.name)] = defaults.pop(fold(column.name))
             case st.AlterTable(change=st.DropColumns(columns=columns)):
                 for gone in columns:
-                    known.pop(fold(gone.name), None)
-    return known
+                    defaults.pop(fold(gone.name), None)
+    return defaults
 
 
 def _text(value: st.SqlText) -> str:

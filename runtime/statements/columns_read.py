@@ -158,8 +158,8 @@ def analyse(
         catalog = engine.catalog
     if source.kind is ObjectKind.VIEW:
         # Its query does not matter here, so it is taken for a table.
-        stored = replace(source, kind=ObjectKind.TABLE, columns=columns, definition="", reads=())
-        catalog = catalog.with_item(stored)
+        table = replace(source, kind=ObjectKind.TABLE, columns=columns, definition="", reads=())
+        catalog = catalog.with_item(table)
     known = catalog
 
     def columns_of(item: Item) -> tuple[Column, ...]:

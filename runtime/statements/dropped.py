@@ -194,8 +194,8 @@ class Undropping(OnNames):
             raise _blocked(statement, capitalised(detail), "Create both again.")
         if read.kind is ObjectKind.TABLE or read.problem:
             return  # its columns are those of its log now; what is missing is told by what reads
-        known = {fold(c.name) for c in read.columns}
-        lost = [c for r in readings for c in r.columns if fold(c) not in known]
+        names = {fold(c.name) for c in read.columns}
+        lost = [c for r in readings for c in r.columns if fold(c) not in names]
         if lost:
             detail = f"{item.kind.value} {item.name} reads {read.name}, which was replaced and has "
             detail += f"no column {lost[0]} now."

@@ -170,8 +170,8 @@ def _comments(engine: Engine, item: Item, typed: Comments) -> Iterator[str]:
     if item.comment != typed.get(None):
         yield f"COMMENT ON {item.kind.keyword} {name} IS {literal(item.comment)};"
     there = engine.relations.columns_now(item)
-    for column, stored in zip(commented(item.columns, there), there, strict=True):
+    for column, stored_column in zip(commented(item.columns, there), there, strict=True):
         comment, place = column.comment, f"{name}.{quote(column.name)}"
         before = typed.get(fold(column.name))
-        if comment != before or (comment is None and stored.comment is not None):
+        if comment != before or (comment is None and stored_column.comment is not None):
             yield f"COMMENT ON COLUMN {place} IS {literal(comment)};"

@@ -45,11 +45,11 @@ def refresh_plan(warehouse: Warehouse, plan: ViewWrite) -> list[str]:
     elif isinstance(query.plan_or_reason, ChangePlan) and query.plan_or_reason.windows:
         lines.append(_turned(warehouse, query))
     for name, table in query.tables.items():
-        stored = warehouse.relations.table(warehouse.relations.item(table.object_id))
-        version = stored.version()
-        rows = stored.rows_count(version)
+        delta_table = warehouse.relations.table(warehouse.relations.item(table.object_id))
+        version = delta_table.version()
+        rows = delta_table.rows_count(version)
         counted = "rows not counted" if rows is None else f"{rows:,} rows"
-        lines.append(f"{name} holds {counted} in {len(stored.files(version))} file(s)")
+        lines.append(f"{name} holds {counted} in {len(delta_table.files(version))} file(s)")
     return lines
 
 
@@ -58,8 +58,8 @@ def _turned(warehouse: Warehouse, query: Prepared) -> str:
     counts = []
     for name in query.plan.windows:
         item = warehouse.relations.item(query.read_tables[name].object_id)
-        stored = warehouse.relations.table(item)
-        counts.append(stored.rows_count(stored.version()))
+        delta_table = warehouse.relations.table(item)
+        counts.append(delta_table.rows_count(delta_table.version()))
     where = "turn tables beside the view"
     if not any(map(turn_table.is_worth, counts)):
         where = f"all rows, while these are fewer than {turn_table.ROWS_MIN:,}"

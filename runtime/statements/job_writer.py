@@ -200,15 +200,15 @@ class JobWriter:
         columns = engine.relations.columns_now(self.item)
         # As the log has it: what Spark reads says nothing of what Delta computes.
         schema = T.StructType.fromJson(json.loads(engine.relations.table(self.item).schema_text()))
-        stored = {fold(f.name): f for f in schema.fields}
+        fields = {fold(f.name): f for f in schema.fields}
         frame = rows_for(engine.session, rows, columns, str(self.item.name))
         types = {f.name: f.dataType for f in frame.schema.fields}
         chosen: list[SparkColumn] = []
         for column in columns:
             if column.name in types:
-                self._check_type(types[column.name], stored[fold(column.name)].dataType, column)
+                self._check_type(types[column.name], fields[fold(column.name)].dataType, column)
                 chosen.append(as_stored(F.col(backtick(column.name)), column))
-            elif not set(_FILLED_BY_DELTA) & set(stored[fold(column.name)].metadata):
+            elif not set(_FILLED_BY_DELTA) & set(fields[fold(column.name)].metadata):
                 chosen.append(as_stored(F.lit(None), column))
         return frame.select(*chosen)
 

@@ -65,7 +65,7 @@ class Proposed:
         rows: those that come; None for none. With ``ROW_ID`` where it is known which of
             ``victims``, who have it too, each replaces.
         victims: those that go, with their places.
-        at: the T at which other tables are read. written: the rows of tables that the same
+        at: the T at which other tables are read. own_writes: the rows of tables that the same
             transaction writes, by object id.
     """
 
@@ -91,11 +91,11 @@ def bound_constraints(
     Raises:
         UNKNOWN_COLUMN, UNKNOWN_RELATION: another writer has dropped what one is about.
     """
-    stored = kept_constraints(configuration, names_of(warehouse.catalog))
-    if stored and columns is None:
+    constraints = kept_constraints(configuration, names_of(warehouse.catalog))
+    if constraints and columns is None:
         columns = warehouse.relations.columns_now(item)
     own = item if columns is None else replace(item, columns=columns)
-    return tuple(_bound(warehouse, own, one) for one in stored)
+    return tuple(_bound(warehouse, own, one) for one in constraints)
 
 
 def _bound(warehouse: Warehouse, own: Item, stored_constraint: StoredConstraint) -> Constraint:
@@ -177,12 +177,14 @@ def _staying(checked: Checked) -> RowSet | None:
     if checked.left_out is None or ROW_ID not in checked.left_out.rows.schema.names:
         return None
     found = checked.left_out.rows.select([ROW_ID])
-    held = found.collect()
-    if isinstance(held, Declined):
+    local_rows = found.collect()
+    if isinstance(local_rows, Declined):
         staying = SparkRows(found.frame.where(F.col(ROW_ID).isNotNull()))
         return None if staying.is_empty else staying
-    known = [i for i, one in enumerate(held.arrow.column(ROW_ID).to_pylist()) if one is not None]
-    return held.take(known) if known else None
+    numbers = [
+        i for i, one in enumerate(local_rows.arrow.column(ROW_ID).to_pylist()) if one is not None
+    ]
+    return local_rows.take(numbers) if numbers else None
 
 
 def staying_rows(checked: Checked) -> DataFrame | None:
@@ -238,11 +240,11 @@ def _mark(warehouse: Warehouse, constraints: Sequence[Constraint], rows: AnyRows
     if rows is None:
         return None
     own_rows = row_set(rows)
-    held = own_rows.local
-    if not isinstance(held, Declined) and all(c.key for c in constraints):
-        schema = T.StructType([*held.schema, T.StructField(BROKEN, T.LongType())])
-        none = pa.array([0] * held.arrow.num_rows, pa.int64())
-        return held.with_rows(schema, held.arrow.append_column(BROKEN, none))
+    local_rows = own_rows.local
+    if not isinstance(local_rows, Declined) and all(c.key for c in constraints):
+        schema = T.StructType([*local_rows.schema, T.StructField(BROKEN, T.LongType())])
+        none = pa.array([0] * local_rows.arrow.num_rows, pa.int64())
+        return local_rows.with_rows(schema, local_rows.arrow.append_column(BROKEN, none))
     context = Context(warehouse.gateway.session, StoredSources(warehouse), clock.now_ms())
     marked = mark_broken(constraints, own_rows.plain_frame, context)
     assert marked is not None  # there are rows
@@ -266,7 +268,7 @@ class Gate:
 
         Args:
             txn: what is committed, which from now on fails if another commit comes first.
-            rows: those that come. gone: the places of those that go.
+            rows: those that come. deleted_places: the places of those that go.
 
         Raises CONSTRAINT_VIOLATED.
         """

@@ -98,10 +98,10 @@ def _keys_of(statement: TableWrite) -> tuple[Keys, LocalRows | None] | Declined:
         names = [fold(name) for name in statement.source.columns]
         if len(set(names)) < len(names):
             return Declined("columns of the source have one name")
-        held = SparkRows(statement.source).collect()
-        if isinstance(held, Declined):
-            return held
-        source = held
+        local_rows = SparkRows(statement.source).collect()
+        if isinstance(local_rows, Declined):
+            return local_rows
+        source = local_rows
     values = SparkRows(statement.key_values(_in_jvm(statement, source))).collect()
     if isinstance(values, Declined):
         return values
@@ -149,8 +149,8 @@ def _write(
             return 0
         schema = T.StructType([*table.schema_at(version), *PLACES])
         found = LocalRows(table.gateway.session, schema, _nothing(schema))
-    stored = found.in_jvm.rows, found.in_jvm.output
-    rows = SparkRows(statement.changes(stored, _in_jvm(statement, source))).collect()
+    candidates = found.in_jvm.rows, found.in_jvm.output
+    rows = SparkRows(statement.changes(candidates, _in_jvm(statement, source))).collect()
     if isinstance(rows, Declined):
         return rows
     changes = _Changes.of(rows, statement.schema.names)
@@ -166,8 +166,8 @@ def _write(
 
 
 def _why_not(table: DeltaTable, statement: TableWrite, txn: Transaction) -> str:
-    stored = [(f.name, f.dataType) for f in table.schema_at(txn.version_read)]
-    if stored != [(f.name, f.dataType) for f in statement.schema]:
+    types = [(f.name, f.dataType) for f in table.schema_at(txn.version_read)]
+    if types != [(f.name, f.dataType) for f in statement.schema]:
         return "the table has other columns now"
     files = table.files_count(txn.version_read)
     if files is None or files > FILES_MAX:
@@ -195,8 +195,8 @@ class _Changes:
             if action:
                 numbers[action].append(i)
         files, places = (rows.arrow.column(c).to_pylist() for c in (FILE_COLUMN, ROW_COLUMN))
-        stored = [one for one in zip(files, places, strict=True) if one[0] is not None]
-        if len(set(stored)) < len(stored):
+        stored_places = [one for one in zip(files, places, strict=True) if one[0] is not None]
+        if len(set(stored_places)) < len(stored_places):
             return Declined("a row is matched more than once")
         return _Changes(rows, names, numbers)
 

@@ -117,8 +117,8 @@ class Maintenance(OnNames):
             with damaged.left_out(work):
                 compacted[work.table.location] = self._compact(work, dry=dry)
         hidden: dict[str, CtsqlError] = {}
-        known = needs(self.engine, keep_from=keep_from, damaged=hidden)
-        floors = vacuum.log_floors(self.engine, known, log_from, hidden)
+        needs_by_id = needs(self.engine, keep_from=keep_from, damaged=hidden)
+        floors = vacuum.log_floors(self.engine, needs_by_id, log_from, hidden)
         rows: list[Row] = []
         for work in works:
             found = compacted.get(work.table.location)
@@ -127,7 +127,9 @@ class Maintenance(OnNames):
             with damaged.left_out(work):
                 if work.item is not None and work.item.id in hidden:
                     raise hidden[work.item.id]
-                plan, kept_for = self._plan(work, known, floors.get(work.table.location), unnamed)
+                plan, kept_for = self._plan(
+                    work, needs_by_id, floors.get(work.table.location), unnamed
+                )
                 removed, log = list(plan.files), len(plan.log)
                 if not dry:
                     removed = adapter.delete_files(work.table, plan.files)
@@ -290,14 +292,14 @@ class Maintenance(OnNames):
         """SHOW RETENTION: one row for each consumer of each table, with :data:`RETAINED`."""
         engine, now_ms = self.engine, clock.now_ms()
         catalog = engine.refresh_catalog()
-        known = needs(engine, keep_from=now_ms)
-        stored = [i for i in catalog if i.id in known]
+        needs_by_id = needs(engine, keep_from=now_ms)
+        items = [i for i in catalog if i.id in needs_by_id]
         if statement.target is not None:
-            stored = self._named_items(statement)
+            items = self._named_items(statement)
         unnamed = now_ms - retention.UNNAMED_AGE_MS
         rows: list[Row] = []
-        for item in sorted(stored, key=lambda i: i.name.key):
-            wanted = sorted(known[item.id].rows)
+        for item in sorted(items, key=lambda i: i.name.key):
+            wanted = sorted(needs_by_id[item.id].rows)
             plan = vacuum.plan(
                 engine.relations.table(item),
                 floor=wanted[0].version,

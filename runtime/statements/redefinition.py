@@ -331,8 +331,10 @@ class Redefinition(OnNames):
         item = engine.relations.item(item.id)
         through = complete_through(engine.warehouse, [item])
         TaskSink(engine.warehouse, item).settle(through)
-        stored = engine.versions.stored_upper(item) - 1
-        spans = engine.timeline.task(item.id).spans(stored, max(stored + 1, engine.timeline.now))
+        stored_until = engine.versions.stored_upper(item) - 1
+        spans = engine.timeline.task(item.id).spans(
+            stored_until, max(stored_until + 1, engine.timeline.now)
+        )
         needed = {number for _, _, number in spans}
 
         def prune(current: Catalog) -> Catalog:
@@ -340,8 +342,8 @@ class Redefinition(OnNames):
             if now is None:
                 return current
             *earlier, newest = now.revisions
-            kept = [r for r in earlier if r.number >= min(needed)]
-            later = now.with_revisions(newest, kept)
+            revisions = [r for r in earlier if r.number >= min(needed)]
+            later = now.with_revisions(newest, revisions)
             left, read = current.with_item(later), {r.object_id for r in later.reads}
             ids = [r.object_id for r in now.reads if r.object_id not in read]
             # A replacement that was applied goes with the definition that reads it.

@@ -209,8 +209,10 @@ class Replacement(OnNames):
         """
         definition = view_definition(self.engine, beside)
         before = view_definition(self.engine, view)
-        stored = [o for o in before.options if o.name in STORAGE_OPTIONS]
-        text = view_text(definition, [*definition.options, *stored], name=view.name.qualified())
+        storage_options = [o for o in before.options if o.name in STORAGE_OPTIONS]
+        text = view_text(
+            definition, [*definition.options, *storage_options], name=view.name.qualified()
+        )
         items = self.engine.catalog.items
         return text, tuple(replace(r, name=items[r.object_id].name) for r in beside.reads)
 

@@ -154,8 +154,8 @@ class Reader:
         if columns is None:
             item = self.engine.relations.item(node.object_id)
             columns = self.engine.versions.columns_at(item, self.at)
-        known = {fold(c.name): c for c in columns}
-        there = [known[fold(c)] for c in node.columns if fold(c) in known]
+        by_name = {fold(c.name): c for c in columns}
+        there = [by_name[fold(c)] for c in node.columns if fold(c) in by_name]
         return tuple(replace(c, type=plain_type(c.type)) for c in there)
 
 
@@ -526,7 +526,8 @@ class _Step:
     Attributes:
         columns: the output's columns that the query's fill, in order; stored: with their types.
         item: what was written. name: what the query is called in ``via``.
-        is_snapshot: whether the inputs were read whole. found: what a body found beside its inputs.
+        is_snapshot: whether the inputs were read whole.
+        body_pass: what a body found beside its inputs.
     """
 
     query: lp.Query

@@ -207,14 +207,14 @@ def constraint_changes(
         else _meaning(c, None if c.references is None else id_of(c.references))
         for c in definitions
     }
-    stored = list(stored_constraints(configuration))
+    constraints = list(stored_constraints(configuration))
     there = {
         fold(s.name): _words(configuration[s.key])
         if s.definition is None
         else _meaning(s.definition, s.refers)
-        for s in stored
+        for s in constraints
     }
-    gone = [s.name for s in stored if meanings.get(fold(s.name)) != there[fold(s.name)]]
+    gone = [s.name for s in constraints if meanings.get(fold(s.name)) != there[fold(s.name)]]
     added = [c for c in definitions if there.get(fold(c.name)) != meanings[fold(c.name)]]
     return [
         *(f"DROP CONSTRAINT {quote(name)}" for name in gone),
@@ -232,19 +232,19 @@ def unsaid_constraints(
     Args:
         statements: its CREATE TABLE, and what ALTER TABLE has changed since.
     """
-    known: dict[str, str] = {}
+    names: dict[str, str] = {}
     for statement in statements:
         match statement:
             case st.CreateTable():
-                known |= {fold(c.name): c.name for c in statement.constraints}
+                names |= {fold(c.name): c.name for c in statement.constraints}
             case st.ChangeConstraints(added=st.ConstraintDef() as made):
-                known[fold(made.name)] = made.name
+                names[fold(made.name)] = made.name
             case st.ChangeConstraints():
-                known.pop(fold(statement.dropped), None)
+                names.pop(fold(statement.dropped), None)
     there = {fold(s.name): s for s in stored_constraints(configuration, name_of)}
     return [
-        *(f"DROP CONSTRAINT {quote(name)}" for key, name in known.items() if key not in there),
-        *(f"ADD {one.text}" for key, one in there.items() if key not in known),
+        *(f"DROP CONSTRAINT {quote(name)}" for key, name in names.items() if key not in there),
+        *(f"ADD {one.text}" for key, one in there.items() if key not in names),
     ]
 
 

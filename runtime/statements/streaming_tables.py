@@ -101,14 +101,14 @@ class StreamingTables(Redefinition):
         item, task = self.definition(statement.target)
         _check_same_columns(statement, item)
         flows = self._flows(item)
-        known = next((f for f in flows if fold(f.name) == fold(item.name.name)), None)
+        flow = next((f for f in flows if fold(f.name) == fold(item.name.name)), None)
         text = clauses_of(statement)
-        if known is None:
+        if flow is None:
             self._add_flow(item, task, Flow(name=item.name.name, text=text), appending, statement)
             return f"{_TABLE} (with a new flow)"
-        if say_the_same(known.text, text):
+        if say_the_same(flow.text, text):
             return f"{_TABLE} (unchanged)"
-        self._replace_flow(item, task, known, text, appending, statement.span)
+        self._replace_flow(item, task, flow, text, appending, statement.span)
         return f"{_TABLE} (replaced)"
 
     def _create_filled(self, statement: st.CreateStreamingTable, declared: Item | None) -> str:
@@ -252,8 +252,8 @@ class StreamingTables(Redefinition):
             why = "Its flows do not begin together."
             raise not_supported(typed.span, what, why=why, hint=hint)
         flows = (*self._flows(item), flow)
-        known = set(self._ids(i.ref for i in task.inputs))
-        new = [s for s in appending.sources if self._ids([s])[0] not in known]
+        input_ids = set(self._ids(i.ref for i in task.inputs))
+        new = [s for s in appending.sources if self._ids([s])[0] not in input_ids]
         inputs = st.Edit(
             span=task.inputs[-1].span.behind, text="".join(f", {s.span.text}" for s in new)
         )
@@ -356,9 +356,9 @@ class StreamingTables(Redefinition):
         yield st.Edit(span=gone, text="")
         others = [p for i, p in enumerate(task.body) if i != place]
         needed = set(self._ids(r for p in others for r in _streams_of(p)))
-        kept = [i.span.text for i in task.inputs if self._ids([i.ref])[0] in needed]
+        inputs = [i.span.text for i in task.inputs if self._ids([i.ref])[0] in needed]
         listed = Span(task.span.source, task.inputs[0].span.start, task.inputs[-1].span.stop)
-        yield st.Edit(span=listed, text=", ".join(kept))
+        yield st.Edit(span=listed, text=", ".join(inputs))
 
     def _check_schema(self, item: Item, place: Span) -> None:
         if fold(self.names.search_schema) != fold(item.search_schema):

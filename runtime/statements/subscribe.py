@@ -46,16 +46,16 @@ def _open_feed(names: Namespace, statement: Subscribe, *, passive: bool) -> Feed
         refuse_nondeterministic(plan, "subscription", analyst.is_deterministic)
         refuse_clock(plan)
     readers = Readers(engine)
-    known = None if statement.reader is None else readers.find(statement.reader)
-    if known is not None:
-        readers.check(known, item, statement.reader_span)
+    subscription = None if statement.reader is None else readers.find(statement.reader)
+    if subscription is not None:
+        readers.check(subscription, item, statement.reader_span)
     elif statement.reader is not None:
         expect_follower(engine, [item])
     now = _now(engine, item, passive=passive)
-    position = _start(engine, item, statement, now) if known is None else None
+    position = _start(engine, item, statement, now) if subscription is None else None
     if statement.reader is not None and position is not None:
-        known = readers.register(statement.reader, item, position)
-    place = None if known is None else readers.place(known)
+        subscription = readers.register(statement.reader, item, position)
+    place = None if subscription is None else readers.place(subscription)
     end = now + 1 if statement.up_to_now else None
     if statement.up_to is not None:
         end = times.parse_time(statement.up_to.value, span=statement.up_to.span, option="UP TO")

@@ -147,10 +147,12 @@ def store_constraints(engine: Engine, item: Item, definitions: Sequence[st.Const
             text = f"ADD CONSTRAINT {backtick(one.name)} CHECK ({check_text(one)})"
             with translate_spark_errors():
                 engine.session.sql(f"ALTER TABLE {table_at(item.location)} {text}")
-    kept = [one for one in definitions if not one.is_of_delta]
-    if kept:
+    own_definitions = [one for one in definitions if not one.is_of_delta]
+    if own_definitions:
         table = engine.relations.table(item)
-        _change_properties(table, properties_of(engine, item, kept, table.configuration()))
+        _change_properties(
+            table, properties_of(engine, item, own_definitions, table.configuration())
+        )
 
 
 def properties_of(
@@ -416,10 +418,10 @@ def referring(table: Item, constraint: str, other: Item | None) -> Item:
 def _with_name(definition: st.ConstraintDef, there: Iterable[str]) -> st.ConstraintDef:
     """A constraint with a name that none of those that are there has."""
     span = definition.span
-    known = [
+    others = [
         st.ConstraintDef(
             name=name, span=span, columns=(), predicate=None, action=st.OnViolation.FAIL
         )
         for name in there
     ]
-    return with_names([*known, definition])[-1]
+    return with_names([*others, definition])[-1]

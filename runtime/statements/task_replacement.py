@@ -316,8 +316,8 @@ class TaskReplacement(Redefinition):
         )
         is_whole = start <= task.created and takes_in
         reads = stored_reads(engine.catalog, item)
-        held = written_by(engine.catalog, task)
-        check_history(engine, reads if is_whole else [*held, *reads], since)
+        outputs = written_by(engine.catalog, task)
+        check_history(engine, reads if is_whole else [*outputs, *reads], since)
         if is_whole:
             return _Beginning(since=since)
         first = copy_of(
@@ -348,9 +348,9 @@ class TaskReplacement(Redefinition):
 
     def _check_followed(self, task: Item, item: Item, since: int, span: Span) -> None:
         """Refuse a view as an input of which not every T behind ``since`` is stored."""
-        known = {r.object_id for r in task.reads}
+        read_ids = {r.object_id for r in task.reads}
         for read in self.engine.catalog.closure(r.object_id for r in item.reads):
-            if read.kind is ObjectKind.MATERIALIZED_VIEW and read.id not in known:
+            if read.kind is ObjectKind.MATERIALIZED_VIEW and read.id not in read_ids:
                 is_input = read in self.engine.relations.followed(item)
                 if is_input and not self._was_followed(read, max(since, read.created)):
                     why = f'Not every T of "{read.name}" since then is stored: nothing followed it.'

@@ -180,7 +180,7 @@ class TaskRun:
         found = self._states(run)
         if len(found) > PASSES_MAX + 1:
             return f"the body ran more than {PASSES_MAX} times at this T"
-        return [self._pass(i, held, retried_rows) for i, held in enumerate(found[:-1], 1)]
+        return [self._pass(i, states, retried_rows) for i, states in enumerate(found[:-1], 1)]
 
     def _states(self, run: Run) -> list[Mapping[str, OutputState]]:
         """What the outputs held before each pass that changed something, and behind the last."""

@@ -74,8 +74,8 @@ class Swap:
         there = self._still_there(current)
         made = self.items
         if self.is_known:
-            known = self._checked(current, there)
-            made = (known, *goes_with(current, known))
+            replacement = self._checked(current, there)
+            made = (replacement, *goes_with(current, replacement))
         else:
             check_alone(current, made[0])
             for item in made:

@@ -189,9 +189,9 @@ class OpenTransaction:
 
     def _check_there(self) -> None:
         """Raise TRANSACTION_CONFLICT if a written table was dropped."""
-        known = self.engine.refresh_catalog().items
+        items = self.engine.refresh_catalog().items
         for item in self._items.values():
-            if item.id not in known:
+            if item.id not in items:
                 raise self._conflict(item, "Another writer dropped it since.")
 
     def _commit(self, changes: dict[str, Change]) -> None:
@@ -316,9 +316,9 @@ class OpenTransaction:
             raise not_supported(None, what, why=why, hint=hint)
         names = self.engine.relations.table(item).schema.names
         rows = quarantine_rows(constraints, broken_rows, item.name.qualified(), names, self.at)
-        held = self.appends(quarantine)
-        if held is not None:
-            held.stage(rows)
+        appends = self.appends(quarantine)
+        if appends is not None:
+            appends.stage(rows)
         else:
             copy = self._copies[quarantine.id]
             assert isinstance(copy, Clone)  # what takes no appends is a copy

@@ -59,9 +59,9 @@ class Verification(OnNames):
         at = warehouse.schedules.shown_at(item, time)
         table = warehouse.relations.table(item)
         version = table.version()
-        held = warehouse.versions.error_as_of(item, last.version) if last else None
-        if held is not None:
-            raise held.view_error(item)
+        failure = warehouse.versions.error_as_of(item, last.version) if last else None
+        if failure is not None:
+            raise failure.view_error(item)
         check_written(warehouse, item)
         columns = [c.name for c in plan.columns]
         names = backtick_all(columns)
@@ -82,8 +82,8 @@ class Verification(OnNames):
         times = F.explode(F.sequence(F.lit(1), F.abs(DIFF).cast("int"))).alias(COPY)
         names = backtick_all(columns)
         rows = change.select(sign, *names, times).select(label, *names)
-        held = collect_bounded(rows)
-        return computed(rows) if isinstance(held, Declined) else held
+        local_rows = collect_bounded(rows)
+        return computed(rows) if isinstance(local_rows, Declined) else local_rows
 
     def _repair(self, item: Item) -> None:
         """Compare in full at the newest T, and commit the difference."""

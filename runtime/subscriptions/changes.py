@@ -135,8 +135,8 @@ class Changes:
         rows = table.change_rows(movements[0].before + 1, movements[-1].version)
         rows = self._with_added(rows, movements[-1])
         session = self.warehouse.gateway.session
-        known = session.createDataFrame(at, f"_commit_version BIGINT, {TIME} BIGINT")
-        return rows.join(F.broadcast(known), "_commit_version").select(
+        times = session.createDataFrame(at, f"_commit_version BIGINT, {TIME} BIGINT")
+        return rows.join(F.broadcast(times), "_commit_version").select(
             TIME, *backtick_all(self._names), self._sign()
         )
 

@@ -110,8 +110,8 @@ class Readers:
         def add_reader(current: Catalog) -> Catalog:
             if item.id not in current.items:
                 raise was_dropped(item.name, "while the subscription began")
-            known = current.subscriptions.get(fold(name))
-            return current if known is not None else current.with_subscription(subscription)
+            there = current.subscriptions.get(fold(name))
+            return current if there is not None else current.with_subscription(subscription)
 
         self.engine.change_catalog(add_reader)
         found = self.engine.catalog.subscriptions[fold(name)].check()
@@ -150,8 +150,8 @@ class Readers:
             if fold(name) not in current.subscriptions:
                 if if_exists:
                     return current
-                known = [s.name for s in current.subscriptions.values()]
-                hint = did_you_mean(name, known, otherwise="SHOW SUBSCRIPTIONS lists them.")
+                names = [s.name for s in current.subscriptions.values()]
+                hint = did_you_mean(name, names, otherwise="SHOW SUBSCRIPTIONS lists them.")
                 raise unknown_relation(name, hint, span, kind="subscription")
             return current.without_subscription(name)
 

@@ -105,11 +105,11 @@ def check_rows(
         return Checked(proposed)
     rows = row_set(proposed)
     if small or rows.is_of_few:
-        held = rows.collect()
-        if not isinstance(held, Declined):
-            if fits_arrow(held.schema):
-                return _check_few(constraints, held, columns, hint)
-            return _check_many(constraints, held.plain_frame, columns, hint)
+        local_rows = rows.collect()
+        if not isinstance(local_rows, Declined):
+            if fits_arrow(local_rows.schema):
+                return _check_few(constraints, local_rows, columns, hint)
+            return _check_many(constraints, local_rows.plain_frame, columns, hint)
     return _check_many(constraints, stack.enter_context(persisted(rows.frame)), columns, hint)
 
 
@@ -130,11 +130,11 @@ def _check_few(
         failing = having(OnViolation.FAIL).plain_frame
         raise _violation(constraints, failing, columns, broken, hint)
     away = having(OnViolation.QUARANTINE)
-    kept = having(None, OnViolation.WARN).select(kept_columns)
+    output_rows = having(None, OnViolation.WARN).select(kept_columns)
     out = [i for i, one in enumerate(fates) if one in _LEAVES_OUT]
     left_out_counts = count_marks(Counter(marks[i] for i in out), constraints)
     left_out = LeftOut(rows.take(out), len(out), left_out_counts) if out else None
-    return Checked(kept, broken, None if away.is_empty else away.plain_frame, left_out)
+    return Checked(output_rows, broken, None if away.is_empty else away.plain_frame, left_out)
 
 
 def _carried(names: Sequence[str], columns: Sequence[str]) -> list[str]:
@@ -164,7 +164,7 @@ def _check_many(
     if any(c.name in broken for c in constraints if c.action is OnViolation.FAIL):
         failing = rows.where(f"{BROKEN} & {fails}L != 0")
         raise _violation(constraints, failing, columns, broken, hint)
-    kept = rows.where(f"{BROKEN} & {out}L = 0").select(*named)
+    output_rows = rows.where(f"{BROKEN} & {out}L = 0").select(*named)
     away = None
     if any(c.name in broken for c in constraints if c.action is OnViolation.QUARANTINE):
         away = rows.where(f"{BROKEN} & {quarantines}L != 0")
@@ -173,7 +173,7 @@ def _check_many(
         left_out_counts = {name: n for name, n in zip(names, sums[len(names) :], strict=False) if n}
         found = SparkRows(rows.where(f"{BROKEN} & {out}L != 0"))
         left_out = LeftOut(found, sums[-1], left_out_counts)
-    return Checked(SparkRows(kept), broken, away, left_out)
+    return Checked(SparkRows(output_rows), broken, away, left_out)
 
 
 def check_none_broken(rows: DataFrame) -> None:

@@ -173,10 +173,12 @@ def part_of(
     change = changes[name]
     rows = change.few
     if rows is None:
-        held = collect_bounded(change.inserts)
-        if isinstance(held, Declined):
-            return Declined(f"{held.reason}; {DRIVER_ROWS_MAX} rows are looked through at most")
-        rows = LocalRows.of(held)
+        local_rows = collect_bounded(change.inserts)
+        if isinstance(local_rows, Declined):
+            return Declined(
+                f"{local_rows.reason}; {DRIVER_ROWS_MAX} rows are looked through at most"
+            )
+        rows = LocalRows.of(local_rows)
     return TriedRows(name, relation, rows, range(rows.arrow.num_rows), {})
 
 

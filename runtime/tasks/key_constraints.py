@@ -103,10 +103,10 @@ class Surroundings:
                 return Declined("the same transaction has written it")
             if item.kind is ObjectKind.MATERIALIZED_VIEW:
                 return Declined("what a view holds as of T may have to be computed")
-            stored = self.warehouse.versions.find_storage(item, self.at)
-            if stored.shared is not None:
+            storage = self.warehouse.versions.find_storage(item, self.at)
+            if storage.shared is not None:
                 return Declined("a commit holds more than T")
-            version = stored.version
+            version = storage.version
         if version is None:
             return None
         table = self.warehouse.relations.table(item)
@@ -146,9 +146,9 @@ def mark_keys(
         return proposed
     rows = row_set(proposed)
     if small or rows.is_of_few:
-        held = rows.collect()
-        if not isinstance(held, Declined) and fits_arrow(held.schema):
-            marked = _mark_few(constraints, order, held, around)
+        local_rows = rows.collect()
+        if not isinstance(local_rows, Declined) and fits_arrow(local_rows.schema):
+            marked = _mark_few(constraints, order, local_rows, around)
             if not isinstance(marked, Declined):
                 return marked
     frame = stack.enter_context(persisted(rows.frame))

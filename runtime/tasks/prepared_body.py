@@ -48,19 +48,19 @@ def propose_from_few(
     read = _read(body)
     if read is None:
         return None
-    held: dict[str, LocalRows] = {}
+    rows_by_source: dict[str, LocalRows] = {}
     for object_id in read:
         rows = sources.inserted(object_id)
         if rows is None:
             return None
-        held[object_id] = rows
+        rows_by_source[object_id] = rows
     proposals = {}
     for output in outputs_of(body):
         lookup = sole_lookup(body, output)
         victims = None if lookup is None else sources.found_by_key(lookup)
         if isinstance(victims, Declined):
             return None
-        proposals[output] = Proposed(_inserts(body, output, held, at, session), victims)
+        proposals[output] = Proposed(_inserts(body, output, rows_by_source, at, session), victims)
     return proposals
 
 

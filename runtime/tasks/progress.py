@@ -18,17 +18,17 @@ from ctsql.runtime.warehouse.warehouse import Warehouse
 def complete_through(warehouse: Warehouse, items: Iterable[Item]) -> int:
     """The newest T at which all the items are stored, without computing anything."""
     waiting = list(items)
-    known = {item.id: item for item in waiting}
+    by_id = {item.id: item for item in waiting}
     relations = warehouse.relations
 
     def followed(object_id: str) -> Iterator[str]:
-        if object_id not in known:
-            known[object_id] = relations.item(object_id)
-        return (i.id for i in relations.followed(_run(warehouse, known[object_id])))
+        if object_id not in by_id:
+            by_id[object_id] = relations.item(object_id)
+        return (i.id for i in relations.followed(_run(warehouse, by_id[object_id])))
 
     through: dict[str, int] = {}
     for object_id in behind_needs([item.id for item in waiting], followed):
-        item, now = known[object_id], warehouse.timeline.now
+        item, now = by_id[object_id], warehouse.timeline.now
         below = (through[i.id] for i in relations.followed(_run(warehouse, item)))
         through[object_id] = _complete_through(warehouse, item, min(below, default=now))
     return min((through[item.id] for item in waiting), default=warehouse.timeline.now)

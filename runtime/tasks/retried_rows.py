@@ -152,10 +152,12 @@ def retried(
     As :func:`meant`.
     """
     outputs = {quarantine.id: (quarantine, version)}
-    stored = StoredSources(warehouse, outputs=outputs).stored(quarantine.id)
-    if stored is None:
+    stored_rows = StoredSources(warehouse, outputs=outputs).stored(quarantine.id)
+    if stored_rows is None:
         return None
-    return rows_to_retry(warehouse, plan, statement, quarantine, stored, at, stack, refuses=refuses)
+    return rows_to_retry(
+        warehouse, plan, statement, quarantine, stored_rows, at, stack, refuses=refuses
+    )
 
 
 def rows_to_retry(

@@ -82,7 +82,7 @@ def stage_batched_runs(
     None when the rows of the Ts cannot be told apart, and nothing was done.
 
     Args:
-        table: its input. moved: each T, and how the input moved then.
+        table: its input. movements: each T, and how the input moved then.
     """
     rows = numbered_rows(table, [movement for _, movement in movements], TIME)
     if isinstance(rows, Declined):
@@ -97,18 +97,22 @@ def stage_batched_runs(
             rows = lower_seen(carry_time_below(seen), rows, movements[0][0])
         context = Context(session, RowsOfSource(session, rows), movements[0][0], clock_at=TIME)
         inserts = lower_inserts(carry_time(plan.transaction), context, TIME)
-        held = collect_bounded(inserts)
-        kept = stack.enter_context(persisted(inserts)) if isinstance(held, Declined) else held
+        local_rows = collect_bounded(inserts)
+        rows_once = (
+            stack.enter_context(persisted(inserts))
+            if isinstance(local_rows, Declined)
+            else local_rows
+        )
         if plan.transaction.constraints:
-            check_none_broken(kept)
-            kept = kept.drop(BROKEN)
-        found = kept.select(TIME)
-        if isinstance(held, Declined):
+            check_none_broken(rows_once)
+            rows_once = rows_once.drop(BROKEN)
+        found = rows_once.select(TIME)
+        if isinstance(local_rows, Declined):
             found = found.distinct()
         times_with_rows = sorted({row[0] for row in found.collect()})
         if not times_with_rows:
             return []
         # Spark writes a file for its first partition even where that has no row.
         place = F.array_position(F.array(*map(F.lit, times_with_rows)), F.col(TIME)) - 1
-        placed = kept.repartitionById(len(times_with_rows), place.cast("int")).drop(TIME)
+        placed = rows_once.repartitionById(len(times_with_rows), place.cast("int")).drop(TIME)
         return staging.stage_shared(placed, times_with_rows)

@@ -230,9 +230,9 @@ class RunInputs:
             )
             columns = warehouse.versions.present(item, movement, self.columns[object_id])
             if kind is not Change.FAILED:
-                known = few_changed(warehouse.relations.table(item), movement, columns)
-                if not isinstance(known, Declined):
-                    return _few_change(nothing, known, only_inserts=inserts)
+                change = few_changed(warehouse.relations.table(item), movement, columns)
+                if not isinstance(change, Declined):
+                    return _few_change(nothing, change, only_inserts=inserts)
             rows = warehouse.versions.changed_by(item, movement, columns, only_inserts=inserts)
             changed = warehouse.queries.consolidate_change_feed(rows, columns)
             changed = self._persist(changed.where(f"{DIFF} > 0") if inserts else changed, stack)
@@ -244,9 +244,9 @@ class RunInputs:
         return InputChange(nothing, few=LocalRows.of(found))
 
     def _persist(self, rows: DataFrame, stack: ExitStack) -> DataFrame:
-        kept = stack.enter_context(persisted(rows))
+        frame = stack.enter_context(persisted(rows))
         stack.enter_context(unadaptive(rows.sparkSession))
-        return kept
+        return frame
 
 
 def _few_change(

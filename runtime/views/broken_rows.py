@@ -28,9 +28,9 @@ def count_broken(warehouse: Warehouse, item: Item) -> tuple[dict[str, int], int]
         return None
     view = warehouse.relations.bound(item).view
     names = [c.name for c in view.columns]
-    kept = ", ".join(f"{text} AS n{i}" for i, text in enumerate(kept_texts(definition)))
+    checks = ", ".join(f"{text} AS n{i}" for i, text in enumerate(kept_texts(definition)))
     binder = Binder(warehouse.catalog, item.search_schema, None, reads=item.reads)
-    query = transform(binder.query(over_query(definition, names, kept)))
+    query = transform(binder.query(over_query(definition, names, checks)))
     with translate_spark_errors():
         context = Context(warehouse.gateway.session, StoredSources(warehouse), at, clock_at=at)
         sums = (F.expr(f"count_if(NOT n{i})") for i in range(len(definition.constraints)))

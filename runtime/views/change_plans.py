@@ -145,8 +145,8 @@ class Prepared:
         if not self.is_read_alike:
             return "ROUND_TRIP"
         # Values cast to another type than they were added up in need not add up to the same.
-        stored = tuple(plain_type(c.type) for c in self._view.columns)
-        return None if self._types_given == stored else "SCHEMA_CHANGED"
+        types = tuple(plain_type(c.type) for c in self._view.columns)
+        return None if self._types_given == types else "SCHEMA_CHANGED"
 
 
 def prepared(warehouse: Warehouse, item: Item, at: int | None = None) -> Prepared:
@@ -158,9 +158,9 @@ def prepared(warehouse: Warehouse, item: Item, at: int | None = None) -> Prepare
     plan = warehouse.relations.bound(item).view
     query = prepared_for(warehouse, plan, at)
     key = query.key
-    known = warehouse.relations.change_plans.get(item.id)
-    if known is not None and known[0] == key and isinstance(known[1], Prepared):
-        return known[1]
+    entry = warehouse.relations.change_plans.get(item.id)
+    if entry is not None and entry[0] == key and isinstance(entry[1], Prepared):
+        return entry[1]
     warehouse.relations.change_plans[item.id] = (key, query)
     return query
 
@@ -362,8 +362,8 @@ class _GuardSources(UnknownSources):
     """The tables of a change plan, with the columns that it knows."""
 
     def __init__(self, session: SparkSession, tables: Iterable[Table]) -> None:
-        known = {t.object_id: t.columns for t in tables}
-        super().__init__(session, lambda object_id: known[object_id])
+        columns = {t.object_id: t.columns for t in tables}
+        super().__init__(session, lambda object_id: columns[object_id])
 
 
 class _NamedSources(UnknownSources):

@@ -80,13 +80,13 @@ class LeavingRows:
 
     def _turns(self, rows: DataFrame, until: int | None, *more: str) -> DataFrame:
         """When the rows leave that pass now."""
-        held = rows.where(self.window.passes(self.at))
+        passing = rows.where(self.window.passes(self.at))
         if until is not None:
-            held = held.where(self.window.may_turn(self.at, until))
+            passing = passing.where(self.window.may_turn(self.at, until))
         _, leaves = self.window.interval
         turn = F.expr(leaves).alias(_TURN)
         is_near = (F.col(_TURN) > self.at) & (F.col(_TURN) < NEVER)
-        return held.select(turn, *more).where(is_near)
+        return passing.select(turn, *more).where(is_near)
 
 
 def _left(stored_turns: DataFrame, signed: DataFrame) -> DataFrame:

@@ -45,7 +45,7 @@ class Mint:
         """Mint if there is something to write; otherwise wait.
 
         Args:
-            desired: the desired frontier, exclusive. stored: the output's upper, exclusive.
+            desired: the desired frontier, exclusive. stored_upper: the output's upper, exclusive.
 
         Raises:
             INTERNAL_ERROR: the desired frontier went back [uppers-monotone].

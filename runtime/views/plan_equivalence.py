@@ -35,9 +35,9 @@ _COMPARING = ("EqualTo", "LessThan", "LessThanOrEqual")
 
 def same_plan(one: Plan, other: Plan) -> bool:
     """Do two plans give the same rows whatever is in the tables, as far as their forms tell?"""
-    known: dict[Any, int] = {}
+    numbers: dict[Any, int] = {}
     try:
-        return _Forms(known).root(one) == _Forms(known).root(other)
+        return _Forms(numbers).root(one) == _Forms(numbers).root(other)
     except _UnknownColumn:
         return False
 

@@ -129,7 +129,7 @@ class PlanRunner:
         Not below subqueries: there Spark may be unable to plan what is only a text.
 
         Args:
-            last, group_types: as for :meth:`run`. made: what is wanted of them.
+            last, group_types: as for :meth:`run`. results: what is wanted of them.
         """
         are_keys = any(step.role is StepRole.KEYS for step in steps)  # then a table is read by them
         if not are_keys and not any(map(has_subqueries, [*(s.rows for s in steps), *last])):

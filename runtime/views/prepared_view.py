@@ -27,19 +27,19 @@ def view_of_few(
     read = _read(view)
     if read is None:
         return None
-    held: dict[str, LocalRows] = {}
+    rows_by_source: dict[str, LocalRows] = {}
     for object_id in read:
         rows = sources.local_rows(object_id, at)
         if isinstance(rows, Declined):
             return None
-        held[object_id] = rows
+        rows_by_source[object_id] = rows
 
     def build(frames: Sequence[DataFrame]) -> DataFrame:
-        sources = HeldSources(session, dict(zip(held, frames, strict=True)))
+        sources = HeldSources(session, dict(zip(rows_by_source, frames, strict=True)))
         return lower_view(view, Context(session, sources, at, clock_at=at))
 
-    key = ("view", Shapes(list(held)).of(view.desired), stored_key(view))
-    return derive(list(held.values()), build, key, origin=view)
+    key = ("view", Shapes(list(rows_by_source)).of(view.desired), stored_key(view))
+    return derive(list(rows_by_source.values()), build, key, origin=view)
 
 
 def _read(view: ViewWrite) -> list[str] | None:

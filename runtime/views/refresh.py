@@ -384,9 +384,9 @@ def fill_state(
     warehouse, plan = context.warehouse, query.plan
     for name in plan.reads:
         item = warehouse.relations.item(query.read_tables[name].object_id)
-        stored = stored_as_of(warehouse, item, at)
-        if isinstance(stored, Fallback):
-            return stored
+        storage = stored_as_of(warehouse, item, at)
+        if isinstance(storage, Fallback):
+            return storage
     spans = {name: Span(window, at) for name, window in plan.windows.items()}
     with (
         translate_spark_errors(),
@@ -400,9 +400,9 @@ def fill_state(
 
 def fill_turns(context: RefreshContext, turns: TurnTable, item: Item, at: int) -> Fallback | None:
     """Stage the turns to come of all rows of a table as of a T; or refuse it."""
-    stored = stored_as_of(context.warehouse, item, at)
-    if isinstance(stored, Fallback):
-        return stored
+    storage = stored_as_of(context.warehouse, item, at)
+    if isinstance(storage, Fallback):
+        return storage
     with translate_spark_errors():
         rows = StoredSources(context.warehouse).contents(item.id, at)
         turns.build(rows, at, context.turns.digests)

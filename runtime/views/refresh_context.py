@@ -26,9 +26,9 @@ class FollowedChanges:
 
     Attributes:
         changed: the tables with a change that is not empty. at: the T whose contents the view is
-            to show. kept: the state table that the plan keeps; None for none. runner: runs the
-            plan's texts. leaving: what time takes from the view's rows; the changes are then of
-            what passes as of the T. None where the changes have it.
+            to show. state_plan: the state table that the plan keeps; None for none.
+        runner: runs the plan's texts. leaving: what time takes from the view's rows; the changes
+            are then of what passes as of the T. None where the changes have it.
     """
 
     plan: ChangePlan
@@ -46,8 +46,8 @@ class FollowedChanges:
 
 
 def _is_large(rows: RowSet) -> bool:
-    held = rows.local
-    return isinstance(held, Declined) or held.row_count > LARGE_MIN
+    local_rows = rows.local
+    return isinstance(local_rows, Declined) or local_rows.row_count > LARGE_MIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -172,18 +172,18 @@ class Costs:
             case Strategy.NO_CHANGE | Strategy.LEAVING:
                 return self  # they say nothing of what a change of a table costs
             case Strategy.RECOMPUTE:
-                known = self.full_ms if self.fulls > 1 else None
+                before = self.full_ms if self.fulls > 1 else None
                 return replace(
                     self,
-                    full_ms=_mixed(known, ms),
+                    full_ms=_mixed(before, ms),
                     untried=self.untried + 1,
                     fulls=min(self.fulls + 1, 2),
                 )
             case _:
-                known = self.follow_ms if self.follows >= FOLLOWED_MIN else None
+                before = self.follow_ms if self.follows >= FOLLOWED_MIN else None
                 return replace(
                     self,
-                    follow_ms=_mixed(known, ms),
+                    follow_ms=_mixed(before, ms),
                     untried=0,
                     follows=min(self.follows + 1, FOLLOWED_MIN),
                 )
@@ -225,8 +225,8 @@ def recompute_why(policy: Policy, sizes: Sizes, costs: Costs) -> str | None:
 
 def _are_small(sizes: Sizes) -> bool:
     """Are all tables together small, as far as the logs say?"""
-    known = [rows for rows in sizes.tables if rows is not None]
-    return len(known) == len(sizes.tables) and sum(known) < RECOMPUTED_ROWS_MAX
+    counts = [rows for rows in sizes.tables if rows is not None]
+    return len(counts) == len(sizes.tables) and sum(counts) < RECOMPUTED_ROWS_MAX
 
 
 def looked_ahead(counts: Sequence[int | None], at: int) -> list[int | None]:

@@ -116,7 +116,7 @@ def is_current(
     """Does a table hold what a view's last commit named [only-what-is-named]?
 
     Args:
-        table: its Delta id. written: the version of its last write by ctsql, None where the log
+        table: its Delta id. last_write: the version of its last write by ctsql, None where the log
             does not say. has_foreign_rows: whether somebody else wrote since.
     """
     return (
@@ -136,8 +136,8 @@ class SideTable:
     """A table beside one view during one refresh: used, made, handed on, or refused.
 
     Attributes:
-        digest: of what it holds; empty until it is known. named: what the view's last commit said
-            of it. told: what the next one will say. did: what became of it, for people.
+        digest: of what it holds; empty until it is known. pointer: what the view's last commit said
+            of it. next_pointer: what the next one will say. did: what became of it, for people.
         is_used: what is stored is, or was to be, gone by. is_filled: from all rows.
     """
 

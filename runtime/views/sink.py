@@ -143,9 +143,9 @@ class ViewSink:
                 self._full = False
             if not self.plan.reads_clock or self.output.upper <= times[-1]:
                 break
-        held = find_recorded(self.output)
-        if held is not None and held.time == self.output.upper - 1 <= until:
-            raise held.view_error(self.item)
+        failure = find_recorded(self.output)
+        if failure is not None and failure.time == self.output.upper - 1 <= until:
+            raise failure.view_error(self.item)
         if self.warehouse.schedules.is_to_close(self.item, until):
             self._close()
 
@@ -209,12 +209,12 @@ class ViewSink:
     def _reach(self, time: int) -> None:
         """Mint, write and append until the view is written at a time, by whomever."""
         for _ in range(TRIES_MAX):
-            stored = self.output.fetch_recent_upper()
-            if stored > time:
+            upper = self.output.fetch_recent_upper()
+            if upper > time:
                 return  # a rival wrote it
             if is_outdated(self.warehouse, self.item):
                 return  # by a definition that this process does not know yet
-            self._mint, _ = self._mint.next(desired=time + 1, stored_upper=stored)
+            self._mint, _ = self._mint.next(desired=time + 1, stored_upper=upper)
             # Not minted anew: the last description is still valid, and its batch was disturbed.
             description = self._mint.minted
             assert description is not None  # the time is not written, so there is one to write

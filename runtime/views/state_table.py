@@ -115,9 +115,11 @@ class ViewState(SideTable):
                 self.refuse("STATE_LARGE")
                 return
             table, version = self.table, batch.version_read
-            stored = table.locate_rows(version) if table.files(version) else None
+            stored_rows = table.locate_rows(version) if table.files(version) else None
             columns = [f.name for f in rows.schema.fields]
-            self.warehouse.queries.stage(batch.at(self.time), kept, stored, columns, small=False)
+            self.warehouse.queries.stage(
+                batch.at(self.time), kept, stored_rows, columns, small=False
+            )
         self.is_filled = True
         self.did = "it was filled from all rows"
 

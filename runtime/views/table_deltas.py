@@ -102,8 +102,10 @@ def find_move(
         counts = [None]
     if movement.is_shared or movement.parts:
         counts = [rows_inserted(table, movement) if kind is Change.APPEND else None]
-    known = [n for n in counts if n is not None]
-    return Moved(item, before, movement, kind, sum(known) if len(known) == len(counts) else None)
+    row_counts = [n for n in counts if n is not None]
+    return Moved(
+        item, before, movement, kind, sum(row_counts) if len(row_counts) == len(counts) else None
+    )
 
 
 def stored_as_of(warehouse: Warehouse, item: Item, at: int) -> Stored | Fallback:
@@ -112,10 +114,10 @@ def stored_as_of(warehouse: Warehouse, item: Item, at: int) -> Stored | Fallback
         item, at
     ):
         return Fallback("NOT_STORED", f"{item.name} at T = {at}")
-    stored = warehouse.versions.find_storage(item, at)
-    if stored.version is None and item.kind is ObjectKind.TABLE:
+    storage = warehouse.versions.find_storage(item, at)
+    if storage.version is None and item.kind is ObjectKind.TABLE:
         return Fallback("HISTORY_LOST", f"{item.name} at T = {at}")
-    return stored
+    return storage
 
 
 class Turning(Protocol):
@@ -148,8 +150,8 @@ class Relations:
         reads: the columns of each that matter. steps: the rows of those that are done; a text is
             run when those that it reads are. lookups: rows by keys.
         is_scanning: has Spark to read a table, or a view, itself?
-        spans: those of the tables that are windows of one. moved: of these, by what their tables
-            changed, whatever passes.
+        spans: those of the tables that are windows of one.
+        table_changes: of these, by what their tables changed, whatever passes.
     """
 
     warehouse: Warehouse
@@ -173,10 +175,10 @@ class Relations:
     def rows(self, use: TableUse) -> RowSet:
         """The rows of a table at one place in a text; with keys, at least those that have one."""
         key = self._cache_key(use)
-        known = self._cache.get(key)
-        if known is None:
-            known = self._cache[key] = self._rows(use)
-        return known
+        rows = self._cache.get(key)
+        if rows is None:
+            rows = self._cache[key] = self._rows(use)
+        return rows
 
     def _cache_key(self, use: TableUse) -> Hashable:
         """What is read: a step may be done again, by another way to refresh."""
@@ -189,13 +191,13 @@ class Relations:
 
     def _keys(self, use: TableUse) -> list[Keys] | Declined:
         """The keys that are wanted of a table; declined if any of them are not held."""
-        known: list[Keys] = []
+        keys_to_read: list[Keys] = []
         for keys, pairs in use.keys:
             rows = self._local_rows(keys) if isinstance(keys, TableUse) else self.steps[keys].local
             if isinstance(rows, Declined):
                 return rows
-            known.append((rows, pairs))
-        return known
+            keys_to_read.append((rows, pairs))
+        return keys_to_read
 
     def _local_rows(self, use: TableUse) -> LocalRows | Declined:
         """The rows of a table, or those with its keys, where they are few."""
@@ -229,22 +231,22 @@ class Relations:
     def _near(self, use: TableUse) -> LocalRows | Declined:
         """The rows as this process reads them, if they are few: all, or those with some keys."""
         item = self.warehouse.relations.item(self.tables[use.table].object_id)
-        stored = stored_as_of(self.warehouse, item, self._time(use))
-        if isinstance(stored, Fallback) or stored.version is None or stored.shared is not None:
+        storage = stored_as_of(self.warehouse, item, self._time(use))
+        if isinstance(storage, Fallback) or storage.version is None or storage.shared is not None:
             return Declined("the rows are not those of one version")
-        if self.warehouse.versions.error_as_of(item, stored.version) is not None:
+        if self.warehouse.versions.error_as_of(item, storage.version) is not None:
             return Declined("the contents are an error")
         table, columns = self.warehouse.relations.table(item), self.reads[use.table]
         if not use.keys:
-            return rows_of(table, stored.version, columns)
+            return rows_of(table, storage.version, columns)
         if any(isinstance(keys, TableUse) for keys, _ in use.keys):
-            found = rows_of(table, stored.version, columns, FEW_MAX)
+            found = rows_of(table, storage.version, columns, FEW_MAX)
             if not isinstance(found, Declined):
                 return found
         keys = self._keys(use)
         if isinstance(keys, Declined):
             return keys
-        return self.lookups.rows(table, stored.version, use.columns, keys, columns)
+        return self.lookups.rows(table, storage.version, use.columns, keys, columns)
 
     def _read(self, use: TableUse) -> DataFrame:
         self.is_scanning = True

@@ -199,11 +199,13 @@ class TurnTable(SideTable):
         """The turns after a T of signed rows of the table, signed."""
         enters, leaves = map(F.expr, self.window.interval)
         names = [F.col(backtick(c)).alias(k) for k, c in zip(self._kept, self.columns, strict=True)]
-        held = rows.where(self.window.matters).select(
+        signed_bounds = rows.where(self.window.matters).select(
             *names, DIFF, enters.alias(_ENTERS), leaves.alias(_LEAVES)
         )
         both = f"stack(2, {_ENTERS}, 1L, {_LEAVES}, -1L) AS ({_TURN}, {_SIGN})"
-        turned = held.where(F.col(_ENTERS) < F.col(_LEAVES)).select(*self._kept, DIFF, F.expr(both))
+        turned = signed_bounds.where(F.col(_ENTERS) < F.col(_LEAVES)).select(
+            *self._kept, DIFF, F.expr(both)
+        )
         is_to_come = (F.col(_TURN) > after) & (F.col(_TURN) < NEVER)
         signed = (F.col(DIFF) * F.col(_SIGN)).alias(DIFF)
         return turned.where(is_to_come).select(_TURN, *self._kept, signed)
@@ -215,9 +217,9 @@ def _first_left(parts: Sequence[RowSet]) -> int | None:
         return None
     columns = [name for name in parts[0].schema.names if name != DIFF]
     left = consolidate_all(parts, columns)
-    held = left.local
-    if not isinstance(held, Declined):
-        found: int | None = pc.min(held.arrow.column(_TURN)).as_py()
+    local_rows = left.local
+    if not isinstance(local_rows, Declined):
+        found: int | None = pc.min(local_rows.arrow.column(_TURN)).as_py()
         return found
     (row,) = left.frame.agg(F.min(_TURN).alias(_TURN)).collect()
     return None if row[_TURN] is None else int(row[_TURN])
@@ -242,15 +244,15 @@ class TurnTables:
         """Find out which ones the plan may have: none if none is needed, or may be written."""
         if self.by_window or query.leaving is not None or self._warehouse.gateway.read_only:
             return
-        known = {named.digest: named for named in self.pointers}
+        pointers = {named.digest: named for named in self.pointers}
         for name, window in query.plan.windows.items():
             columns = dict.fromkeys([*query.plan.reads[name], *window.columns])
             table = query.read_tables[name]
             types = [(c.name, c.type) for c in table.columns]
             turns = TurnTable(self._warehouse, self._item, self._time, window, [*columns])
-            held = (table.object_id, turns.columns, types, window.told, window.matters)
-            turns.digest = digest_of("\n".join(map(str, (*held, window.interval))))
-            turns.pointer = known.get(turns.digest)
+            parts = (table.object_id, turns.columns, types, window.told, window.matters)
+            turns.digest = digest_of("\n".join(map(str, (*parts, window.interval))))
+            turns.pointer = pointers.get(turns.digest)
             self.by_window[name] = turns
 
     def opened(self) -> dict[str, TurnTable]:

@@ -98,13 +98,13 @@ class DeltaCatalog:
         It has every definition that the timeline is known to have put in force [look-again].
         """
         while True:
-            stored = self._load_stored()
-            proposal = stored.proposal
+            contents = self._load_stored()
+            proposal = contents.proposal
             if proposal is None:
-                return stored.catalog
+                return contents.catalog
             at = self.decisions.decided(proposal.id)
             if not self.table.has(self._version + 1):
-                return stored.in_force(at)
+                return contents.in_force(at)
 
     def _load_stored(self) -> StoredCatalog:
         table = self.table

@@ -71,7 +71,7 @@ class Change:
 
     Attributes:
         version: what it saw. batch: the rows; without any its commit is no change of the table.
-        domains: domain metadata that its commit writes. said: metadata of its commit.
+        domains: domain metadata that its commit writes. metadata: of its commit.
         also: the uppers of other applications that its commit moves. after: what they were when it
             was staged; that they are others by now is a conflict.
         lent: those of its files that a writer has staged, and deletes itself if they do not come
@@ -94,7 +94,7 @@ class WriterProgress:
     Attributes:
         app: its application id. expected: its upper when the rows were read. upper: after the
             commit.
-        domains: domain metadata that its commit writes. said: metadata of its commit.
+        domains: domain metadata that its commit writes. metadata: of its commit.
         lent: the files that it has staged itself, which are its own if they do not come in.
     """
 
@@ -245,12 +245,12 @@ def alone(
         beside: other tables for which the same is to hold. All take their locks in one order.
     """
     assert item.location is not None  # a table has a folder
-    held = {str(one.location): one for one in (item, *beside)}
+    by_location = {str(one.location): one for one in (item, *beside)}
     for _ in range(INTENT_TRIES_MAX):
         with ExitStack() as locks:
-            for location in sorted(held):
+            for location in sorted(by_location):
                 locks.enter_context(commit_lock(location))
-            if not any(is_being_changed(timeline, one) for one in held.values()):
+            if not any(is_being_changed(timeline, one) for one in by_location.values()):
                 yield item.location
                 return
         complete()
@@ -274,9 +274,10 @@ def _participants(group: str, intent: Any, tables: Tables) -> "Iterator[_Partici
     """The tables of a transaction, without those that were dropped since and nobody reads."""
     for source, entry in intent["tables"].items():
         if source in tables:
-            stored = {name: entry[name] for name in ("expected", "version", "batch")}
-            stored |= {name: entry.get(name, {}) for name in ("domains", "said", "also", "after")}
-            yield _Participant(group, intent["upper"], source, tables[source][1], **stored)
+            values = {name: entry[name] for name in ("expected", "version", "batch")}
+            values |= {name: entry.get(name, {}) for name in ("domains", "also", "after")}
+            values["metadata"] = entry.get("said", {})
+            yield _Participant(group, intent["upper"], source, tables[source][1], **values)
 
 
 def _roll_forward(group: str, intent: Any, tables: Tables) -> WriteConflict | None:

@@ -47,10 +47,10 @@ def begins_with(schema: str, columns: Schema) -> bool:
 
 def schema_with(schema: str, columns: Schema) -> str:
     """These columns as the log writes them; those that are there already stay as they are."""
-    stored = {fold(f["name"]): f for f in _fields(schema)}
+    by_name = {fold(f["name"]): f for f in _fields(schema)}
     wanted = _fields(fields_of(list(columns)).json())
     fields = [
-        stored[name] if (name := fold(f["name"])) in stored and _is_same(stored[name], f) else f
+        by_name[name] if (name := fold(f["name"])) in by_name and _is_same(by_name[name], f) else f
         for f in wanted
     ]
     return json.dumps({"type": "struct", "fields": fields})
@@ -71,12 +71,12 @@ def check_columns_there(warehouse: Warehouse, item: Item) -> None:
     # Most are spelled alike; if not, Spark's parser has to say.
     if _has_all(schema, item.columns) or begins_with(schema, item.columns):
         return
-    stored = warehouse.relations.stored_columns(item)
+    stored_columns = warehouse.relations.stored_columns(item)
     columns = columns_of(fields_of(list(item.columns)))  # spelled as those are
-    lost = next(iter(lacking(columns, stored)), None)
+    lost = next(iter(lacking(columns, stored_columns)), None)
     if lost is None:
         return
-    now = find(stored, lost.name)
+    now = find(stored_columns, lost.name)
     detail = f"Another writer has taken its column {lost.name} away."
     if now is not None:
         detail = f"Another writer has made its column {lost.name} {now.type.upper()}, "

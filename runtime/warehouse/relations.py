@@ -241,10 +241,10 @@ class Relations:
         if item.kind is not ObjectKind.TABLE:
             return item.columns
         text = self.table(item).schema_text()
-        known = self._columns.get(item.id)
-        if known is None or known[0] != text:
-            known = self._columns[item.id] = (text, columns_in(text))
-        return known[1]
+        entry = self._columns.get(item.id)
+        if entry is None or entry[0] != text:
+            entry = self._columns[item.id] = (text, columns_in(text))
+        return entry[1]
 
     def stored_columns(self, item: Item) -> tuple[Column, ...]:
         """The columns of an object's table."""

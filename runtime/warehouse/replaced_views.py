@@ -87,11 +87,15 @@ def awaits_columns(warehouse: Warehouse, item: Item) -> bool:
     is_written = warehouse.relations.output(item).fetch_recent_upper() != NO_UPPER
     if is_written and not is_redefined(warehouse, item):
         return False
-    stored = warehouse.relations.stored_columns(item)
-    if is_written and len(stored) > len(item.columns) and keeps_columns(item.columns, stored):
+    stored_columns = warehouse.relations.stored_columns(item)
+    if (
+        is_written
+        and len(stored_columns) > len(item.columns)
+        and keeps_columns(item.columns, stored_columns)
+    ):
         metadata = _newest_metadata(warehouse, item) or {}
         return int(metadata.get(REVISION, 0)) < item.revision
-    return not same_columns(stored, item.columns)
+    return not same_columns(stored_columns, item.columns)
 
 
 class History(Enum):

@@ -68,26 +68,26 @@ def located_contents(warehouse: Warehouse, item: Item, at: int) -> Located | Non
 
     Raises VIEW_FAILED.
     """
-    stored = warehouse.versions.find_storage(item, at)
+    storage = warehouse.versions.find_storage(item, at)
     table = warehouse.relations.table(item)
-    if stored.version is not None:
-        held = warehouse.versions.error_as_of(item, stored.version)
-        if held is not None:
-            raise held.view_error(item)
+    if storage.version is not None:
+        failure = warehouse.versions.error_as_of(item, storage.version)
+        if failure is not None:
+            raise failure.view_error(item)
     frames, paths, version = [], [], -1
-    if stored.version is not None:
-        version = warehouse.versions.settled(table, stored.version)
+    if storage.version is not None:
+        version = warehouse.versions.settled(table, storage.version)
         frames.append(warehouse.versions.as_now(item, table.locate_rows(version), version))
         paths += list(table.files(version))
-    if stored.shared is not None:
-        adds = list(added_files(table.commit_at, [stored.shared], range(at + 1)))
-        added = locate_in(table, adds, stored.shared)
-        frames.append(warehouse.versions.as_now(item, added, stored.shared))
+    if storage.shared is not None:
+        adds = list(added_files(table.commit_at, [storage.shared], range(at + 1)))
+        added = locate_in(table, adds, storage.shared)
+        frames.append(warehouse.versions.as_now(item, added, storage.shared))
         paths += [a.path for a in adds]
     if not frames:
         return None
     rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
-    return Located(rows, table, item, version, tuple(paths), stored.shared)
+    return Located(rows, table, item, version, tuple(paths), storage.shared)
 
 
 def inserted_at(warehouse: Warehouse, item: Item, at: int) -> Located | None:
@@ -214,9 +214,9 @@ class _Search:
         while len({tuple(parts[-depth:]) for parts in full.values()}) < len(full):
             depth += 1
         listed = [("/".join(full[path][-depth:]), *what) for path, what in commits.items()]
-        known = rows.sparkSession.createDataFrame(listed, _TOLD)
+        commit_rows = rows.sparkSession.createDataFrame(listed, _TOLD)
         end = F.substring_index(F.col(ORIGIN), "/", -depth)
-        return rows.join(F.broadcast(known), end == F.col(_END)).drop(_END)
+        return rows.join(F.broadcast(commit_rows), end == F.col(_END)).drop(_END)
 
     def _may_be_copied(self, origin: FileOrigin) -> bool:
         # A commit in memory never copies rows.
@@ -272,9 +272,9 @@ class _Search:
                 raise
             there = {}
         # What a read-only engine has in memory says nothing of files.
-        stored = self._warehouse.gateway.table(self._table.location)
+        table = self._warehouse.gateway.table(self._table.location)
         copied = origin.copied_from
-        if any(path not in there for path in copied) or stored.missing(map(unquote, copied)):
+        if any(path not in there for path in copied) or table.missing(map(unquote, copied)):
             return f"what version {version} was copied from is removed; not after it"
         return None
 

@@ -89,18 +89,18 @@ class StoredSources:
             return Declined("it has no table of its own, or an open transaction has written it")
         if item.kind is ObjectKind.MATERIALIZED_VIEW and not self.is_exact(item, at):
             return Declined("it is not stored as of then")
-        stored = versions.find_storage(item, at)
-        if stored.version is None or stored.shared is not None:
+        storage = versions.find_storage(item, at)
+        if storage.version is None or storage.shared is not None:
             return Declined("the rows are not those of one version")
-        if versions.error_as_of(item, stored.version) is not None:
+        if versions.error_as_of(item, storage.version) is not None:
             return Declined("the contents are an error")
         table = self.warehouse.relations.table(item)
         names = [c.name for c in self.warehouse.relations.columns_now(item)]
-        there = table.schema_at(stored.version)
+        there = table.schema_at(storage.version)
         is_other = item.continues and not same_columns(columns_of(there), item.columns)
         if is_other or there.names != names:
             return Declined("its columns have changed since")
-        return rows_of(table, stored.version, names)
+        return rows_of(table, storage.version, names)
 
     def view_contents(self, item: Item, at: int) -> DataFrame:
         """What the query of a plain view gives as of T, also of one that no catalog knows."""

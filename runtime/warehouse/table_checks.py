@@ -33,13 +33,13 @@ def remember_tables(relations: Relations, store: DeltaCatalog) -> bool:
             continue
         try:
             table = relations.table(item)
-            known = table.identity.expected if item.table_id else table.table_id
+            table_id = table.identity.expected if item.table_id else table.table_id
         except CtsqlError as problem:
             if problem.condition not in NOT_THERE:
                 raise
             continue
-        if known is not None and known != item.table_id:
-            found[item.id] = known
+        if table_id is not None and table_id != item.table_id:
+            found[item.id] = table_id
     if not found:
         return False
 

@@ -183,15 +183,15 @@ class Timeline:
 
     def _take_in(self, domains: Mapping[str, str | None]) -> None:
         names = (FRONTIER, REQUESTS, INTENTS, TASKS, PROPOSALS)
-        known = {name: json.loads(text) for name in names if (text := domains.get(name))}
-        self._frontier = known.get(FRONTIER, self._frontier)
-        self._requests = known.get(REQUESTS, self._requests)
-        self.intents = known.get(INTENTS, self.intents)
-        self._proposals = known.get(PROPOSALS, self._proposals)
-        if TASKS in known:
+        decisions = {name: json.loads(text) for name in names if (text := domains.get(name))}
+        self._frontier = decisions.get(FRONTIER, self._frontier)
+        self._requests = decisions.get(REQUESTS, self._requests)
+        self.intents = decisions.get(INTENTS, self.intents)
+        self._proposals = decisions.get(PROPOSALS, self._proposals)
+        if TASKS in decisions:
             self.tasks = {
                 task: TaskState(tuple((t, n) for t, n in raw["revisions"]), raw["suspended"])
-                for task, raw in known[TASKS].items()
+                for task, raw in decisions[TASKS].items()
             }
 
     def _scan_back(self, source: str, until: int) -> None:
@@ -202,9 +202,9 @@ class Timeline:
         """
 
         def is_known() -> bool:
-            held = self._bindings.get(source)
-            if held:
-                return held[0].time <= until
+            bindings = self._bindings.get(source)
+            if bindings:
+                return bindings[0].time <= until
             return source in self._frontier and self._known_from <= until + 1
 
         while not is_known() and self._load_older():
@@ -252,11 +252,11 @@ class Timeline:
     def version_at(self, source: str, at: int) -> int | None:
         """The version a source had at a time; None before its first binding."""
         self._scan_back(source, at)
-        held = self._bindings.get(source, [])
-        index = bisect_right(held, at, key=lambda b: b.time)
+        bindings = self._bindings.get(source, [])
+        index = bisect_right(bindings, at, key=lambda b: b.time)
         if index:
-            return held[index - 1].version
-        has_not_moved = not held and self._known_from <= at + 1
+            return bindings[index - 1].version
+        has_not_moved = not bindings and self._known_from <= at + 1
         return self._frontier.get(source) if has_not_moved else None
 
     def bindings_between(self, source: str, after: int, until: int) -> list[Binding]:
@@ -493,8 +493,8 @@ class Timeline:
     def first_time(self, source: str) -> int | None:
         """The first T at which a source is known, None when it has none yet."""
         self._scan_back(source, -1)
-        held = self._bindings.get(source)
-        return held[0].time if held else None
+        bindings = self._bindings.get(source)
+        return bindings[0].time if bindings else None
 
 
 def assume_bound(timeline: Timeline, source: str, version: int, *, at: int) -> None:

@@ -152,10 +152,10 @@ class Versions:
             return Change.MIXED  # it may be any; who needs the rows from before is told
         if shape.changes_rows or (columns is None and shape):
             return Change.MIXED
-        held = self.error_as_of(item, movement.version)
-        if held is not None:
+        failure = self.error_as_of(item, movement.version)
+        if failure is not None:
             before = self.error_as_of(item, movement.before)
-            return Change.NONE if before is not None and before.is_like(held) else Change.FAILED
+            return Change.NONE if before is not None and before.is_like(failure) else Change.FAILED
         change = table_changes.change_of(table, movement)
         if change is Change.NONE and self.error_as_of(item, movement.before) is not None:
             return Change.MIXED  # what was an error is rows again, be they those from before it
@@ -165,14 +165,14 @@ class Versions:
         """How many rows an object holds as of T, from the log; None when it does not say."""
         if item.location is None:
             return None
-        stored = self.find_storage(item, at)
-        if stored.shared is not None:
+        storage = self.find_storage(item, at)
+        if storage.shared is not None:
             return None
-        if stored.version is None:
+        if storage.version is None:
             return 0
         # Under an error lie the rows from before it, which are not what the view holds.
-        held = self.error_as_of(item, stored.version)
-        return None if held else self._relations.table(item).rows_count(stored.version)
+        failure = self.error_as_of(item, storage.version)
+        return None if failure else self._relations.table(item).rows_count(storage.version)
 
     def changed_by(
         self, item: Item, movement: Movement, columns: list[str], *, only_inserts: bool
@@ -187,9 +187,9 @@ class Versions:
         """
         from ctsql.runtime.delta.change_feed import inserted  # imports Spark
 
-        held = self.error_as_of(item, movement.version)
-        if held is not None:
-            raise held.view_error(item)
+        failure = self.error_as_of(item, movement.version)
+        if failure is not None:
+            raise failure.view_error(item)
         if only_inserts and self.reshaped(item, movement, columns).untold:
             # A row of another type is another row, so none of those from before is like it.
             rows = self._relations.table(item).come_rows(movement.before, movement.version)
@@ -226,9 +226,9 @@ class Versions:
         table = self._relations.table(item)
         if version is None:
             return self.with_added(item, table.frame_of(()), table.version())
-        held = self.error_as_of(item, version)
-        if held is not None:
-            raise held.view_error(item)
+        failure = self.error_as_of(item, version)
+        if failure is not None:
+            raise failure.view_error(item)
         version = self.settled(table, version)
         return self.with_added(item, table.frame(version), version)
 
@@ -290,14 +290,14 @@ class Versions:
 
     def contents_at(self, item: Item, at: int) -> "DataFrame":
         """The rows of an object's table as of T, none before the first; raises VIEW_FAILED."""
-        stored = self.find_storage(item, at)
-        rows = self.contents(item, stored.version)
-        if stored.shared is None:
+        storage = self.find_storage(item, at)
+        rows = self.contents(item, storage.version)
+        if storage.shared is None:
             return rows
-        added = self._relations.table(item).added_rows([stored.shared], range(at + 1))
+        added = self._relations.table(item).added_rows([storage.shared], range(at + 1))
         if not self._may_have_grown(item):
             return rows.unionByName(added)
-        added = self.with_added(item, added, stored.shared)
+        added = self.with_added(item, added, storage.shared)
         return rows.unionByName(added, allowMissingColumns=True)
 
     def settled(self, table: "DeltaTable", version: int) -> int:

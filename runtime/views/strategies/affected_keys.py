@@ -56,34 +56,36 @@ def _are_most(stored_rows: StoredRows | None, keys: RowSet) -> bool:
     count = None if stored_rows is None else stored_rows.count
     if count is None or count < KEYS_COUNTED_MIN:
         return False
-    held = keys.local
-    found = keys.frame.count() if isinstance(held, Declined) else held.row_count
+    local_keys = keys.local
+    found = keys.frame.count() if isinstance(local_keys, Declined) else local_keys.row_count
     return found > count // 2
 
 
 def _affected(context: RefreshContext, runner: PlanRunner, texts: KeyedTexts) -> RowSet | None:
     """The stored rows with an affected key; None for none."""
-    stored = context.stored_rows
-    return None if stored is None else stored.with_keys(runner.steps[texts.keys], texts.pairs)
+    stored_rows = context.stored_rows
+    if stored_rows is None:
+        return None
+    return stored_rows.with_keys(runner.steps[texts.keys], texts.pairs)
 
 
 def _add_to_groups(
     context: RefreshContext, changes: FollowedChanges, texts: KeyedTexts, certain: CertainTexts
 ) -> Outcome:
     """The touched groups, and what they come to if all are certain, are computed in one job."""
-    runner, stored = changes.runner, context.stored_rows
+    runner, stored_rows = changes.runner, context.stored_rows
     number = [step.name for step in texts.steps].index(certain.step)
     first, touched, later = texts.steps[:number], texts.steps[number], texts.steps[number + 1 :]
     rest = [*(step.rows for step in later), texts.rows]
     runner.run(first, [touched.rows, *rest])
     before = None
-    if stored is None:
+    if stored_rows is None:
         runner.state_rows = SparkRows(context.warehouse.versions.contents(context.item, None))
-    elif stored.is_near:
-        runner.state_rows = stored.all
+    elif stored_rows.is_near:
+        runner.state_rows = stored_rows.all
     else:
         keys = runner.steps[certain.keys] = runner.keep(runner.steps[certain.keys])
-        runner.state_rows = before = stored.with_keys(keys, certain.pairs)
+        runner.state_rows = before = stored_rows.with_keys(keys, certain.pairs)
     groups = runner.steps[touched.name] = runner.rows(touched.rows)
     found = together([groups, stored_form(context.view, runner.rows(certain.rows))])
     if isinstance(found, Declined):
@@ -99,7 +101,7 @@ def _add_to_groups(
         wanted = runner.rows(texts.rows)  # which finds out whether a table is scanned
         is_large = changes.state_plan is not None and runner.relations.is_scanning
         if is_large and context.policy is Policy.AUTO:
-            return _from_filled(context, changes, stored)
+            return _from_filled(context, changes, stored_rows)
         desired = stored_form(context.view, wanted)
     stage_rows(context, desired, before or _affected(context, runner, texts))
     return Staged(NAME)

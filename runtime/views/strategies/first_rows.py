@@ -25,10 +25,10 @@ def refresh(context: RefreshContext) -> Outcome:
     runner = context.changes.runner
     changes = context.changes
     texts = changes.plan.first_rows(changes.changed, large=changes.large)
-    stored = context.stored_rows if texts is not None else None
-    if texts is None or stored is None:
+    stored_rows = context.stored_rows if texts is not None else None
+    if texts is None or stored_rows is None:
         return NotApplicable()
-    runner.state_rows = rows = stored.all
+    runner.state_rows = rows = stored_rows.all
     *first, candidates = texts.steps
     last = [texts.rows, texts.holds.candidates]
     runner.run(first, [candidates.rows, *last])

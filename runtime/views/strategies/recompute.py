@@ -42,16 +42,16 @@ def refresh(context: RefreshContext) -> Outcome:
             desired = warehouse.queries.view_of_few(context.view, sources, at)
         if desired is None:
             desired = warehouse.queries.view_rows(context.view, sources, at)
-        stored = None
+        stored_rows = None
         if awaits_columns(warehouse, item):
             batch.overwrite_with_schema(warehouse.queries.schema_text(item))
         else:
-            stored = StoredSources(warehouse, outputs=outputs).stored(item.id)
-        if stored is None and not small:
+            stored_rows = StoredSources(warehouse, outputs=outputs).stored(item.id)
+        if stored_rows is None and not small:
             leaving = prepared(warehouse, item, at).leaving
             if leaving is not None and desired is not None:
                 desired = in_order(row_set(desired).frame, leaving)
-        warehouse.queries.stage(context.staging, desired, stored, context.columns, small=small)
+        warehouse.queries.stage(context.staging, desired, stored_rows, context.columns, small=small)
     return Staged(NAME)
 
 

@@ -31,8 +31,8 @@ Made = TypeVar("Made")
 
 def headline(plan: ChangePlan, _sentence_of: Telling) -> str | None:
     """How EXPLAIN calls it, for a plan that always keeps a state table."""
-    kept = plan.kept_state
-    if kept is None or kept[1] is not StateNeed.ALWAYS:
+    state = plan.kept_state
+    if state is None or state[1] is not StateNeed.ALWAYS:
         return None
     return "change of the view, from the state table beside it"
 
@@ -42,11 +42,11 @@ def refresh(context: RefreshContext) -> Outcome:
     changes, state = context.changes, context.state
     if changes is None or changes.state_plan is None or not context.is_strict_arithmetic():
         return NotApplicable()
-    stored = state.stored_groups()
-    if stored is None:
+    stored_groups = state.stored_groups()
+    if stored_groups is None:
         return NotApplicable()
-    following = _Following(context, changes, changes.state_plan, stored)
-    if changes.plan.is_limited and not changes.plan.compares_groups and not stored.is_near:
+    following = _Following(context, changes, changes.state_plan, stored_groups)
+    if changes.plan.is_limited and not changes.plan.compares_groups and not stored_groups.is_near:
         done = following.first_rows()
         if done is not None:
             return done
@@ -143,8 +143,8 @@ class _Following:
         """Compute the steps that are not done yet, and what is made of them."""
         runner, types = self.runner, self.context.state.table.schema
         pairs = zip(texts.steps, self._done, strict=False)
-        known = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        steps = texts.steps[known:]
+        count = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        steps = texts.steps[count:]
         groups = texts.states.get(self.state_plan.number)
         names = [step.name for step in steps]
         is_last = groups is not None and groups.after in names
