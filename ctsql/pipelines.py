@@ -101,13 +101,13 @@ def load(path: Path) -> Mapping[str, Any]:
     Raises:
         PLAN_NOT_READ: it is none. OSError: the file cannot be read.
     """
-    from ctsql.runtime.pipelines.plan import saved
+    from ctsql.runtime.pipelines.plan import read_plan
 
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as problem:
         raise error("PLAN_NOT_READ", name=path, detail="It is no UTF-8 text.") from problem
-    return saved(text, str(path))
+    return read_plan(text, str(path))
 
 
 def write_plan(made: "Plan", out: TextIO, *, as_json: bool) -> None:

@@ -117,9 +117,9 @@ def rehearse_statement(engine: "Engine", statement: st.Rehearse, schema: str) ->
 
 
 def _report(engine: "Engine", folder: Folder, count: int) -> Report:
-    from ctsql.runtime.pipelines.rehearsal import rehearsed
+    from ctsql.runtime.pipelines.rehearsal import rehearse
 
-    with rehearsed(engine, folder, count=count) as found:
+    with rehearse(engine, folder, count=count) as found:
         return Report(rehearsal=found, outcomes=tuple(_outcome(o) for o in found.outputs))
 
 

@@ -190,11 +190,11 @@ class Engine(LogReader):
         if not self.read_only and remember_tables(self.relations, self.catalog_store):
             self.refresh_catalog()
         newest = self._ensure_definitions_known(self._mint())
-        if self.schedules.is_refresh_due(self._passed()):
+        if self.schedules.is_refresh_due(self._clock_time()):
             newest = self.mint_fresh()
         return newest
 
-    def _passed(self) -> int:
+    def _clock_time(self) -> int:
         """The clock's time; with a tick interval, the last tick: one T in each is enough."""
         now = clock.now_ms()
         return now - now % self.tick_ms if self.tick_ms else now
@@ -261,7 +261,7 @@ class Engine(LogReader):
             for item in self.catalog.closure([i.id for i in items])
             if item.kind is ObjectKind.MATERIALIZED_VIEW
         )
-        passed, readable = self._passed(), self.relations.readable([i.id for i in items])
+        passed, readable = self._clock_time(), self.relations.readable([i.id for i in items])
         behind = behind or any(
             item.id in readable
             and self.schedules.is_turn_unknown(item, passed)

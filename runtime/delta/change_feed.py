@@ -43,7 +43,7 @@ class InputChange:
 
     @cached_property
     def _columns(self) -> list[str]:
-        frame = self._inserted if self.changed is None else self.changed
+        frame = self._inserted_rows if self.changed is None else self.changed
         return [c for c in frame.columns if c != DIFF]
 
     @property
@@ -51,10 +51,10 @@ class InputChange:
         """The rows inserted, with multiplicity."""
         if self.changed is not None:
             return repeat_by_diff(self.changed.where(F.col(DIFF) > 0), self._columns)
-        return self._inserted
+        return self._inserted_rows
 
     @cached_property
-    def _inserted(self) -> DataFrame:
+    def _inserted_rows(self) -> DataFrame:
         if self.few is not None:
             return self.few.frame
         return self.nothing() if self.added is None else self.added
@@ -73,12 +73,12 @@ class InputChange:
         names = backtick_all(self._columns)
         changed = self.changed
         if changed is None:
-            rows = self._inserted
+            rows = self._inserted_rows
             changed = consolidate(rows.select(*names, F.lit(1).alias(DIFF)), self._columns)
         return changed.select(*names, F.col(DIFF).cast("bigint").alias(DIFF))
 
 
-def inserted(rows: DataFrame) -> DataFrame:
+def as_inserts(rows: DataFrame) -> DataFrame:
     """Rows as a change that inserts them, with ``_change_type``."""
     return rows.withColumn(CHANGE_TYPE, F.lit("insert"))
 

@@ -26,7 +26,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import backtick_all, table_at
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN, ROW_ID, VERSION
-from ctsql.runtime.delta.local_scan import located
+from ctsql.runtime.delta.local_scan import row_locations
 from ctsql.runtime.delta.table import DeltaTable, Gateway
 from ctsql.runtime.delta.table_rows import locate_in
 from ctsql.runtime.delta.transaction import files_by_name, relative_path, whole_file
@@ -127,7 +127,7 @@ class Clone:
             return self._numbered_victims(deletes)
         if self._are_few(deletes, files):
             gone = [(one.path, self._deleted_numbers(files[one.path], one)) for one in deletes]
-            return located(self.gateway.session, gone)
+            return row_locations(self.gateway.session, gone)
         whole = _places(self.origin, [files[one.path] for one in deletes], self.version)
         left = [DataFile(one.action) for one in deletes if one.action is not None]
         if not left:
@@ -140,7 +140,7 @@ class Clone:
         found: RowSet
         if self._are_few(deletes, files):
             gone = [(one.path, self._deleted_numbers(files[one.path], one)) for one in deletes]
-            found = self._with_numbers(located(self.gateway.session, gone), gone)
+            found = self._with_numbers(row_locations(self.gateway.session, gone), gone)
         else:
             now = mine.files(mine.version())
             changed = select_changed(mine.files(0), now)
@@ -183,7 +183,7 @@ class Clone:
         rows = self._own_rows().where(F.col(VERSION) > 0)
         return rows.select(*backtick_all(self._names), number)
 
-    def replaced(self, numbers: DataFrame) -> DataFrame:
+    def replaced_rows(self, numbers: DataFrame) -> DataFrame:
         """The rows of its table that statements took away, of some ``ROW_ID``, with it; lazily."""
         mine = self.gateway.table(self.location)
         changed = select_changed(mine.files(0), mine.files(mine.version()))
@@ -248,7 +248,7 @@ class Clone:
             copied = self._own_rows().where(F.col(VERSION) == 0).select(*names)
             rows = row_set(rows).frame.unionByName(copied)
             if numbers is not None:
-                rows = rows.unionByName(self.replaced(numbers).select(*names))
+                rows = rows.unionByName(self.replaced_rows(numbers).select(*names))
         self._commit(rows, own)
 
     def _commit(self, rows: RowSet | DataFrame, files_to_delete: Sequence[DataFile]) -> None:

@@ -46,7 +46,7 @@ Changed = tuple[pa.Table, pa.Table]
 """The rows that came, and those that went."""
 
 
-def located(session: SparkSession, rows: Iterable[tuple[str, Iterable[int]]]) -> LocalRows:
+def row_locations(session: SparkSession, rows: Iterable[tuple[str, Iterable[int]]]) -> LocalRows:
     """The places of rows, by the paths of files and the numbers in them."""
     files, numbers = list[str](), list[int]()
     for path, some in rows:

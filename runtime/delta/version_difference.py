@@ -33,8 +33,8 @@ def changed_between(table: DeltaTable, before: int, after: int) -> DataFrame:
     old, new = table.files(before) if before >= 0 else {}, table.files(after)
     if not reads_less(commits, old, new):
         return table.change_rows(before + 1, after)
-    come = _shown(table.vectors, new, old)
-    gone = _shown(table.vectors, old, new)
+    come = _files_to_read(table.vectors, new, old)
+    gone = _files_to_read(table.vectors, old, new)
     if come is None or gone is None:
         return table.change_rows(before + 1, after)
     inserted = table.frame_of(come, after).withColumn(CHANGE_TYPE, F.lit("insert"))
@@ -63,7 +63,7 @@ def reads_less(commits: Iterable[Commit], old: Files, new: Files) -> bool:
     return sum(file.size for file in differ.values()) <= per_commit
 
 
-def _shown(vectors: Vectors, files: Files, others: Files) -> list[DataFile] | None:
+def _files_to_read(vectors: Vectors, files: Files, others: Files) -> list[DataFile] | None:
     """The files with rows that others lack; of a file in both only these rows, where they count.
 
     None where these are too many, too far apart, to be told.

@@ -74,10 +74,10 @@ def _of_item(reader: LogReader, item: Item, request: Wanted) -> Iterator[Failure
         commit = table.commit_at(version)
         rows = [_row(item, commit, f, commit, None) for f in _left_out(commit)]
         before = _decisive(table, app, version - 1, -1) if rows else None
-        recorded = None if before is None else _recorded(before)
+        recorded = None if before is None else _failure_of(before)
         # Its own record says more than the commit that skipped it.
         rows = [r for r in rows if recorded is None or recorded.time != r.t]
-        own = _recorded(commit)
+        own = _failure_of(commit)
         if own is not None:
             later = _decisive(table, app, version + 1, 1)
             place = _place(reader, item, own, is_open=later is None)
@@ -95,13 +95,13 @@ def _decisive(table: "DeltaTable", app: str, version: int, step: int) -> Commit 
     """The nearest commit from a version on that moves the upper or records a failure."""
     while version >= 0 and table.has(version):
         commit = table.commit_at(version)
-        if commit.transaction(app) is not None or _recorded(commit) is not None:
+        if commit.transaction(app) is not None or _failure_of(commit) is not None:
             return commit
         version += step
     return None
 
 
-def _recorded(commit: Commit) -> Failure | None:
+def _failure_of(commit: Commit) -> Failure | None:
     """The failure that a commit records."""
     text = dict(commit.domains).get(FAILURE)
     return None if text is None else Failure.from_json(text)

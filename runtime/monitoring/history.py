@@ -28,7 +28,7 @@ def commits_back(table: "DeltaTable", app: str, t: Bounds, at: Bounds) -> Iterat
     if at.upper is not None:
         version = _last_within(table, version, at.upper, lambda c: c.time_ms * MICROSECONDS)
     if t.upper is not None:
-        version = _last_within(table, version, t.upper, lambda c: _reached(table, app, c))
+        version = _last_within(table, version, t.upper, lambda c: _time_of(table, app, c))
     while (commit := table.find_commit(version)) is not None:
         upper = commit.transaction(app)
         if at.lower is not None and commit.time_ms * MICROSECONDS < at.lower:
@@ -45,7 +45,7 @@ def first_within(table: "DeltaTable", app: str, t: Bounds, at: Bounds) -> int:
     if at.lower is not None:
         first = 1 + _last_within(table, newest, at.lower - 1, lambda c: c.time_ms * MICROSECONDS)
     if t.lower is not None:
-        below = _last_within(table, newest, t.lower - 1, lambda c: _reached(table, app, c))
+        below = _last_within(table, newest, t.lower - 1, lambda c: _time_of(table, app, c))
         # A commit that brings the output to no T may record a failure at a later one.
         while (commit := table.find_commit(below)) is not None and commit.transaction(app) is None:
             below -= 1
@@ -53,7 +53,7 @@ def first_within(table: "DeltaTable", app: str, t: Bounds, at: Bounds) -> int:
     return first
 
 
-def _reached(table: "DeltaTable", app: str, commit: Commit) -> int:
+def _time_of(table: "DeltaTable", app: str, commit: Commit) -> int:
     """The T to which a commit, or the last one before it that did, brought the output."""
     while (upper := commit.transaction(app)) is None:
         before = table.find_commit(commit.version - 1)

@@ -78,11 +78,11 @@ def refreshes(reader: LogReader, request: Wanted) -> Iterator[Refresh]:
         return islice(merge(*each, key=lambda r: r.at, reverse=True), count)
     # The commit that closes an output is its last one, and has no T.
     closing: list[Refresh] = []
-    timed = merge(*(_timed(one, closing) for one in each), key=lambda r: r.t or 0, reverse=True)
+    timed = merge(*(_with_time(one, closing) for one in each), key=lambda r: r.t or 0, reverse=True)
     return islice(chain(timed, closing), count)
 
 
-def _timed(refreshes_of_output: Iterator[Refresh], closing: list[Refresh]) -> Iterator[Refresh]:
+def _with_time(refreshes_of_output: Iterator[Refresh], closing: list[Refresh]) -> Iterator[Refresh]:
     for one in refreshes_of_output:
         if one.t is None:
             closing.append(one)

@@ -102,7 +102,7 @@ def asked_of_plan(plan: str, tables: Mapping[int, str]) -> dict[int, Wanted]:
         for column in columns:
             keys[column] = {key}
     parts = list(_parts(json.loads(plan)))
-    used = {i for part in parts for i in _used(part)}
+    used = {i for part in parts for i in _used_columns(part)}
     found: dict[int, Wanted] = {}
     for scan, above in (one for part in parts for one in _scans(part, _Above())):
         columns = _columns(scan)
@@ -179,7 +179,7 @@ def _outputs(node: Node) -> Iterator[int]:
         yield from _outputs(child)
 
 
-def _used(plan: Node) -> Iterator[int]:
+def _used_columns(plan: Node) -> Iterator[int]:
     """The columns that a plan gives, or names anywhere."""
     yield from _outputs(plan)
     for node in _nodes(plan):
@@ -215,14 +215,14 @@ def _scans(plan: Node, above: _Above) -> Iterator[tuple[Node, _Above]]:
             count = _constant(_expression(plan, "limitExpr"))
             below = _Above(limit=_Limit(count) if isinstance(count, int) else None)
         case "Sort" if above.limit is not None and not above.conditions:
-            below = _Above(limit=_sorted(plan, above.limit))
+            below = _Above(limit=_limit_of(plan, above.limit))
         case _:
             below = _Above()
     for child in plan.children:
         yield from _scans(child, below)
 
 
-def _sorted(sort: Node, limit: _Limit) -> _Limit | None:
+def _limit_of(sort: Node, limit: _Limit) -> _Limit | None:
     """A limit above a sort; None unless it takes the greatest values of one column."""
     orders = sort.fields.get("order") or []
     if limit.sorted_by is not None or len(orders) != 1 or sort.fields.get("global") is not True:

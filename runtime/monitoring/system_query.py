@@ -74,9 +74,9 @@ class SystemQueries:
         if sum(local_rows.row_count for local_rows in few.values()) > WITHOUT_CODE_MAX:
             return rows
         found = sorted_here(rows)
-        return self._computed(few, lower, rows) if found is None else found
+        return self._compute_if_few(few, lower, rows) if found is None else found
 
-    def _computed(
+    def _compute_if_few(
         self,
         few: Mapping[int, LocalRows],
         lower: Callable[[Mapping[int, DataFrame]], DataFrame],

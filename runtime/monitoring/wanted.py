@@ -33,7 +33,7 @@ class Bounds:
             self.upper is None or value <= self.upper
         )
 
-    def narrowed(self, op: str, value: int) -> "Bounds":
+    def narrow(self, op: str, value: int) -> "Bounds":
         """The part of the range for which a comparison holds.
 
         >>> Bounds(1, 9).narrowed("<", 5), Bounds().narrowed("=", 3), Bounds(4).narrowed(">=", 2)
@@ -133,12 +133,12 @@ def request_of(comparisons: Iterable[Comparison], newest: Newest | None = None) 
     """
     found = Wanted(newest=newest)
     for one in comparisons:
-        narrower = _narrowed(found, one)
+        narrower = _narrow(found, one)
         found = replace(found, newest=None) if narrower is None else narrower
     return found
 
 
-def _narrowed(request: Wanted, one: Comparison) -> Wanted | None:
+def _narrow(request: Wanted, one: Comparison) -> Wanted | None:
     """What is wanted with one more comparison; None if that cannot be told."""
     if one.column in ("object", "state") and one.op in ("=", "in"):
         names = frozenset(str(v) for v in one.values)
@@ -148,8 +148,8 @@ def _narrowed(request: Wanted, one: Comparison) -> Wanted | None:
     if one.column in ("t", INSTANT) and one.op != "in" and isinstance(one.values[0], int):
         value = one.values[0]
         if one.column == INSTANT:
-            return replace(request, at=request.at.narrowed(one.op, value))
-        return replace(request, t=request.t.narrowed(one.op, value))
+            return replace(request, at=request.at.narrow(one.op, value))
+        return replace(request, t=request.t.narrow(one.op, value))
     return None
 
 

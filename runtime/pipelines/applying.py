@@ -74,7 +74,7 @@ from ctsql.runtime.warehouse.replaced_views import (
     with_history,
     with_pace,
 )
-from ctsql.runtime.warehouse.table_checks import identified
+from ctsql.runtime.warehouse.table_checks import identify
 from ctsql.runtime.warehouse.timeline import TaskState
 from ctsql.runtime.warehouse.warehouse import Warehouse
 from ctsql.runtime.warehouse.watched_topics import check_topic_columns
@@ -194,7 +194,7 @@ class _Application:
         for item in self.planned.items_to_drop:
             if item.location is not None:
                 engine.gateway.forget(item.location)
-        for item in (i for bound in changed for i in bound.redefined if i.is_task):
+        for item in (i for bound in changed for i in bound.redefined_items if i.is_task):
             task = engine.relations.item(item.id)
             TaskAlteration(Namespace(engine, task.search_schema)).forget(task)
 
@@ -208,7 +208,7 @@ class _Application:
         failed = {}
         for follower in self.planned.followers:
             end_if_followed(self.engine, self._still_there(follower))
-        for item in (i for bound in changed for i in bound.redefined):
+        for item in (i for bound in changed for i in bound.redefined_items):
             old = self._still_there(item)
             if item.is_task:
                 alteration = TaskAlteration(Namespace(self.engine, old.search_schema))
@@ -236,7 +236,7 @@ class _Application:
         """
         anew, found = set[str](), dict[str, History]()
         for bound in changed:
-            views = [i for i in bound.redefined if i.kind is ObjectKind.MATERIALIZED_VIEW]
+            views = [i for i in bound.redefined_items if i.kind is ObjectKind.MATERIALIZED_VIEW]
             for item in views:
                 old = self._still_there(item)
                 is_read = bool(self.engine.catalog.readers(item.id))
@@ -267,7 +267,7 @@ class _Application:
             if item.location is not None:
                 with translate_spark_errors():
                     engine.session.sql(create_table_text(item, has_vectors=has_vectors))
-            new_items.append(identified(engine.relations, item))
+            new_items.append(identify(engine.relations, item))
         return new_items
 
     def _make_table(self, bound: BoundObject, statement: st.CreateTable) -> list[Item]:
@@ -339,7 +339,7 @@ def _task_changes(
     Of a new one that begins with the rows of a table its own, from the T after that.
     """
     numbers = {i.id: i.revision for i in proposal.items}
-    tasks = [i for bound in changed for i in bound.redefined if i.is_task]
+    tasks = [i for bound in changed for i in bound.redefined_items if i.is_task]
     changes: dict[str, Callable[[TaskState, int], TaskState]] = {
         i.id: partial(
             _put_in_force,
@@ -360,7 +360,7 @@ def _put_in_force(
 
 def with_changes(current: Catalog, bound: BoundObject) -> list[Item]:
     """Changed objects as they will be, on top of what the newest catalog says of them."""
-    done, redefined = [], {i.id for i in bound.redefined}
+    done, redefined = [], {i.id for i in bound.redefined_items}
     for item in bound.items:
         now = current.items.get(item.id)
         if now is None:  # the quarantine that it gets

@@ -29,7 +29,7 @@ from ctsql.planner.syntax.statements.alters import FIXED_OPTIONS
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock
 from ctsql.runtime.pipelines.overlay import Overlay, PlannedNames
-from ctsql.runtime.pipelines.table_changes import TableChange, TableComparison, declared
+from ctsql.runtime.pipelines.table_changes import TableChange, TableComparison, declared_columns
 from ctsql.runtime.statements.alter_task import TaskAlteration, check_same_shape, with_columns
 from ctsql.runtime.statements.create import (
     Creation,
@@ -75,7 +75,7 @@ class BoundObject:
     altered: TableChange | None = None
 
     @property
-    def redefined(self) -> list[Item]:
+    def redefined_items(self) -> list[Item]:
         """Those of the objects that are there and get another definition."""
         if self.old is None:
             return []
@@ -113,7 +113,7 @@ class FolderBinder:
             bound = self._new(definition)
         else:
             self._check_kind(definition, old.check(definition.span))
-            bound = self._changed(definition, old)
+            bound = self._changed_object(definition, old)
         self.overlay.add(bound.items)
         return bound
 
@@ -169,7 +169,7 @@ class FolderBinder:
         if statement.location is not None:
             return Creation(names).attach(item, statement)
         check_listed(statement.columns)
-        columns = declared(statement.columns)
+        columns = declared_columns(statement.columns)
         if statement.query is not None:
             binder = names.binder()
             columns = binder.query(statement.query).columns or ()
@@ -232,7 +232,7 @@ class FolderBinder:
 
     # ---- objects that are there
 
-    def _changed(self, definition: Definition, old: Item) -> BoundObject:
+    def _changed_object(self, definition: Definition, old: Item) -> BoundObject:
         parts = self._parts(definition, old)
         is_other = bool(parts) or self._reads_touched(old) or self._sees_others(definition, old)
         if parts and old.flow and not isinstance(definition.statement, st.CreateFlow):

@@ -106,7 +106,7 @@ class _PlanningAnalyst(SparkAnalyst):
         self._columns_of, self._views = columns_of, views
         self._known: dict[object, DataFrame] = {}
 
-    def _analysed(self, query: Query) -> DataFrame:
+    def _analyse(self, query: Query) -> DataFrame:
         own = self._sources.own
         key = (query.sql, query.relations, tuple(own.items()))
         found = self._known.get(key)
@@ -123,7 +123,7 @@ class _PlanningAnalyst(SparkAnalyst):
         if isinstance(node, ViewReference):
             plan = self._views.named.get(node)
             if plan is None:
-                rows = self._analysed(node.query).toDF(*node.columns)
+                rows = self._analyse(node.query).toDF(*node.columns)
                 plan = self._views.named[node] = self._views.register(rows)
             return plan
         assert isinstance(node, Relation)  # a definition reads nothing else

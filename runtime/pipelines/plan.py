@@ -158,7 +158,7 @@ def _change_json(change: Change) -> dict[str, Any]:
     return {k: v for k, v in raw.items() if k in fields or v not in ((), "", None)}
 
 
-def saved(text: str, name: str) -> Mapping[str, Any]:
+def read_plan(text: str, name: str) -> Mapping[str, Any]:
     """The values of a saved plan.
 
     Raises:

@@ -138,7 +138,7 @@ class _Planning:
         except REFUSALS as problem:
             return change.refused(problem)
         self.objects.append(bound)
-        change = replace(change, note=_unheeded(definition.statement))
+        change = replace(change, note=_unheeded_clauses(definition.statement))
         if bound.old is None:
             return replace(change, status=Status.NEW, effect=self._effect_of_new(bound))
         note = ""
@@ -254,9 +254,9 @@ class _Planning:
         """Refuse changes of columns under readers that keep what they read, and drops under any."""
         catalog, dropped = self.overlay.catalog, {i.id for i in items_to_drop}
         bound = {i.id for o in self.objects for i in o.items}
-        redefined = {i.id for o in self.objects for i in o.redefined}
+        redefined = {i.id for o in self.objects for i in o.redefined_items}
         for bound_object in self.objects:
-            for item in bound_object.redefined:
+            for item in bound_object.redefined_items:
                 before = self.stored.items[item.id]
                 if same_columns(before.columns, item.columns) or self._only_grows(before, item):
                     continue
@@ -286,7 +286,9 @@ class _Planning:
         """Say what the alterations of tables change for readers; refuse those that break one."""
         altered = [o for o in self.objects if o.altered is not None]
         dropped = {c for o in altered if o.altered is not None for c in o.altered.dropped}
-        without = {i.id for o in self.objects for i in o.redefined} | {i.id for i in items_to_drop}
+        without = {i.id for o in self.objects for i in o.redefined_items} | {
+            i.id for i in items_to_drop
+        }
         for bound_object in altered:
             change, name = bound_object.altered, bound_object.definition.name
             assert change is not None  # those are looked at
@@ -335,7 +337,10 @@ class _Planning:
     def _refuse_columns(
         self, bound_object: BoundObject, item: Item, readers: Sequence[Item]
     ) -> None:
-        breaks = [f"{r.kind.value} {r.name}{_lost(self.stored.items[r.id], item)}" for r in readers]
+        breaks = [
+            f"{r.kind.value} {r.name}{_lost_columns(self.stored.items[r.id], item)}"
+            for r in readers
+        ]
         detail = "The new columns differ, and what changes is read by "
         detail += f"{', '.join(str(r.name) for r in readers)}."
         problem = columns_in_use(item, detail, bound_object.definition.span)
@@ -420,7 +425,7 @@ class _Planning:
         return "" if code is None else f"{code}: {RECOMPUTE_REASONS[code]}"
 
 
-def _lost(reader: Item, item: Item) -> str:
+def _lost_columns(reader: Item, item: Item) -> str:
     """Which of the columns that a reader was bound to are no longer there, as text."""
     names = {fold(c.name) for c in item.columns}
     mine = (r for r in reader.reads if r.object_id == item.id)
@@ -448,7 +453,7 @@ def effect_of_change(kind: ObjectKind, parts: Iterable[Part]) -> Effect:
     return Effect.ANEW if Part.COLUMNS in found else Effect.DIFFERENCE
 
 
-def _unheeded(statement: st.Statement) -> str:
+def _unheeded_clauses(statement: st.Statement) -> str:
     """The clauses of a definition that have no effect, for people."""
     found = [u.clause for u in getattr(statement, "unheeded", ())]
     return f"{', '.join(found)} has no effect" if found else ""

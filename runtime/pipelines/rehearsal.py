@@ -43,7 +43,7 @@ from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.statements.output_tables import create_table_text
 from ctsql.runtime.statements.transaction import OpenTransaction
 from ctsql.runtime.tasks.progress import complete_through, failure_of
-from ctsql.runtime.warehouse.table_checks import identified
+from ctsql.runtime.warehouse.table_checks import identify
 from ctsql.runtime.warehouse.timeline import TaskState, assume_bound
 
 LOOK_BACK_MS = 60_000
@@ -139,7 +139,7 @@ def choose_times(
 
 
 @contextmanager
-def rehearsed(engine: Engine, folder: Folder, *, count: int) -> Iterator[Rehearsal]:
+def rehearse(engine: Engine, folder: Folder, *, count: int) -> Iterator[Rehearsal]:
     """Rehearse a folder; inside, the rows of its outputs can be read.
 
     Args:
@@ -194,10 +194,10 @@ class _Rehearsing:
         self.catalog = self.stored.with_items(items)
         self.changed = [i.id for o in objects for i in o.items]
         self.parts = {i.id: tuple(p.value for p in o.parts) for o in objects for i in o.items}
-        self.redefined = {i.id for o in objects for i in o.redefined if i.is_task}
+        self.redefined = {i.id for o in objects for i in o.redefined_items if i.is_task}
         self.new = [i for i in self.catalog if i.id not in self.stored.items]
         self.notes: list[str] = []
-        self.affected = self._affected()
+        self.affected = self._affected_items()
         self.running = self._running()
         self._note_altered()
 
@@ -214,7 +214,7 @@ class _Rehearsing:
             text = ", ".join(p.value for p in change.parts)
             self.notes.append(f"{change.table.name} is as it is now: its {text} are not rehearsed")
 
-    def _affected(self) -> list[Item]:
+    def _affected_items(self) -> list[Item]:
         """The tasks and views that may have other rows, each after what it reads."""
         catalog, followers = self.catalog, [i.id for i in self.planned.followers]
         changed = (*self.changed, *followers)
@@ -277,7 +277,7 @@ class _Rehearsing:
 
     def _times(self, bases: Sequence[Item], count: int) -> tuple[int, list[int]]:
         """The T to begin behind, and those to go through."""
-        present, now = self.present, self._reached(bases)
+        present, now = self.present, self._newest_readable(bases)
         there = [self.stored.items[i.id] for i in self.running if i.id in self.stored.items]
         tasks = [i for i in there if i.is_task]
         begins = [i.created for i in tasks] + [self._known_from(i) for i in bases]
@@ -316,7 +316,7 @@ class _Rehearsing:
                     f"with those as of {to_iso(last)}"
                 )
 
-    def _reached(self, bases: Sequence[Item]) -> int:
+    def _newest_readable(self, bases: Sequence[Item]) -> int:
         """The newest T as of which all that stays as it is can be read."""
         present, now = self.present, self.present.timeline.now
         for item in bases:
@@ -425,7 +425,7 @@ class _Rehearsing:
         with translate_spark_errors():
             trial.session.sql(create_table_text(made, has_vectors=True))
         trial.relations.add([made])
-        trial.relations.add([identified(trial.relations, made)])
+        trial.relations.add([identify(trial.relations, made)])
 
     def _go_through(self, trial: Engine, times: Iterable[int]) -> None:
         stopped: set[str] = set()
@@ -502,7 +502,7 @@ class _Rehearsing:
                 found = replace(found, note=f"it waits for {', '.join(waits)}")
             elif not (problems and (item.is_task or self.failed_at[item.id] == last)):
                 rows = trial.versions.contents_as_now(output, last)
-                found = self._compared(replace(found, rows=rows), output, last)
+                found = self._compare(replace(found, rows=rows), output, last)
             if number == 0:  # now that it is brought up by the present definitions, too
                 found = replace(found, before=self._costs_before(item, after, last))
             yield found
@@ -512,7 +512,7 @@ class _Rehearsing:
             return None
         return _costs(self.present, self.stored.items[item.id], after, last)
 
-    def _compared(self, outcome: Rehearsed, output: Item, last: int) -> Rehearsed:
+    def _compare(self, outcome: Rehearsed, output: Item, last: int) -> Rehearsed:
         old = self.stored.items.get(output.id)
         if old is None:
             return outcome

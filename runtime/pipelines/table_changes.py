@@ -39,7 +39,7 @@ from ctsql.runtime.statements.alter_table import (
     TableAlteration,
     has_features,
 )
-from ctsql.runtime.statements.altered_columns import altered, features
+from ctsql.runtime.statements.altered_columns import altered_columns, features
 from ctsql.runtime.statements.column_defaults import default_changes
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.statements.stored_constraints import (
@@ -114,7 +114,7 @@ class TableChange:
             if one is alteration:
                 break
             if isinstance(one, st.AlterTable):
-                columns = altered(columns, one.change)
+                columns = altered_columns(columns, one.change)
         return columns
 
 
@@ -142,7 +142,7 @@ class TableComparison:
             return None  # a query has made its columns
         there = self.engine.relations.columns_now(table)
         delta_table = self.engine.relations.table(table)
-        columns = declared(statement.columns)
+        columns = declared_columns(statement.columns)
 
         def id_of(ref: st.RelationRef) -> str | None:
             found = self.overlay.catalog.find(qualify(ref, definition.schema))
@@ -161,15 +161,15 @@ class TableComparison:
         texts += (f"DROP CONSTRAINT IF EXISTS {quote(name)}" for name in lost)
         if not texts:
             return None
-        alterations = [_parsed(table, text) for text in texts]
+        alterations = [_parse(table, text) for text in texts]
         around = _around_types(alterations, statement, delta_table.configuration(), place)
-        alterations += (_parsed(table, text) for text in around)
+        alterations += (_parse(table, text) for text in around)
         self._check_lost(table, alterations, place)
         last = [one for one in alterations if _loses(one)]
         first = [one for one in alterations if one not in last]
         first.sort(key=lambda one: not drops_constraint(one))
         try:
-            found = self._simulated(definition, table, there, first, last)
+            found = self._simulate(definition, table, there, first, last)
             self._check_constraints(definition, statement, found.after[0])
             return found
         except CtsqlError as problem:
@@ -219,7 +219,7 @@ class TableComparison:
             hint = f"To drop it: --prune, or type: {'; '.join(gone_texts)}"
             raise not_supported(place, what, why=why, hint=hint)
 
-    def _simulated(
+    def _simulate(
         self,
         definition: Definition,
         table: Item,
@@ -234,7 +234,7 @@ class TableComparison:
         for one in (*first, *last):
             if isinstance(one, st.AlterTable):
                 self._check_not_null(table, there, one)
-                columns = altered(columns, one.change)
+                columns = altered_columns(columns, one.change)
                 for feature in features(one.change, has):
                     has[feature.name] = feature.value
                     notices[capitalised(feature.notice)] = None
@@ -329,7 +329,7 @@ def effects_on_readers(
         alteration.check_constraints(
             change.table, one, own=change.own_properties, dropped_constraints=dropped
         )
-        after = altered(columns, one.change)
+        after = altered_columns(columns, one.change)
         if one in change.last:
             found += alteration.effects(
                 change.table, one.change, columns, after, catalog=catalog, without=without
@@ -396,7 +396,7 @@ class Altering:
                 with _pointing_to(one):
                     if isinstance(one, st.AlterTable):
                         TableAlteration(names).try_on(copy.location, one.change, columns)
-                        columns = altered(columns, one.change)
+                        columns = altered_columns(columns, one.change)
                     elif one.added is None:
                         constraints.drop_on(copy.location, one)
                     elif not _awaits_keys(change.after[0], one.added, others):
@@ -427,7 +427,7 @@ def _pointing_to(one: Alteration) -> Iterator[None]:
         raise
 
 
-def declared(columns: Iterable[st.ColumnDef]) -> tuple[Column, ...]:
+def declared_columns(columns: Iterable[st.ColumnDef]) -> tuple[Column, ...]:
     """The columns of a list, with their types in Spark's spelling."""
     return tuple(
         Column(c.name, type_name(T.DataType.fromDDL(c.type or "")), c.nullable, c.comment)
@@ -435,7 +435,7 @@ def declared(columns: Iterable[st.ColumnDef]) -> tuple[Column, ...]:
     )
 
 
-def _parsed(table: Item, text: str) -> Alteration:
+def _parse(table: Item, text: str) -> Alteration:
     """A statement whose table is found whatever schema is searched."""
     source = Source(f"ALTER TABLE {table.name} {text}", f"alteration of {table.name}")
     statement = parse(source.whole())

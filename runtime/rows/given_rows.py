@@ -132,7 +132,7 @@ def rows_for(session: SparkSession, rows: Any, columns: Sequence[Column], table:
         DATA_ERROR: values of one column are of several types.
     """
     if isinstance(rows, list | tuple) or (isinstance(rows, Iterable) and _is_plain(rows)):
-        return session.createDataFrame(_typed(session, list(rows), columns, table))
+        return session.createDataFrame(_to_arrow(session, list(rows), columns, table))
     frame = frame_of(session, rows)
     filled = _column_names(frame.columns, columns, table)
     return frame.toDF(*filled)
@@ -151,7 +151,7 @@ def _column_names(names: Sequence[str], columns: Sequence[Column], table: str) -
     return [c.name for c in schemas.check_unique(found, ())]
 
 
-def _typed(
+def _to_arrow(
     session: SparkSession, rows: list[Any], columns: Sequence[Column], table: str
 ) -> pa.Table:
     """Tuples or dicts as Arrow, with the types of the table's columns where the values fit."""

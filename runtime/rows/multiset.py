@@ -66,7 +66,7 @@ def with_locations(signed: DataFrame, columns: list[str]) -> DataFrame:
 def _with_locations(rows: DataFrame, columns: list[str]) -> DataFrame:
     names = backtick_all(columns)
     places = F.sort_array(F.collect_list(LOCATION)).alias(LOCATIONS)
-    changed = _grouped(rows, columns, places).where(F.col(DIFF) != 0)
+    changed = _group(rows, columns, places).where(F.col(DIFF) != 0)
     gone = F.slice(F.col(LOCATIONS), 1, F.greatest(-F.col(DIFF), F.lit(0)).cast("int"))
     return changed.select(*names, DIFF, gone.alias(LOCATIONS))
 
@@ -82,7 +82,7 @@ def consolidate_change_feed(change_rows: DataFrame, columns: list[str]) -> DataF
 
 def consolidate(signed: DataFrame, columns: list[str]) -> DataFrame:
     """One row for all equal rows with their ``DIFF`` added up, where that is not zero."""
-    changed = _grouped(signed, columns).where(F.col(DIFF) != 0)
+    changed = _group(signed, columns).where(F.col(DIFF) != 0)
     return changed.select(*backtick_all(columns), F.col(DIFF).cast("bigint").alias(DIFF))
 
 
@@ -128,7 +128,7 @@ def repeat_by_diff(rows: DataFrame, columns: list[str]) -> DataFrame:
     return rows.select(*names, each).select(*names)
 
 
-def _grouped(rows: DataFrame, columns: list[str], *more: SparkColumn) -> DataFrame:
+def _group(rows: DataFrame, columns: list[str], *more: SparkColumn) -> DataFrame:
     """One row for all equal rows, with their ``DIFF`` added up."""
     fields = {f.name: f.dataType for f in rows.schema.fields}
     metadata = {f.name: f.metadata for f in rows.schema.fields}

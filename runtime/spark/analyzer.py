@@ -119,7 +119,7 @@ class SparkAnalyst:
 
     def columns(self, query: Query) -> tuple[Column, ...]:
         """Names and types of a query's result."""
-        rows = self._analysed(query)
+        rows = self._analyse(query)
         # Spark says of a union that its columns are those of the first query.
         is_mixed = _has_union(rows)
         return tuple(
@@ -134,7 +134,7 @@ class SparkAnalyst:
 
     def is_deterministic(self, query: Query) -> bool:
         """Does Spark know of no part that gives another result each time?"""
-        return self._is_definite(self._analysed(query))
+        return self._is_definite(self._analyse(query))
 
     def _is_definite(self, rows: DataFrame) -> bool:
         return is_definite(self._session, rows._jdf.queryExecution().analyzed())
@@ -145,7 +145,7 @@ class SparkAnalyst:
             piece = next(n for n in descend(node) if isinstance(n, Query))
             raise indefinite(piece, "continual task")
 
-    def _analysed(self, query: Query) -> DataFrame:
+    def _analyse(self, query: Query) -> DataFrame:
         with translate_spark_errors():
             return lower_query(transform(query), self._context, self._own(query))
 

@@ -14,7 +14,7 @@ from ctsql.planner.lowering import Context, lower_query, lower_relation, lower_t
 from ctsql.planner.nodes import Query, TaskWrite, ViewWrite
 from ctsql.planner.rules import transform
 from ctsql.runtime.spark.analyzer import ColumnsOf, UnknownSources
-from ctsql.runtime.spark.plan_reader import Alias, Attribute, Call, Plan, optimized
+from ctsql.runtime.spark.plan_reader import Alias, Attribute, Call, Plan, optimized_plan
 
 _BY_NAME = frozenset(
     {
@@ -40,10 +40,10 @@ def reads_columns(
         table: the id of an object. names: of columns of it, folded.
     """
     sources = _Sources(session, columns_of)
-    rows = optimized(sources.contents(table, 0))
+    rows = optimized_plan(sources.contents(table, 0))
     places = {i for i, c in enumerate(columns_of(table)) if fold(c.name) in names}
     return any(
-        is_read(optimized(frame), rows.parts, places)
+        is_read(optimized_plan(frame), rows.parts, places)
         for frame in _frames(plan, Context(session, sources, 0, clock_at=0))
     )
 

@@ -28,8 +28,8 @@ from ctsql.runtime.spark.functions import function_names
 from ctsql.runtime.spark.messages import (
     Place,
     Thrown,
+    as_message,
     data_error,
-    lowered,
     name_clocks,
     plain_message,
     thrown_by,
@@ -125,7 +125,7 @@ def _span(throwable: Thrown, spark_text: Sent | None, within: Span | None) -> Sp
     return within
 
 
-def _quoted(throwable: Thrown) -> SentText | None:
+def _quoted_text(throwable: Thrown) -> SentText | None:
     """The text that a throwable quotes, where it is one of ours."""
     found = (sent_texts.find(place.text) for place in throwable.places)
     return next((text for text in found if text is not None), None)
@@ -152,7 +152,7 @@ def _from_spark(
     bad_row = data_error(chain)
     thrown = bad_row or chain[0]
     # Rows are computed after their text was read, inside of another call.
-    quoted = None if spark_text is not None else _quoted(thrown)
+    quoted = None if spark_text is not None else _quoted_text(thrown)
     if quoted is not None:
         spark_text, within, relation_name = quoted.spark_text, quoted.within, quoted.relation_name
     span = _span(thrown, spark_text, within)
@@ -160,7 +160,7 @@ def _from_spark(
     if within is not None and "timestamp_millis" not in within.text.lower():
         message = name_clocks(message)
     if bad_row is not None:
-        return error("DATA_ERROR", span=span, message=lowered(message), detail=_place(chain))
+        return error("DATA_ERROR", span=span, message=as_message(message), detail=_place(chain))
     text = "\n".join(f"{t.kind.rpartition('.')[2]}: {t.text}" for t in chain)
     storage = storage_problem(text)
     if storage is not None:
@@ -175,14 +175,14 @@ def _from_spark(
     if missing is not None:
         package = _PACKAGES.get(missing[1], "")
         return error("SPARK_PACKAGE_MISSING", span=span, source=missing[1], package=package)
-    refusal = _about_the_statement(thrown, span, within, lowered(message))
+    refusal = _about_the_statement(thrown, span, within, as_message(message))
     if refusal is not None:
         return refusal
     root = next((t for t in reversed(chain) if t.text), thrown)
     return error(
         "SPARK_ERROR",
         span=span,
-        message=lowered(plain_message(root.text)) or "Spark failed",
+        message=as_message(plain_message(root.text)) or "Spark failed",
         detail=text.splitlines()[0] if len(chain) > 1 else "",
     )
 

@@ -178,7 +178,7 @@ def name_clocks(message: str) -> str:
     return message
 
 
-def lowered(message: str) -> str:
+def as_message(message: str) -> str:
     """A sentence as a message: first letter small unless it is a name, no full stop."""
     message = message.rstrip(".")
     if len(message) > 1 and message[0].isupper() and message[1].islower():

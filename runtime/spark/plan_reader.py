@@ -79,7 +79,7 @@ _kind_of: dict[str, str] = {}
 """The kind of each class, by its name, as far as one has been met."""
 
 
-def optimized(frame: DataFrame) -> Plan:
+def optimized_plan(frame: DataFrame) -> Plan:
     """A query's optimized plan."""
     reader = _Reader(frame.sparkSession._sc._gateway)
     return reader.plan(frame._jdf.queryExecution().optimizedPlan())

@@ -36,7 +36,7 @@ from ctsql.runtime.statements.altered_columns import (
     FEATURE,
     WITHOUT_ZONE,
     Feature,
-    altered,
+    altered_columns,
     delta_text,
     features,
     named_columns,
@@ -73,7 +73,7 @@ class TableAlteration(OnNames):
         """What the change means for the table and for each reader; nothing is written."""
         item = self._table(statement)
         columns = self.engine.relations.columns_now(item)
-        after = altered(columns, statement.change)
+        after = altered_columns(columns, statement.change)
         self.check_constraints(item, statement)
         table = self.engine.relations.table(item)
         needed = features(statement.change, has_features(table))
@@ -104,7 +104,7 @@ class TableAlteration(OnNames):
         columns = engine.relations.columns_now(item)
         if there is not None and not same_columns(columns, there):
             raise altered_meanwhile(item)
-        after = altered(columns, change)
+        after = altered_columns(columns, change)
         self.check_constraints(item, statement)
         if after == columns and not isinstance(change, st.SetDefault):
             return "ALTER TABLE (unchanged)", []
@@ -330,7 +330,7 @@ class TableAlteration(OnNames):
         if isinstance(change, st.DropColumns | st.RenameColumn):
             detail = "It reads the column, and would read something else by that name."
             return Effect(name, kind, BREAKS, detail, _replace_text(reader))
-        return _retyped(reader, change, then)
+        return _effect_of_retype(reader, change, then)
 
 
 def has_features(table: DeltaTable) -> dict[str, str]:
@@ -356,7 +356,7 @@ def _set_not_null(table: DeltaTable, change: st.SetNotNull) -> None:
     txn.commit(label="ctsql", epoch=0, metadata="{}")
 
 
-def _retyped(reader: Item, change: st.ColumnChange, then: Analysed) -> Effect:
+def _effect_of_retype(reader: Item, change: st.ColumnChange, then: Analysed) -> Effect:
     """A reader that reads a column whose type has become wider, or that may be NULL."""
     name, kind = str(reader.name), reader.kind.value
     pairs = zip(reader.columns, then.columns, strict=True)

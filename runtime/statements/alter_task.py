@@ -170,7 +170,7 @@ def _check_columns(
     for output, written in zip(outputs, plan.written, strict=True):
         count = len(output.columns)
         kept, added = written.columns[:count], written.columns[count:]
-        if not same_columns(_spelled(output.columns), _spelled(kept)):
+        if not same_columns(_spell(output.columns), _spell(kept)):
             what = "other columns for a continual task that is there"
             why = f"It writes {shape_of(output)}. Columns may be added at the end."
             raise not_supported(new.target.span, what, why=why, hint=_ELSEWHERE)
@@ -202,7 +202,7 @@ def _words(item: Item, statement: st.CreateContinualTask) -> list[str]:
     return [word for text in texts for word in words_of(text)]
 
 
-def _spelled(columns: Sequence[Column]) -> list[Column]:
+def _spell(columns: Sequence[Column]) -> list[Column]:
     """Columns with their types in Spark's spelling."""
     return [replace(c, type=type_name(T.DataType.fromDDL(c.type))) for c in columns]
 

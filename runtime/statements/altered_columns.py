@@ -67,7 +67,7 @@ _WITHOUT_ZONE = Feature(
 )
 
 
-def altered(columns: Schema, change: st.ColumnChange) -> Schema:
+def altered_columns(columns: Schema, change: st.ColumnChange) -> Schema:
     """The columns after a change; the same ones where it leaves them as they are.
 
     Raises:
@@ -76,9 +76,9 @@ def altered(columns: Schema, change: st.ColumnChange) -> Schema:
     """
     match change:
         case st.AddColumns():
-            return _added(columns, change)
+            return _add(columns, change)
         case st.DropColumns():
-            return _dropped(columns, change)
+            return _drop(columns, change)
         case st.RenameColumn(column=old, new=new):
             column = _find(columns, old)
             taken = schemas.find(columns, new.name)
@@ -94,7 +94,7 @@ def altered(columns: Schema, change: st.ColumnChange) -> Schema:
             column = _find(columns, named)
             if not _widens(column.type, change.type):
                 raise _not_wider(column, change)
-            return _with(columns, column, replace(column, type=_spelled(change.type)))
+            return _with(columns, column, replace(column, type=_spell(change.type)))
         case st.SetNotNull(column=named, not_null=not_null):
             column = _find(columns, named)
             return _with(columns, column, replace(column, nullable=not not_null))
@@ -145,10 +145,10 @@ def delta_text(table: str, change: st.ColumnChange, columns: Schema) -> str:
     start = f"ALTER TABLE {table}"
     match change:
         case st.AddColumns():
-            new = [c for c in _added(columns, change) if schemas.find(columns, c.name) is None]
+            new = [c for c in _add(columns, change) if schemas.find(columns, c.name) is None]
             return f"{start} ADD COLUMNS ({', '.join(c.ddl() for c in new)})"
         case st.DropColumns():
-            gone = [c.name for c in columns if c not in _dropped(columns, change)]
+            gone = [c.name for c in columns if c not in _drop(columns, change)]
             return f"{start} DROP COLUMNS ({', '.join(map(backtick, gone))})"
         case st.RenameColumn(column=old, new=new_name):
             return f"{start} RENAME COLUMN {_name(columns, old)} TO {backtick(new_name.name)}"
@@ -173,7 +173,7 @@ def not_null_schema(schema: str, name: str) -> str:
     return json.dumps(struct)
 
 
-def _added(columns: Schema, change: st.AddColumns) -> Schema:
+def _add(columns: Schema, change: st.AddColumns) -> Schema:
     found = list(columns)
     for new in change.columns:
         if schemas.find(columns, new.name) is not None:
@@ -181,7 +181,7 @@ def _added(columns: Schema, change: st.AddColumns) -> Schema:
                 continue
             raise error("DUPLICATE_COLUMN", span=new.span, column=new.name)
         assert new.type is not None  # the grammar asks for one
-        column = Column(new.name, _spelled(new.type), True, new.comment)
+        column = Column(new.name, _spell(new.type), True, new.comment)
         _check_name(new.name, new.span)
         check_type(column, new.span)
         found.append(column)
@@ -194,7 +194,7 @@ def _check_name(name: str, span: Span) -> None:
     check_not_kept(name, span)
 
 
-def _dropped(columns: Schema, change: st.DropColumns) -> Schema:
+def _drop(columns: Schema, change: st.DropColumns) -> Schema:
     gone = set()
     for named in change.columns:
         if schemas.find(columns, named.name) is not None or not change.if_exists:
@@ -220,7 +220,7 @@ def _with(columns: Schema, old: Column, new: Column) -> Schema:
     return tuple(new if c is old else c for c in columns)
 
 
-def _spelled(type_: str) -> str:
+def _spell(type_: str) -> str:
     """As Spark spells it; what is nested, CHAR and VARCHAR stay as typed."""
     is_plain = "<" not in type_ and schemas.plain_type(type_) == type_
     return spelled(type_) if is_plain else type_

@@ -100,7 +100,7 @@ from ctsql.runtime.warehouse.replaced_views import (
     give_columns,
     refresh_of,
 )
-from ctsql.runtime.warehouse.table_checks import identified
+from ctsql.runtime.warehouse.table_checks import identify
 from ctsql.runtime.warehouse.watched_topics import check_topic_columns
 
 _Output = st.CreateContinualTask | st.CreateMaterializedView
@@ -674,7 +674,7 @@ class Creation(OnNames):
                         engine.session.sql(create_table_text(output, has_vectors=has_vectors))
             faults.point("catalog_table_made")
             engine.relations.add(items)
-            items = [identified(engine.relations, i) for i in items]
+            items = [identify(engine.relations, i) for i in items]
             with _telling_of_new(item):
                 fill(engine, items, first, now)
             yield items

@@ -123,7 +123,7 @@ class Undropping(OnNames):
     ) -> None:
         """Raise UNDROP_BLOCKED where something is in the way."""
         if drop.schema and fold(drop.schema) in current.schemas:
-            raise _blocked(
+            raise _blocked_error(
                 statement,
                 f"There is a schema {drop.schema} now.",
                 "Drop that one first; it comes back later under its own name.",
@@ -132,7 +132,7 @@ class Undropping(OnNames):
             self._check_item(current, restored, item, statement)
         for subscription in drop.subscriptions:
             if fold(subscription.name) in current.subscriptions:
-                raise _blocked(
+                raise _blocked_error(
                     statement,
                     f"There is another subscription '{subscription.name}' now.",
                     f"Let go of it: DROP SUBSCRIPTION '{subscription.name}'",
@@ -147,10 +147,12 @@ class Undropping(OnNames):
             detail = f'There is another {taken.kind.value} "{taken.name}" now.'
             to = Name(taken.name.schema, f"{taken.name.name}_2")
             hint = f"Give it another name: ALTER {taken.kind.keyword} {taken.name} RENAME TO {to}"
-            raise _blocked(statement, detail, hint)
+            raise _blocked_error(statement, detail, hint)
         if fold(item.name.schema) not in restored.schemas:
             detail = f"There is no schema {item.name.schema}."
-            raise _blocked(statement, detail, f"Type: CREATE SCHEMA {quote(item.name.schema)}")
+            raise _blocked_error(
+                statement, detail, f"Type: CREATE SCHEMA {quote(item.name.schema)}"
+            )
         for reading in item.reads:
             self._check_reading(restored, item, reading.object_id, statement)
         for _, object_id in item.refers:
@@ -161,11 +163,11 @@ class Undropping(OnNames):
             return
         if _is_used(current, item):
             detail = f"Another table is in the folder of {item.kind.value} {item.name}."
-            raise _blocked(statement, detail, "Drop that one first.")
+            raise _blocked_error(statement, detail, "Drop that one first.")
         problem = missing_table(self.engine.relations, [item])
         if problem is not None:
             detail = f"The rows of {item.kind.value} {item.name} are gone."
-            raise _blocked(statement, detail, "Create it again.", cause=problem)
+            raise _blocked_error(statement, detail, "Create it again.", cause=problem)
 
     def _check_replaced(
         self, current: Catalog, restored: Catalog, item: Item, statement: st.UndropObject
@@ -174,13 +176,13 @@ class Undropping(OnNames):
         of = restored.items.get(item.replaces or "")
         if of is None:
             detail = f"The {item.kind.value} that {item.name} is a replacement for is gone."
-            raise _blocked(statement, detail, "Create both again.")
+            raise _blocked_error(statement, detail, "Create both again.")
         other = replacement_of(current, of.id)
         if other is not None:
             kind = capitalised(of.kind.value)
             detail = f"{kind} {of.name} has another replacement now: {other.name}."
             hint = f"Apply or drop that one first: DROP {other.kind.keyword} {other.name}"
-            raise _blocked(statement, detail, hint)
+            raise _blocked_error(statement, detail, hint)
 
     def _check_reading(
         self, restored: Catalog, item: Item, object_id: str, statement: st.UndropObject
@@ -191,7 +193,7 @@ class Undropping(OnNames):
         if read is None:
             _check_not_dropped(restored, item, "reads", object_id, statement)
             detail = f"{item.kind.value} {item.name} reads {readings[0].name}, which is gone."
-            raise _blocked(statement, capitalised(detail), "Create both again.")
+            raise _blocked_error(statement, capitalised(detail), "Create both again.")
         if read.kind is ObjectKind.TABLE or read.problem:
             return  # its columns are those of its log now; what is missing is told by what reads
         names = {fold(c.name) for c in read.columns}
@@ -200,7 +202,7 @@ class Undropping(OnNames):
             detail = f"{item.kind.value} {item.name} reads {read.name}, which was replaced and has "
             detail += f"no column {lost[0]} now."
             hint = "Give that one its column back, or create this one again."
-            raise _blocked(statement, capitalised(detail), hint)
+            raise _blocked_error(statement, capitalised(detail), hint)
 
 
 def _check_not_dropped(
@@ -212,10 +214,10 @@ def _check_not_dropped(
             detail = f"{item.kind.value} {item.name} {does} {other.kind.value} {other.name}, "
             detail += f"which was dropped at {to_iso(earlier.at_ms)}."
             hint = f"First: {earlier.undrop_text(other)}"
-            raise _blocked(statement, capitalised(detail), hint)
+            raise _blocked_error(statement, capitalised(detail), hint)
 
 
-def _blocked(
+def _blocked_error(
     statement: st.UndropObject, detail: str, hint: str, cause: CtsqlError | None = None
 ) -> CtsqlError:
     return error(

@@ -43,7 +43,7 @@ def refresh_plan(warehouse: Warehouse, plan: ViewWrite) -> list[str]:
             f"as time passes: rows of the view leave that no longer have {query.leaving.told}"
         )
     elif isinstance(query.plan_or_reason, ChangePlan) and query.plan_or_reason.windows:
-        lines.append(_turned(warehouse, query))
+        lines.append(_turn_search(warehouse, query))
     for name, table in query.tables.items():
         delta_table = warehouse.relations.table(warehouse.relations.item(table.object_id))
         version = delta_table.version()
@@ -53,7 +53,7 @@ def refresh_plan(warehouse: Warehouse, plan: ViewWrite) -> list[str]:
     return lines
 
 
-def _turned(warehouse: Warehouse, query: Prepared) -> str:
+def _turn_search(warehouse: Warehouse, query: Prepared) -> str:
     """Where the rows that come or go as time passes are looked for."""
     counts = []
     for name in query.plan.windows:

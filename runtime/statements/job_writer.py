@@ -83,7 +83,7 @@ class JobWriter:
         batch = self.output(engine).batch(lower, upper)
         with discard_on_error([batch]), translate_spark_errors():
             for time, some in sorted(rows.items()):
-                batch.at(time).stage(self._fitted(engine, some))
+                batch.at(time).stage(self._fit(engine, some))
         return batch
 
     def write(self, engine: Engine, write: "Write", own: Sequence[Batch]) -> int:
@@ -191,7 +191,7 @@ class JobWriter:
             expected=expected,
         )
 
-    def _fitted(self, engine: Engine, rows: Any) -> DataFrame:
+    def _fit(self, engine: Engine, rows: Any) -> DataFrame:
         """Rows as the table stores them, as by INSERT; columns that they do not have are NULL.
 
         Raises:

@@ -38,7 +38,7 @@ from ctsql.planner.nodes import Constraint, NormalReference
 from ctsql.planner.syntax.ast import ConstraintDef, OnViolation
 from ctsql.runtime.delta.clones import without_numbers
 from ctsql.runtime.delta.key_lookup import group_by_file
-from ctsql.runtime.delta.local_scan import located
+from ctsql.runtime.delta.local_scan import row_locations
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock
@@ -287,7 +287,9 @@ class Gate:
         if refers:
             at = self.engine.read_time([self.engine.relations.item(i) for i in sorted(refers)])
         places = list(deleted_places)
-        victims = located(self.engine.session, group_by_file(places).items()) if places else None
+        victims = (
+            row_locations(self.engine.session, group_by_file(places).items()) if places else None
+        )
         proposed = Proposed(txn.version_read, rows, victims, at)
         with ExitStack() as stack:
             checked = check_proposed(

@@ -138,7 +138,7 @@ class Maintenance(OnNames):
                 line = (found.before, len(removed), size, log, plan.floor, kept_for)
                 rows.append((*work.name, *line))
         if statement.target is None:
-            rows += self._dropped(keep_from, dry=dry)
+            rows += self._purge(keep_from, dry=dry)
             rows += self._folders(unnamed, dry=dry)
         damaged.tell(is_all=statement.target is None)
         return rows
@@ -240,7 +240,7 @@ class Maintenance(OnNames):
         plan = vacuum.plan(work.table, floor=floor, log_floor=log_floor, unnamed_before_ms=unnamed)
         return plan, kept_for
 
-    def _dropped(self, before_ms: int, *, dry: bool) -> list[Row]:
+    def _purge(self, before_ms: int, *, dry: bool) -> list[Row]:
         """Remove for good what was dropped longer ago than RETAIN."""
         drops = [d for d in self.engine.catalog.dropped.values() if d.at_ms < before_ms]
         items = [item for drop in drops for item in drop.items]

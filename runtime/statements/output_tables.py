@@ -11,7 +11,7 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.warehouse.replaced_views import table_columns
-from ctsql.runtime.warehouse.table_checks import identified
+from ctsql.runtime.warehouse.table_checks import identify
 
 _CHECKPOINT_INTERVALS = (10_007, 10_009, 10_037, 10_039, 10_061, 10_067)
 """In commits. Primes, so that two of them seldom meet; sources have 10,000, the timeline 9,973."""
@@ -40,7 +40,7 @@ def make_table(engine: Engine, item: Item) -> Item:
         engine.session.sql(create_table_text(item, has_vectors=True))
     faults.point("catalog_table_made")
     engine.relations.add([item])
-    return identified(engine.relations, item)
+    return identify(engine.relations, item)
 
 
 def checkpoint_interval(object_id: str) -> int:

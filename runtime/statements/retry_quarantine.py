@@ -22,7 +22,7 @@ from ctsql.runtime.statements.redefinition import (
     column_list,
     unless_overtaken,
 )
-from ctsql.runtime.tasks.retried_rows import count_rows, retried
+from ctsql.runtime.tasks.retried_rows import count_rows, find_retried
 
 _DONE = "RETRY QUARANTINE"
 _ONLY = {
@@ -84,7 +84,7 @@ class QuarantineRetry(Redefinition):
         plan = engine.relations.bound(item).task
         version = engine.relations.table(quarantine).version()
         with translate_spark_errors(), ExitStack() as stack:
-            found = retried(
+            found = find_retried(
                 engine.warehouse,
                 plan,
                 statement,

@@ -239,7 +239,7 @@ class RowLineage:
             try:
                 run = TaskRun(self.engine, task, plan, time, stack)
                 passes = run.passes()
-                mended = run.mended(output, rows)
+                mended = run.mended_rows(output, rows)
                 if output.id == task.quarantine:
                     aside = self._before_quarantine(run, rows)
             except CtsqlError as problem:
@@ -388,7 +388,7 @@ class RowLineage:
             inputs = self._inputs(one.rows, nodes, step, target_rows)
             if isinstance(inputs, str):
                 return inputs
-            located = None if target is not None else self._located(node, step)
+            located = None if target is not None else self._locate(node, step)
             if target is None and not isinstance(located, Located):
                 return located
             with TemporaryNames() as names:
@@ -421,7 +421,7 @@ class RowLineage:
             if other is not None:
                 inputs[use] = SparkRows(other.rows.select(*backtick_all(use.columns)))
                 continue
-            found = self._located(nodes[use.table], step)
+            found = self._locate(nodes[use.table], step)
             if isinstance(found, str):
                 return found
             inputs[use] = SparkRows(self._read(use, nodes[use.table], found, step.at))
@@ -449,7 +449,7 @@ class RowLineage:
         places = (F.lit("").alias(FILE_COLUMN), F.lit(0).cast("bigint").alias(ROW_COLUMN))
         return nothing.select("*", *places).select(*backtick_all(use.columns))
 
-    def _located(self, node: lp.Node, step: "_Step") -> Located | str | None:
+    def _locate(self, node: lp.Node, step: "_Step") -> Located | str | None:
         """The rows that a relation has at a step's T; a sentence where these are not known."""
         item, at = self.engine.relations.item(read_id(node)), step.at
         match node:

@@ -34,7 +34,7 @@ class RowQuestions(OnNames):
         item = self._object_of(statement.target, "BLAME")
         at = self._time(item, statement.select)
         with translate_spark_errors():
-            located = self._located(item, at, statement.select)
+            located = self._locate(item, at, statement.select)
             if located is None:
                 rows = self.engine.versions.nothing_at(item, at)
                 nothing = (F.lit(None).cast("bigint").alias(c) for c in (TIME, VERSION))
@@ -53,7 +53,7 @@ class RowQuestions(OnNames):
                 answer = RowLineage(self.engine)
                 answer.explain_view(item, self._select_rows(statement.select, None, at), at)
                 return answer.lines
-            located = self._located(item, at, statement.select)
+            located = self._locate(item, at, statement.select)
             if located is None:
                 return []
             chosen = self._select_rows(statement.select, located, at)
@@ -102,7 +102,7 @@ class RowQuestions(OnNames):
         as_of = None if given is None else times.parse_time(given, span=select.as_of_span)
         return self.engine.read_time([item], as_of=as_of, as_of_span=select.as_of_span)
 
-    def _located(self, item: Item, at: int, select: Select) -> Located | None:
+    def _locate(self, item: Item, at: int, select: Select) -> Located | None:
         """The rows as of T with their locations; none before there were any."""
         sources = StoredSources(self.engine.warehouse, span=select.as_of_span, as_now=True)
         sources.contents(item.id, at)  # raises what a SELECT would

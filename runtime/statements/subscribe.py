@@ -15,7 +15,7 @@ from ctsql.runtime.statements.expected_followers import expect_follower
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.subscriptions.changes import Changes
 from ctsql.runtime.subscriptions.cursors import Readers
-from ctsql.runtime.subscriptions.feed import Feed, followed, use_stored
+from ctsql.runtime.subscriptions.feed import Feed, items_to_bring_up, use_stored
 from ctsql.runtime.subscriptions.position import Position
 from ctsql.runtime.tasks.progress import complete_through
 
@@ -39,7 +39,7 @@ def open_feed(names: Namespace, statement: Subscribe, *, strict: bool) -> Feed:
 
 def _open_feed(names: Namespace, statement: Subscribe, *, passive: bool) -> Feed:
     engine = names.engine
-    item, plan = _followed(names, statement)
+    item, plan = _followed_object(names, statement)
     if plan is not None:
         analyst = names.binder().analyst
         assert analyst is not None  # a namespace's binder has one
@@ -65,7 +65,7 @@ def _open_feed(names: Namespace, statement: Subscribe, *, passive: bool) -> Feed
     return Feed(engine, item, position=position, end=end, place=place, passive=passive)
 
 
-def _followed(names: Namespace, statement: Subscribe) -> tuple[Item, Node | None]:
+def _followed_object(names: Namespace, statement: Subscribe) -> tuple[Item, Node | None]:
     """The object, and the plan of a plain view; a query is one that this process alone knows."""
     if statement.query is None:
         ref = statement.target
@@ -87,7 +87,7 @@ def _followed(names: Namespace, statement: Subscribe) -> tuple[Item, Node | None
 
 
 def _now(engine: Engine, item: Item, *, passive: bool) -> int:
-    items = followed(engine, item)
+    items = items_to_bring_up(engine, item)
     if not passive:
         return engine.mint_for(items)
     engine.timeline.refresh()

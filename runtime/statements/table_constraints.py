@@ -237,7 +237,7 @@ class TableConstraints(OnNames):
                     if text:
                         self._note(item, text)
                     else:
-                        self._added(item, statement.added, there, beside)
+                        self._add_and_note(item, statement.added, there, beside)
                 else:
                     dropped = fold(statement.dropped)
                     found = next((s for s in there if fold(s.name) == dropped), None)
@@ -248,7 +248,7 @@ class TableConstraints(OnNames):
                             return f"{_DONE} (unchanged)"
                         raise unknown_constraint(item, statement, [s.name for s in there])
                     name = statement.dropped if found is None else found.name
-                    self._dropped(item, name, found)
+                    self._drop_and_note(item, name, found)
         except Conflict as problem:
             raise altered_meanwhile(item, COMMITTED_BESIDE) from problem
         engine.mint()
@@ -276,7 +276,7 @@ class TableConstraints(OnNames):
     def _id_of(self, ref: st.RelationRef) -> str:
         return self.names.binder().resolve(ref).id
 
-    def _added(
+    def _add_and_note(
         self,
         item: Item,
         typed: st.ConstraintDef,
@@ -302,7 +302,7 @@ class TableConstraints(OnNames):
             faults.point("source_committed")
             self._note(item, f"ADD {constraint_text(definition)}")
 
-    def _dropped(self, item: Item, name: str, constraint: StoredConstraint | None) -> None:
+    def _drop_and_note(self, item: Item, name: str, constraint: StoredConstraint | None) -> None:
         """Drop a constraint, if the table has it, and note it."""
         engine = self.engine
         with alone(engine.timeline, item, engine.mint) as location, engine.leaving_intents():

@@ -117,7 +117,7 @@ class TaskReplacement(Redefinition):
                 follows it. TASK_FAILED, TASK_SUSPENDED: it stands still; nothing changes.
         """
         place = statement.replacement.span
-        task, old = self._settled(statement.target)
+        task, old = self._settle(statement.target)
         beside = self.names.of_kind(statement.replacement, _KIND)
         if beside.replaces != task.id:
             raise of_another(self.engine.catalog, beside, task, place)
@@ -137,7 +137,7 @@ class TaskReplacement(Redefinition):
         task, old = self._replaceable(statement.target)
         text = statement.body_span.text if statement.body_span else old.body_span.text
         edits = [*column_list(task, old), st.Edit(span=old.body_span, text=text)]
-        definition = _parsed(splice(old.span, edits).text, task.name)
+        definition = _parse(splice(old.span, edits).text, task.name)
         name = Name(task.name.schema, f"{task.name.name}_replay_{uuid.uuid4().hex[:8]}")
         draft = self._bound(task, old, definition, name, statement)
         begins = self._beginning(task, draft, statement)
@@ -147,7 +147,7 @@ class TaskReplacement(Redefinition):
 
     # ---- checks
 
-    def _settled(self, ref: st.RelationRef) -> tuple[Item, st.CreateContinualTask]:
+    def _settle(self, ref: st.RelationRef) -> tuple[Item, st.CreateContinualTask]:
         """A task and its definition, after what an APPLY that was killed may have left."""
         task, old = self.definition(ref)
         if task.earlier:
@@ -157,7 +157,7 @@ class TaskReplacement(Redefinition):
 
     def _replaceable(self, ref: st.RelationRef) -> tuple[Item, st.CreateContinualTask]:
         """A task that can be replaced, and its definition."""
-        task, old = self._settled(ref)
+        task, old = self._settle(ref)
         span = ref.span
         there = replacement_of(self.engine.catalog, task.id)
         if there is not None:
@@ -187,10 +187,10 @@ class TaskReplacement(Redefinition):
         name: Name,
         statement: st.CreateContinualTask,
     ) -> _Draft:
-        definition = statement if statement.inputs else self._completed(task, old, statement)
+        definition = statement if statement.inputs else self._complete(task, old, statement)
         return self._bound(task, old, definition, name, statement)
 
-    def _completed(
+    def _complete(
         self, task: Item, old: st.CreateContinualTask, statement: st.CreateContinualTask
     ) -> st.CreateContinualTask:
         """The task's definition with the columns, the body and the options of a replacement."""
@@ -205,7 +205,7 @@ class TaskReplacement(Redefinition):
             options_edit(old, merged_options(old, statement.options)),
             st.Edit(span=old.body_span, text=statement.body_span.text),
         ]
-        return _parsed(splice(old.span, edits).text, task.name)
+        return _parse(splice(old.span, edits).text, task.name)
 
     def _bound(
         self,
@@ -239,9 +239,9 @@ class TaskReplacement(Redefinition):
             clause = f"FROM {statement.begin.span.text}"
         head = f"CREATE REPLACEMENT CONTINUAL TASK {_name(item, task)} FOR {_name(task, task)} "
         theirs = self.engine.catalog.outputs_of(task)
-        text = _renamed(definition, head + clause, kept, [task, *theirs], [item, *outputs])
+        text = _renamed_text(definition, head + clause, kept, [task, *theirs], [item, *outputs])
         item = replace(item, definition=text, replaces=task.id)
-        bound = bind_task(self.names.binder(), _parsed(text, name), item, outputs)
+        bound = bind_task(self.names.binder(), _parse(text, name), item, outputs)
         item = replace(item, columns=bound.columns, reads=bound.reads)
         if bound.task.has_quarantine or task.quarantine is not None:
             outputs.append(new_quarantine(self.names, item, place))
@@ -289,7 +289,7 @@ class TaskReplacement(Redefinition):
         own = [task, *self.engine.catalog.outputs_of(task)]
         was = [beside[0], *(i for i in beside if i.id in beside[0].outputs)]
         head = f"CREATE CONTINUAL TASK {_name(task, task)}"
-        return _renamed(current, head, options, was, own)
+        return _renamed_text(current, head, options, was, own)
 
     # ---- building
 
@@ -324,7 +324,7 @@ class TaskReplacement(Redefinition):
             item,
             outputs_among(draft.items),
             engine.catalog.outputs_of(task) or [task],
-            followed_by(self.names, _parsed(item.definition, item.name)),
+            followed_by(self.names, _parse(item.definition, item.name)),
             quarantine=engine.catalog.items.get(task.quarantine or ""),
         )
         return _Beginning(since=since, first=first)
@@ -409,7 +409,7 @@ class TaskReplacement(Redefinition):
         is_known = beside[0].id in engine.refresh_catalog().items
         self.bring_up(task)
         text = self._applied_text(task, old, beside)
-        definition = _parsed(text, task.name)
+        definition = _parse(text, task.name)
         bound = self.bind(task, definition)
         if beside[0].quarantine is not None:
             self.add_quarantine(task, span)
@@ -428,7 +428,7 @@ class TaskReplacement(Redefinition):
         self.settle(engine.relations.item(task.id))
 
 
-def _parsed(text: str, name: Name) -> st.CreateContinualTask:
+def _parse(text: str, name: Name) -> st.CreateContinualTask:
     return parse_as(st.CreateContinualTask, text, f"definition of {name}")
 
 
@@ -436,7 +436,7 @@ def _current(statements: Redefinition, beside: Item) -> st.CreateContinualTask:
     """The definition of a replacement with current names, be it registered or not."""
     if beside.id in statements.engine.catalog.items:
         return definition_statement(statements.engine, beside)
-    return _parsed(beside.definition, beside.name)
+    return _parse(beside.definition, beside.name)
 
 
 def _name(item: Item, task: Item) -> str:
@@ -445,7 +445,7 @@ def _name(item: Item, task: Item) -> str:
     return quote(item.name.name) if is_near else item.name.qualified()
 
 
-def _renamed(
+def _renamed_text(
     definition: st.CreateContinualTask,
     head: str,
     options: Sequence[st.Option],

@@ -126,7 +126,7 @@ class TaskRun:
             if group.is_input
         }
 
-    def mended(self, output: Item, rows: DataFrame) -> Located | None:
+    def mended_rows(self, output: Item, rows: DataFrame) -> Located | None:
         """Rows of the quarantine that went into an output and equal some of its rows."""
         found = (r for g, r in self._retry_groups if not g.is_input and g.object_id == output.id)
         located = next(found, None)

@@ -74,7 +74,7 @@ class Swap:
         there = self._still_there(current)
         made = self.items
         if self.is_known:
-            replacement = self._checked(current, there)
+            replacement = self._check(current, there)
             made = (replacement, *goes_with(current, replacement))
         else:
             check_alone(current, made[0])
@@ -108,7 +108,7 @@ class Swap:
             raise was_dropped(gone[0].name, "while the task was being replaced")
         return there
 
-    def _checked(self, current: Catalog, task: Item) -> Item:
+    def _check(self, current: Catalog, task: Item) -> Item:
         """A registered replacement in the newest catalog, which nobody follows."""
         beside = self.items[0]
         there = current.items.get(beside.id)

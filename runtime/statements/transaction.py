@@ -291,7 +291,7 @@ class OpenTransaction:
             away = checked.quarantined
             if away is not None:
                 if stay is not None and numbered is not None:
-                    away = with_staying(away, numbered.replaced(stay))
+                    away = with_staying(away, numbered.replaced_rows(stay))
                 self._quarantine(item, constraints, away)
             if checked.left_out is not None:
                 names = copy.origin.schema_at(copy.version).names

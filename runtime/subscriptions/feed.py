@@ -113,7 +113,7 @@ class Feed:
         else:
             self._bring_up(engine, item, stop)
         # A failed object is complete only up to its failure.
-        self.until = complete_through(engine.warehouse, followed(engine, item))
+        self.until = complete_through(engine.warehouse, items_to_bring_up(engine, item))
         self._watch.note(engine.timeline.table, engine.timeline.read_to)
         until = self.until if self.end is None else min(self.until, self.end - 1)
         if until < self.position.next:
@@ -122,7 +122,7 @@ class Feed:
         return self.position.due(changes.times(after=self.position.next - 1, until=until), until)
 
     def _bring_up(self, engine: Engine, item: Item, stop: threading.Event) -> None:
-        items = followed(engine, item)
+        items = items_to_bring_up(engine, item)
         until = engine.mint_for(items)
         # The views below are written at every T, as if a named subscription followed them.
         watched = frozenset(i.id for i in items)
@@ -164,14 +164,14 @@ class Feed:
             return True
         if self.passive:
             return False
-        below = engine.catalog.closure([i.id for i in followed(engine, item)])
+        below = engine.catalog.closure([i.id for i in items_to_bring_up(engine, item)])
         waits = any(engine.schedules.waits(i) for i in below)
         return waits and engine.schedules.is_refresh_due(clock.now_ms())
 
     def _tables(self, engine: Engine, item: Item) -> list[DeltaTable]:
         """The sources below the object; for a passive subscription also the outputs."""
         found = [engine.catalog_store.table, engine.timeline.table]
-        for one in engine.catalog.closure([i.id for i in followed(engine, item)]):
+        for one in engine.catalog.closure([i.id for i in items_to_bring_up(engine, item)]):
             # The log of the leading output shows up to which T a task is complete.
             is_stored = one.location is not None or one.outputs
             if one.kind is ObjectKind.TABLE or (is_stored and self.passive):
@@ -244,7 +244,7 @@ class Feed:
         return item is not None and item.is_output and engine.schedules.is_closed(item)
 
 
-def followed(engine: LogReader, item: Item) -> list[Item]:
+def items_to_bring_up(engine: LogReader, item: Item) -> list[Item]:
     """What has to be brought up for an object: for a plain view, or a query, what it reads."""
     if item.kind is not ObjectKind.VIEW:
         return [item]

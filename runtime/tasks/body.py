@@ -70,13 +70,12 @@ def states(
     for _ in range(transaction.iterations):
         after = lower_statements(transaction, context, held, keep=True)
         states_by_output = {
-            o: OutputState(None, _computed(h.inserts), _computed(h.victims))
-            for o, h in after.items()
+            o: OutputState(None, _compute(h.inserts), _compute(h.victims)) for o, h in after.items()
         }
         if not any(_differ(held[o], states_by_output[o], columns[o]) for o in states_by_output):
             return
         held = {
-            o: OutputState(_left(stored[o].stored, h.victims), h.inserts, h.victims)
+            o: OutputState(_without_victims(stored[o].stored, h.victims), h.inserts, h.victims)
             for o, h in states_by_output.items()
         }
         yield held
@@ -84,11 +83,11 @@ def states(
         raise error("STEP_LIMIT_REACHED", limit=transaction.iterations)
 
 
-def _computed(frame: DataFrame | None) -> DataFrame | None:
+def _compute(frame: DataFrame | None) -> DataFrame | None:
     return None if frame is None else computed(frame)
 
 
-def _left(stored_rows: DataFrame | None, victims: DataFrame | None) -> DataFrame | None:
+def _without_victims(stored_rows: DataFrame | None, victims: DataFrame | None) -> DataFrame | None:
     if stored_rows is None or victims is None:
         return stored_rows
     places = victims.select(FILE_COLUMN, ROW_COLUMN)

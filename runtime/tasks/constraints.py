@@ -117,7 +117,7 @@ def _check_few(
     constraints: Sequence[Constraint], rows: LocalRows, columns: Sequence[str], hint: str
 ) -> Checked:
     marks: list[int] = rows.arrow.column(BROKEN).to_pylist()
-    kept_columns = _carried(rows.schema.names, columns)
+    kept_columns = _carried_columns(rows.schema.names, columns)
     broken = count_marks(Counter(marks), constraints)
     if not broken:
         return Checked(rows.select(kept_columns))
@@ -137,7 +137,7 @@ def _check_few(
     return Checked(output_rows, broken, None if away.is_empty else away.plain_frame, left_out)
 
 
-def _carried(names: Sequence[str], columns: Sequence[str]) -> list[str]:
+def _carried_columns(names: Sequence[str], columns: Sequence[str]) -> list[str]:
     """The columns that rows keep: the output's, and which stored row each replaces, if known."""
     return [*columns, *(name for name in (ROW_ID,) if name in names)]
 
@@ -158,7 +158,7 @@ def _check_many(
     assert first is not None  # an aggregate without groups gives one row
     sums, names = list(first), [c.name for c in constraints]
     broken = {name: n for name, n in zip(names, sums, strict=False) if n}
-    named = backtick_all(_carried(rows.columns, columns))
+    named = backtick_all(_carried_columns(rows.columns, columns))
     if not broken:
         return Checked(rows.select(*named))
     if any(c.name in broken for c in constraints if c.action is OnViolation.FAIL):

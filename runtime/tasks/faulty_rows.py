@@ -110,7 +110,7 @@ class TriedRows:
     faults: Mapping[int, CtsqlError]
     runs: int = 0
 
-    def narrowed(self, changes: Mapping[str, InputChange]) -> dict[str, InputChange]:
+    def narrow_changes(self, changes: Mapping[str, InputChange]) -> dict[str, InputChange]:
         """The changes of a run with these rows alone."""
         some = InputChange(changes[self.name].nothing, few=self.all_rows.take(self.numbers))
         return {**changes, self.name: some}
@@ -128,7 +128,7 @@ class TriedRows:
         good = [number for number in self.numbers if number not in faults]
         return replace(self, numbers=good, faults=faults, runs=runs)
 
-    def quarantined(self, at: int) -> DataFrame | None:
+    def quarantine_rows(self, at: int) -> DataFrame | None:
         """The rows at fault as the quarantine holds them; None for none."""
         if not self.faults:
             return None

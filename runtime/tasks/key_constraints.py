@@ -79,7 +79,7 @@ class Surroundings:
 
     def _referred_rows(self, constraint: Constraint) -> DataFrame:
         """All that rows may refer to; raises UNKNOWN_COLUMN if another writer took a key away."""
-        node = _referred(constraint)
+        node = _referred_relation(constraint)
         sources = StoredSources(self.warehouse, own_writes=self.own_writes)
         rows = sources.contents(node.object_id, self.at)
         lost = {fold(c) for c in constraint.keys} - {fold(c) for c in rows.columns}
@@ -98,7 +98,7 @@ class Surroundings:
         if constraint.references is None:
             item, version = self.output
         else:
-            item = self.warehouse.relations.item(_referred(constraint).object_id)
+            item = self.warehouse.relations.item(_referred_relation(constraint).object_id)
             if item.id in self.own_writes:
                 return Declined("the same transaction has written it")
             if item.kind is ObjectKind.MATERIALIZED_VIEW:
@@ -299,8 +299,8 @@ def _check_types(constraint: Constraint, rows: DataFrame, there: DataFrame) -> N
         types = [type_name(f.dataType) for f in (own[name], now)]
         if not compares(*(Column(key, one) for one in types)):
             one, other = map(str.upper, types)
-            what = f'a key of type {one} that refers to "{key}" of "{_referred(constraint).name}" '
-            what += f"of type {other}"
+            relation = _referred_relation(constraint).name
+            what = f'a key of type {one} that refers to "{key}" of "{relation}" of type {other}'
             why = f'Constraint "{constraint.name}" refers to it by its values, and several may '
             why += "equal one after the cast."
             hint = "Give it a type that is compared as it is, or drop the constraint."
@@ -315,7 +315,7 @@ def _looked_in(constraint: Constraint) -> Sequence[str]:
     return constraint.key if constraint.references is None else constraint.keys
 
 
-def _referred(constraint: Constraint) -> Relation:
+def _referred_relation(constraint: Constraint) -> Relation:
     node = constraint.references
     assert isinstance(node, Relation)  # the rules have run
     return node

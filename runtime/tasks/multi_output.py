@@ -79,7 +79,7 @@ class OutputBatches:
     ) -> "OutputBatches | None":
         """Begin at a T that the task has not come to; None when it is worth another look."""
         lead, *others = written_by(warehouse.catalog, task)
-        first = _opened(warehouse, lead)
+        first = _open(warehouse, lead)
         if first is None:
             return None
         read: dict[str, tuple[Item, int | None]] = {lead.id: (lead, first.batch.version_read)}
@@ -91,7 +91,7 @@ class OutputBatches:
                     version = warehouse.versions.settled(warehouse.relations.table(item), version)
                 read[item.id] = (item, version)
                 continue
-            part = _opened(warehouse, item)
+            part = _open(warehouse, item)
             if part is None:
                 return None
             read[item.id] = (item, part.batch.version_read)
@@ -146,7 +146,7 @@ class OutputBatches:
         return outcome
 
 
-def _opened(warehouse: Warehouse, item: Item) -> PendingOutput | None:
+def _open(warehouse: Warehouse, item: Item) -> PendingOutput | None:
     output = warehouse.relations.output(item)
     batch = output.open(output.upper)
     return None if isinstance(batch, UpperMismatch) else PendingOutput(item.id, output, batch)

@@ -86,7 +86,7 @@ class Retried:
                 found[group.object_id] = InputChange(change.nothing, added)
         return found
 
-    def proposed(
+    def proposals(
         self, transaction: lp.Transaction, proposals: Mapping[str, Proposed], context: Context
     ) -> dict[str, Proposed]:
         """What the body proposes, with the mended rows of its outputs, marked by constraints."""
@@ -136,7 +136,7 @@ def group_of_input(warehouse: Warehouse, plan: lp.TaskWrite) -> Group | None:
     return Group(seen.object_id, seen.name.name, columns, "constraint_name IS NULL", is_input=True)
 
 
-def retried(
+def find_retried(
     warehouse: Warehouse,
     plan: lp.TaskWrite,
     statement: st.RetryQuarantine,
@@ -193,7 +193,7 @@ def rows_to_retry(
     for group, is_there in zip(groups, _are_there(stored_rows, groups), strict=True):
         try:
             there = stored_rows.where(group.which)
-            rows = _mended(warehouse, group, statement, there, quarantine, at)
+            rows = _mend(warehouse, group, statement, there, quarantine, at)
         except StatementError as problem:
             if problem.condition != "UNKNOWN_COLUMN":
                 raise
@@ -254,7 +254,7 @@ def _as_stored(group: Group) -> list[SparkColumn]:
     return [as_stored(F.col(f"{RETRIED}.{backtick(c.name)}"), c) for c in group.columns]
 
 
-def _mended(
+def _mend(
     warehouse: Warehouse,
     group: Group,
     statement: st.RetryQuarantine,

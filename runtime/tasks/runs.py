@@ -143,7 +143,7 @@ class RunInputs:
         """Has an input a column no longer that it had when the body was defined?"""
         return any(
             movement.version != SNAPSHOT
-            and self.warehouse.versions.reshaped(
+            and self.warehouse.versions.reshape_of(
                 self.warehouse.relations.item(object_id), movement, self.columns[object_id]
             ).removed_columns
             for object_id, movement in self.run.movements

@@ -69,7 +69,7 @@ from ctsql.runtime.tasks.faulty_rows import (
 from ctsql.runtime.tasks.multi_output import OutputBatches
 from ctsql.runtime.tasks.progress import first_due
 from ctsql.runtime.tasks.proposals import stage_proposals, taken_over
-from ctsql.runtime.tasks.retried_rows import Retried, retried, retry_statement
+from ctsql.runtime.tasks.retried_rows import Retried, find_retried, retry_statement
 from ctsql.runtime.tasks.run_batching import RUNS_MAX, RUNS_MIN, may_run_together
 from ctsql.runtime.tasks.runs import Run, RunInputs, due_runs, first_lost
 from ctsql.runtime.tasks.sink_state import SinkState
@@ -315,7 +315,7 @@ class TaskSink:
         named = {i.id: i.name.qualified() for i in self.warehouse.relations.followed(self.item)}
         inputs = RunInputs(self.warehouse, plan, run)
         with translate_spark_errors(), inputs.opened() as changes, ExitStack() as stack:
-            again = self._retried(run, plan, self._quarantine_before(run.time), stack)
+            again = self._find_retried(run, plan, self._quarantine_before(run.time), stack)
             if changes is not None and again is not None:
                 changes = again.among(changes)
             whole = Declined("nothing changed") if changes is None else part_of(changes, named)
@@ -498,13 +498,13 @@ class TaskSink:
             if changes is None:
                 return False
             phases.end(CHANGES)
-            again = again or self._retried(run, plan, batches.read, stack)
+            again = again or self._find_retried(run, plan, batches.read, stack)
             small = again is None and (inputs.are_small or part is not None)
             if part is not None:
-                changes = part.narrowed(changes)
+                changes = part.narrow_changes(changes)
             elif again is not None:
                 changes = again.among(changes)
-            at_fault = None if part is None else part.quarantined(run.time)
+            at_fault = None if part is None else part.quarantine_rows(run.time)
             leaving = None if again is None else again.victims
             taken = taken_over(self.warehouse, then, batches.read, run.time)
             if taken is not None:
@@ -517,7 +517,7 @@ class TaskSink:
             if again is not None:
                 session = self.warehouse.gateway.session
                 context = Context(session, sources, run.time, clock_at=run.time)
-                proposals = again.proposed(plan.transaction, proposals, context)
+                proposals = again.proposals(plan.transaction, proposals, context)
             stage_proposals(
                 self.warehouse,
                 plan,
@@ -531,7 +531,7 @@ class TaskSink:
             phases.end(COMPUTE)
             return batches.has_rows
 
-    def _retried(
+    def _find_retried(
         self,
         run: Run,
         plan: TaskWrite,
@@ -548,7 +548,7 @@ class TaskSink:
             return None
         statement = retry_statement(then.retry)
         quarantine, version = read[self.item.quarantine or ""]
-        return retried(self.warehouse, plan, statement, quarantine, version, run.time, stack)
+        return find_retried(self.warehouse, plan, statement, quarantine, version, run.time, stack)
 
     def _stage_batched_runs(self, staging: Staging, runs: list[Run]) -> list[int] | None:
         """Compute and stage what the body proposes at several Ts; gives those that have rows."""

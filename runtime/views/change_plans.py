@@ -42,7 +42,7 @@ from ctsql.planner.rules import transform
 from ctsql.planner.syntax import Rewritten, rewrite
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
 from ctsql.runtime.spark.analyzer import ColumnsOf, UnknownSources
-from ctsql.runtime.spark.plan_reader import optimized
+from ctsql.runtime.spark.plan_reader import optimized_plan
 from ctsql.runtime.spark.session import setting
 from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.views.plan_equivalence import same_plan
@@ -333,7 +333,7 @@ def types_given(
             # It makes one subquery of several, in the order in which each text has them.
             setting(session, "spark.sql.optimizer.excludedRules", _MERGES_SUBQUERIES),
         ):
-            if not same_plan(optimized(theirs), optimized(ours)):
+            if not same_plan(optimized_plan(theirs), optimized_plan(ours)):
                 return None
         return tuple(f.dataType.simpleString() for f in theirs.schema)
 
@@ -347,7 +347,7 @@ def same_rows(session: SparkSession, one: Query, other: Query, columns_of: Colum
         return False
     sources = _NamedSources(session, columns_of)
     plans = [
-        optimized(lower_query(transform(query), Context(session, sources, 0, clock_at=0)))
+        optimized_plan(lower_query(transform(query), Context(session, sources, 0, clock_at=0)))
         for query in (one, other)
     ]
     return same_plan(*plans)

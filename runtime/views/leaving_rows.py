@@ -72,7 +72,7 @@ class LeavingRows:
         for until in looked_ahead([count], self.at):
             turns = self._turns(self._stored_rows, until).withColumn(DIFF, F.lit(1))
             if signed is not None:
-                turns = _left(turns, self._turns(signed, until, DIFF))
+                turns = _turns_left(turns, self._turns(signed, until, DIFF))
             (found,) = turns.agg(F.min(_TURN).alias(_TURN)).collect()
             if found[_TURN] is not None:
                 return Due(int(found[_TURN]))
@@ -89,7 +89,7 @@ class LeavingRows:
         return passing.select(turn, *more).where(is_near)
 
 
-def _left(stored_turns: DataFrame, signed: DataFrame) -> DataFrame:
+def _turns_left(stored_turns: DataFrame, signed: DataFrame) -> DataFrame:
     """The turns of which a row is left. Equal rows turn together, so their number is enough."""
     gone = signed.where(F.col(DIFF) < 0).select(_TURN).distinct()
     marked = F.broadcast(gone.withColumn(_IS_TOUCHED, F.lit(True)))

@@ -162,11 +162,11 @@ class _Forms:
         if name == "ExistenceJoin":
             exists = self._number("exists", number)
             return _Rows((number,), columns={**left.columns, kind[1].id: exists})
-        mine = dict(left.columns) if name == "LeftOuter" else self._padded(left, number)
-        theirs = dict(right.columns) if name == "RightOuter" else self._padded(right, number)
+        mine = dict(left.columns) if name == "LeftOuter" else self._pad(left, number)
+        theirs = dict(right.columns) if name == "RightOuter" else self._pad(right, number)
         return _Rows((number,), columns={**mine, **theirs})
 
-    def _padded(self, rows: _Rows, join: int) -> dict[int, int]:
+    def _pad(self, rows: _Rows, join: int) -> dict[int, int]:
         """Columns that are NULL where a join found no row."""
         return {c: self._number("or none", join, form) for c, form in rows.columns.items()}
 

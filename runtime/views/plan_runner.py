@@ -36,12 +36,12 @@ class PlanRunner:
     def rows(self, query: Query) -> RowSet:
         """The rows of a query, which are not computed yet."""
         picked = query.picked if isinstance(query, Text) else None
-        if picked is not None and (found := self._picked(picked)) is not None:
+        if picked is not None and (found := self._pick(picked)) is not None:
             return found
         inputs = {use: self._input(use) for use in query.inputs}
         return self._engine.run(query, inputs, self._names)
 
-    def _picked(self, picked: Picked) -> LocalRows | None:
+    def _pick(self, picked: Picked) -> LocalRows | None:
         """Columns of rows that the driver holds; distinct where it can tell which are equal."""
         parts = []
         for use, columns in picked.columns:

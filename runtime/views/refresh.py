@@ -103,7 +103,7 @@ class ViewRefresh:
         try:
             outcome = self._follow()
         except (DataError, StatementError, EnvironmentProblem) as problem:
-            outcome = _failed(problem)
+            outcome = _failure(problem)
         if isinstance(outcome, RefreshOutcome):
             return replace(outcome, ms=spent())
         self.context.staging.discard()
@@ -128,7 +128,7 @@ class ViewRefresh:
         """After a refresh: fill the state table, if the next one is likely to use it."""
         retry = outcome.why == "FULL_ASKED"
         if self.state.is_refused and not retry:
-            self.state.unchanged()  # what was refused stays so
+            self.state.leave_unchanged()  # what was refused stays so
             return
         is_kept = outcome.strategy in (Strategy.NO_CHANGE, Strategy.LEAVING)
         if self.policy is Policy.FULL or is_kept:
@@ -200,10 +200,10 @@ class ViewRefresh:
         if isinstance(moves, Fallback):
             return moves
         if not moves and not self.context.view.reads_clock:
-            self.state.unchanged()
+            self.state.leave_unchanged()
             return RefreshOutcome(strategy=Strategy.NO_CHANGE)
         if not moves and query.leaving is not None:
-            refusal = self._prepared(query.refusal_to_read)
+            refusal = self._refusal_of(query.refusal_to_read)
             if refusal is not None:
                 return Fallback(refusal)
             gone: RefreshOutcome = self.warehouse.queries.follow(
@@ -213,7 +213,7 @@ class ViewRefresh:
         why = recompute_why(self.policy, self._sizes(query, moves, at), self.costs)
         if why is not None:
             return Fallback(why)
-        refusal = self._prepared(query.refusal)
+        refusal = self._refusal_of(query.refusal)
         if refusal is not None:
             return Fallback(refusal)
         windows = query.plan.windows
@@ -226,7 +226,7 @@ class ViewRefresh:
         )
         return done
 
-    def _prepared(self, look: Callable[[], str | None]) -> str | None:
+    def _refusal_of(self, look: Callable[[], str | None]) -> str | None:
         """What a look says that is made once in a process; its time is no cost of a refresh."""
         begun = time.monotonic()
         found = look()
@@ -295,7 +295,7 @@ def _make_or_refuse(side: SideTable, fill: Callable[[], Fallback | None]) -> Non
         if isinstance(problem, EnvironmentProblem) and problem.condition in DAMAGED:
             side.remove()
             return
-        failed = _failed(problem)
+        failed = _failure(problem)
     if failed is None:
         return
     if failed.code == "HISTORY_LOST":
@@ -304,7 +304,7 @@ def _make_or_refuse(side: SideTable, fill: Callable[[], Fallback | None]) -> Non
         side.refuse(failed.code)
 
 
-def _failed(problem: Exception) -> Fallback:
+def _failure(problem: Exception) -> Fallback:
     """Why a way to refresh cannot be taken.
 
     What no other way would mend is raised again.
@@ -339,7 +339,7 @@ def follow_changes(
         own = context.warehouse, context.item, query.leaving, context.batch
         leaving = LeavingRows(*own, before, at)
         if not moves:
-            context.state.unchanged()
+            context.state.leave_unchanged()
             with translate_spark_errors():
                 leaving.stage(context.staging)
                 return RefreshOutcome(strategy=Strategy.LEAVING, due=leaving.due())
@@ -368,7 +368,7 @@ def follow_changes(
             )
             done = _first_applicable(replace(context, changes=changes))
         else:
-            context.state.unchanged()
+            context.state.leave_unchanged()
         if isinstance(done, Fallback):
             return done
         context.turns.follow(turns, relations.table_changes, at)

@@ -175,7 +175,7 @@ class Costs:
                 before = self.full_ms if self.fulls > 1 else None
                 return replace(
                     self,
-                    full_ms=_mixed(before, ms),
+                    full_ms=_mix(before, ms),
                     untried=self.untried + 1,
                     fulls=min(self.fulls + 1, 2),
                 )
@@ -183,13 +183,13 @@ class Costs:
                 before = self.follow_ms if self.follows >= FOLLOWED_MIN else None
                 return replace(
                     self,
-                    follow_ms=_mixed(before, ms),
+                    follow_ms=_mix(before, ms),
                     untried=0,
                     follows=min(self.follows + 1, FOLLOWED_MIN),
                 )
 
 
-def _mixed(before: int | None, now: int) -> int:
+def _mix(before: int | None, now: int) -> int:
     """A slower time counts for a quarter: the process may have just begun."""
     return now if before is None or now < before else (3 * before + now) // 4
 

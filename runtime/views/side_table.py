@@ -173,7 +173,7 @@ class SideTable:
         """Its table, once it is there."""
         return self.warehouse.gateway.table(self.location)
 
-    def unchanged(self) -> None:
+    def leave_unchanged(self) -> None:
         """What was true of it is."""
         self._batch = None
         self.next_pointer = self.pointer
@@ -199,10 +199,10 @@ class SideTable:
     def _current(self, pointer: Named) -> Batch | None:
         if not self.warehouse.gateway.exists(self.location):
             return None
-        output = self._opened()
+        output = self._open()
         if output.table.table_id != pointer.table:
             self._forget()  # deleted and made anew by another process, once or more
-            output = self._opened()
+            output = self._open()
         if output.fetch_recent_upper() > self.time:
             return None
         batch = output.batch(output.upper, self.time + 1)
@@ -234,7 +234,7 @@ class SideTable:
             other_digests: digests of other tables of the kind that the view has.
         """
         self._make(schema, other_digests)
-        output = self._opened()
+        output = self._open()
         if output.fetch_recent_upper() > self.time:
             self.next_pointer = self._of_rival(at)
             return None
@@ -266,7 +266,7 @@ class SideTable:
         names = self.warehouse.gateway.entries(folder) or []
         return [f"{folder}/{name}" for name in names if name != own and name not in other_digests]
 
-    def _opened(self) -> Output:
+    def _open(self) -> Output:
         """Its write handle, which lives as long as the process: it may have files to see after."""
         found = self.warehouse.relations.states.get(self.location)
         if found is None:
@@ -290,7 +290,7 @@ class SideTable:
         if batch is None:
             return
         with discard_on_error([self]):
-            output = self._opened()
+            output = self._open()
             lower, upper = batch.text.lower, batch.text.upper
             metadata = self.warehouse.versions.reads_at(self.item, at)
             done = output.compare_and_append([batch], expected=lower, new=upper, metadata=metadata)
@@ -305,7 +305,7 @@ class SideTable:
 
     def _of_rival(self, at: int) -> Named | None:
         """What is written for this T already, if it is what would be written now."""
-        output = self._opened()
+        output = self._open()
         if output.fetch_recent_upper() != self.time + 1 or output.has_foreign_rows():
             return None
         last = output.uppers.last

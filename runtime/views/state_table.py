@@ -91,7 +91,7 @@ class ViewState(SideTable):
         self.did = "the change was added to its groups"
         queries = self.warehouse.queries
         if not queries.stage(batch.at(self.time), after, before, columns, small=True):
-            self.unchanged()
+            self.leave_unchanged()
 
     def build(self, plan: StatePlan, rows: DataFrame, at: int, rows_max: int | None = None) -> None:
         """Stage what makes the table hold these rows; or refuse it.

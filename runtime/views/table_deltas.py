@@ -83,7 +83,7 @@ def find_move(
         table = warehouse.relations.table(item)
         commits = [table.commit_at(v) for v in movement.versions]
         kind = warehouse.versions.change_of(item, movement, columns)
-        shape = warehouse.versions.reshaped(item, movement, columns)
+        shape = warehouse.versions.reshape_of(item, movement, columns)
     except CtsqlError as problem:
         if problem.condition != "HISTORY_LOST":
             raise

@@ -145,7 +145,7 @@ class TurnTable(SideTable):
                 fresh = SparkRows(consolidate(turns, [_TURN, *self._kept])).keep(stack)
             if fresh is None or fresh.is_empty:
                 due = self._next(None, at)
-                self.unchanged()
+                self.leave_unchanged()
                 self.did = FOUND
                 return due
             with discard_on_error([self]):
@@ -279,7 +279,7 @@ class TurnTables:
         """
         for one in self.by_window.values():
             if one.is_refused and one.next_pointer is None and not retry:
-                one.unchanged()
+                one.leave_unchanged()
         found = self.by_window.items()
         return {name: one for name, one in found if one.next_pointer is None and not one.did}
 

@@ -102,10 +102,10 @@ class Relations:
             if table.identity.owner is not None:
                 self.gateway.forget(item.location)  # of an object that was dropped
                 table = self.gateway.table(item.location)
-            table.identity.expect(item.id, item.table_id, partial(self._replaced, item))
+            table.identity.expect(item.id, item.table_id, partial(self._replaced_error, item))
         return self.gateway.output_table(item.location) if item.is_output else table
 
-    def _replaced(self, item: Item, facts: str) -> CtsqlError:
+    def _replaced_error(self, item: Item, facts: str) -> CtsqlError:
         return replaced_error(self.catalog, self.catalog.items.get(item.id, item), facts)
 
     def lead(self, item: Item) -> Item:

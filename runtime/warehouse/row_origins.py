@@ -138,9 +138,9 @@ def _without(located: Located, other: Located | None) -> Located:
     if other is None:
         return located
     columns = [c for c in located.rows.columns if c not in (FILE_COLUMN, ROW_COLUMN)]
-    left = _numbered(located.rows, columns)
-    right = _numbered(other.rows, [c for c in columns if c in other.rows.columns])
-    rows = _paired(left, right, "left_anti").select(*backtick_all(located.rows.columns))
+    left = _number(located.rows, columns)
+    right = _number(other.rows, [c for c in columns if c in other.rows.columns])
+    rows = _pair(left, right, "left_anti").select(*backtick_all(located.rows.columns))
     return replace(located, rows=rows)
 
 
@@ -296,10 +296,10 @@ class _Search:
         mine = self._join_commits(rows, dict.fromkeys(among, (None, None, None)), origins)
         mine = mine.drop(*WRITTEN)
         keys = [c for c in names if c in old.columns]
-        numbered = _numbered(mine, keys)
-        earlier = _numbered(old.withColumn(ORIGIN, F.col(FILE_COLUMN)), keys)
+        numbered = _number(mine, keys)
+        earlier = _number(old.withColumn(ORIGIN, F.col(FILE_COLUMN)), keys)
         listed = [F.col(f"a.{backtick(c)}") for c in [*names, FILE_COLUMN, ROW_COLUMN]]
-        pairs = _paired(numbered.drop(ORIGIN), earlier, "left", ORIGIN)
+        pairs = _pair(numbered.drop(ORIGIN), earlier, "left", ORIGIN)
         both = pairs.select(*listed, F.col(f"b.{ORIGIN}"))
         fresh = both.where(F.col(ORIGIN).isNull())
         at, commit, note = self._commit_of(FileOrigin(version, origin.time))
@@ -319,7 +319,7 @@ def _with(rows: DataFrame, at: int | None, version: int | None, note: str | None
     )
 
 
-def _numbered(rows: DataFrame, columns: list[str]) -> DataFrame:
+def _number(rows: DataFrame, columns: list[str]) -> DataFrame:
     """The rows with what they are equal by, and the number of each among its equals."""
     keys = equality_keys(rows, columns)
     keyed = rows.select("*", *keys)
@@ -328,7 +328,7 @@ def _numbered(rows: DataFrame, columns: list[str]) -> DataFrame:
     return keyed.withColumn(NUMBER, F.row_number().over(order))
 
 
-def _paired(left: DataFrame, right: DataFrame, how: str, *kept: str) -> DataFrame:
+def _pair(left: DataFrame, right: DataFrame, how: str, *kept: str) -> DataFrame:
     """Numbered rows ``a``, joined with equal ones ``b``, of which some columns are kept besides."""
     on = [c for c in right.columns if c.startswith((GROUP_, TEXT_, NUMBER))]
     same = reduce(and_, [F.col(f"a.{c}").eqNullSafe(F.col(f"b.{c}")) for c in on])

@@ -57,7 +57,7 @@ class Schedules:
             return None
         plan = self._relations.bound(item).plan
         if isinstance(plan, TaskWrite):
-            return Schedule.of([plan.coalesce], self._begun(item)) if plan.coalesce else None
+            return Schedule.of([plan.coalesce], self._begin_of(item)) if plan.coalesce else None
         if not isinstance(plan, ViewWrite) or plan.refresh is None:
             return None
         return _of_stretch(plan.refresh, item.created, is_later=bool(item.paced))
@@ -87,7 +87,7 @@ class Schedules:
         """May there be something to do for an object although no source moves?"""
         return self.schedule(item) is not None or self.reads_clock(item)
 
-    def _timed(self) -> dict[str, Item]:
+    def _timed_items(self) -> dict[str, Item]:
         """The tasks and views for which time may bring something to do; none is bound for that."""
         catalog = self._relations.catalog
         if self._may_wait[0] is not catalog:
@@ -97,7 +97,7 @@ class Schedules:
 
     def is_timed(self, item: Item) -> bool:
         """Whether time alone may bring something to do for an object that can be read."""
-        if item.id not in self._timed():
+        if item.id not in self._timed_items():
             return False
         if item.earlier or item.once or self.waits(item):
             return True
@@ -143,7 +143,7 @@ class Schedules:
         Without one the newest T need not move: reads of views that wait show the same. What
         cannot be read has nothing to do; whoever reads it is told why.
         """
-        now, timed = self._timeline.now, self._timed()
+        now, timed = self._timeline.now, self._timed_items()
         readable = self._relations.readable(timed)
         return any(
             self.trims(item, after=now, until=passed)
@@ -332,7 +332,7 @@ class Schedules:
             found.append((time, movement, self._versions.change_of(source, movement, columns)))
         return found
 
-    def _begun(self, item: Item) -> int:
+    def _begin_of(self, item: Item) -> int:
         """When the task that an object is, or replaces, was made: its times count from there."""
         of = self._relations.catalog.items.get(item.replaces or item.id)
         return item.created if of is None else of.created
@@ -352,13 +352,13 @@ class Schedules:
             if then.once:
                 found.add(stop)  # it is in force at this one T
             if plan.trim is not None:
-                schedule = Schedule.of([plan.trim], self._begun(item))
+                schedule = Schedule.of([plan.trim], self._begin_of(item))
                 first, last = schedule.round_up(start + 1), schedule.last_at_or_before(stop)
                 if last is not None and first < last:
                     looks = None
                     if only_loses_rows(plan):
                         span, catalog = (start, stop), self._relations.catalog
-                        looks = _looks(catalog, self._timeline, self._timed(), item, span)
+                        looks = _looks(catalog, self._timeline, self._timed_items(), item, span)
                     found |= _times_before(schedule, looks, first, last)
                 elif first <= stop:
                     found.add(first)

@@ -79,7 +79,7 @@ class StoredSources:
             if shown is None:
                 raise self._not_refreshed(item, at)
             if not self.is_exact(item, at):
-                return self._computed(item, shown)
+                return self._compute(item, shown)
         return self.warehouse.versions.contents_at(item, at)
 
     def local_rows(self, object_id: str, at: int) -> LocalRows | Declined:
@@ -126,7 +126,7 @@ class StoredSources:
         last_write = entries[0].upper - 1
         return not self.warehouse.schedules.change_times(item, after=last_write, until=at)
 
-    def _computed(self, item: Item, at: int) -> DataFrame:
+    def _compute(self, item: Item, at: int) -> DataFrame:
         """A view that was not written at T, computed from what it reads as of T."""
         plan = self.warehouse.relations.bound(item).view
         return self.warehouse.queries.view_rows(plan, StoredSources(self.warehouse), at)

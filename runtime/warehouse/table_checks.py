@@ -15,7 +15,7 @@ from ctsql.runtime.warehouse.relations import Relations
 from ctsql.runtime.warehouse.replaced_tables import NOT_THERE, UNREADABLE, replaced_error
 
 
-def identified(relations: Relations, item: Item) -> Item:
+def identify(relations: Relations, item: Item) -> Item:
     """An object with the id that its table has now; as it is where it has none."""
     if item.location is None:
         return item

@@ -98,7 +98,7 @@ class Versions:
         version = self.version_at(item, at) if item.kind is ObjectKind.TABLE else None
         return None if version is None else self.settled(self._relations.table(item), version)
 
-    def reshaped(
+    def reshape_of(
         self, item: Item, movement: Movement, columns: Collection[str] | None = None
     ) -> Reshaped:
         """What a movement changes of all or some columns of a table; nothing of a view's."""
@@ -115,7 +115,7 @@ class Versions:
 
         Then no row has changed in what is left, which the log says without reading one.
         """
-        shape = self.reshaped(item, movement, columns)
+        shape = self.reshape_of(item, movement, columns)
         if not shape.removed_columns or shape.other or shape.untold:
             return False
         return table_changes.change_of(self._relations.table(item), movement) is Change.NONE
@@ -145,7 +145,7 @@ class Versions:
         """
         table = self._relations.table(item)
         try:
-            shape = self.reshaped(item, movement, columns)
+            shape = self.reshape_of(item, movement, columns)
         except CtsqlError as problem:
             if problem.condition != "HISTORY_LOST":
                 raise
@@ -185,15 +185,15 @@ class Versions:
             VIEW_FAILED: a view's contents became an error.
             COLUMN_TYPE_CHANGED: rows that go cannot be shown.
         """
-        from ctsql.runtime.delta.change_feed import inserted  # imports Spark
+        from ctsql.runtime.delta.change_feed import as_inserts  # imports Spark
 
         failure = self.error_as_of(item, movement.version)
         if failure is not None:
             raise failure.view_error(item)
-        if only_inserts and self.reshaped(item, movement, columns).untold:
+        if only_inserts and self.reshape_of(item, movement, columns).untold:
             # A row of another type is another row, so none of those from before is like it.
             rows = self._relations.table(item).come_rows(movement.before, movement.version)
-            return inserted(rows)
+            return as_inserts(rows)
         return self.change_rows(item, movement, columns)
 
     def change_rows(self, item: Item, movement: Movement, columns: Collection[str]) -> "DataFrame":
@@ -201,7 +201,7 @@ class Versions:
 
         Raises COLUMN_TYPE_CHANGED if old values of a wanted column cannot be shown as it is now.
         """
-        untold = self.reshaped(item, movement, columns).untold
+        untold = self.reshape_of(item, movement, columns).untold
         if untold:
             raise self._type_changed(item, movement, untold[0])
         from ctsql.runtime.delta.change_feed import change_rows  # imports Spark

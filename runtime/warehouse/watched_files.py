@@ -75,7 +75,7 @@ class WatchedFiles:
     def has_new(self, item: Item) -> bool:
         """Whether there is something to take in; starts no Spark job unless another process did."""
         record = self._follow(item)
-        return record.last > self._loaded(item) or bool(self._find(item, record))
+        return record.last > self._newest_loaded(item) or bool(self._find(item, record))
 
     def take_in(self, item: Item) -> list[Commit]:
         """Let the files in that have come since; returns the commits of this process.
@@ -104,7 +104,7 @@ class WatchedFiles:
         found.follow()
         return found
 
-    def _loaded(self, item: Item) -> int:
+    def _newest_loaded(self, item: Item) -> int:
         """The number of the last entry that is in the table; 0 for none."""
         return self._warehouse.relations.table(item).application_version(_app(item)) or 0
 
@@ -115,12 +115,12 @@ class WatchedFiles:
     def _load(self, item: Item, record: "_Record") -> list[Commit]:
         """Load the last entry unless it is in; returns the commit."""
         number = record.last
-        if self._loaded(item) >= number:
+        if self._newest_loaded(item) >= number:
             return []
         gateway, table = self._warehouse.gateway, self._warehouse.relations.table(item)
         own = beside(self._warehouse.catalog, item)  # its quarantine
         with alone(self._warehouse.timeline, item, self._complete, own) as location:
-            loaded = self._loaded(item)
+            loaded = self._newest_loaded(item)
             if loaded >= number:
                 return []
             before = table.version()

@@ -24,7 +24,7 @@ def test_a_state_is_never_other_than_its_views() -> None:
 
 
 def _newest(state: ViewState, at: int) -> Named | None:
-    output = state._opened()
+    output = state._open()
     output.fetch_recent_upper()
     last = output.uppers.last
     if last is None:

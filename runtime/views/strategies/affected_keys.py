@@ -47,7 +47,7 @@ def refresh(context: RefreshContext) -> Outcome:
     runner.run(texts.steps, [texts.rows])
     if context.policy is Policy.AUTO and _are_most(context.stored_rows, runner.steps[texts.keys]):
         return Fallback("MOST_KEYS")
-    stage_difference(context, runner.rows(texts.rows), _affected(context, runner, texts))
+    stage_difference(context, runner.rows(texts.rows), _affected_rows(context, runner, texts))
     return Staged(NAME)
 
 
@@ -61,7 +61,7 @@ def _are_most(stored_rows: StoredRows | None, keys: RowSet) -> bool:
     return found > count // 2
 
 
-def _affected(context: RefreshContext, runner: PlanRunner, texts: KeyedTexts) -> RowSet | None:
+def _affected_rows(context: RefreshContext, runner: PlanRunner, texts: KeyedTexts) -> RowSet | None:
     """The stored rows with an affected key; None for none."""
     stored_rows = context.stored_rows
     if stored_rows is None:
@@ -103,7 +103,7 @@ def _add_to_groups(
         if is_large and context.policy is Policy.AUTO:
             return _from_filled(context, changes, stored_rows)
         desired = stored_form(context.view, wanted)
-    stage_rows(context, desired, before or _affected(context, runner, texts))
+    stage_rows(context, desired, before or _affected_rows(context, runner, texts))
     return Staged(NAME)
 
 

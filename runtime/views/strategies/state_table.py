@@ -94,7 +94,7 @@ class _Following:
         context, there = self.context, self.context.stored_rows
         texts = self._texts(self.changes.plan.rows_from_groups)
         if texts is None:
-            return self._unchanged()
+            return self._leave_unchanged()
         self.runner.state_rows = self.stored_groups.all
         (desired,) = self._run(
             texts,
@@ -111,7 +111,7 @@ class _Following:
         """The signed change of the view, from that of its groups."""
         texts = self._texts(self.changes.plan.delta)
         if texts is None:
-            return self._unchanged()
+            return self._leave_unchanged()
         (signed,) = self._run(
             texts,
             [texts.rows],
@@ -130,8 +130,8 @@ class _Following:
         changes = self.changes
         return make(changes.changed, [self.state_plan.number], large=changes.large)
 
-    def _unchanged(self) -> Staged:
-        self.context.state.unchanged()
+    def _leave_unchanged(self) -> Staged:
+        self.context.state.leave_unchanged()
         return Staged(NAME)
 
     def _run(
@@ -185,9 +185,9 @@ class _Following:
     def _stage(self, texts: ChangeTexts | TopTexts) -> None:
         after, state = self._after(texts), self.context.state
         if after is None or self._located is None:
-            state.unchanged()
+            state.leave_unchanged()
         else:
-            state.stage(_left(after, self.state_plan), self._located)
+            state.stage(_groups_left(after, self.state_plan), self._located)
 
 
 def _groups(runner: PlanRunner, stored_groups: StoredRows, steps: StateSteps) -> RowSet:
@@ -196,7 +196,7 @@ def _groups(runner: PlanRunner, stored_groups: StoredRows, steps: StateSteps) ->
     return stored_groups.with_keys(runner.steps[steps.keys], steps.pairs)
 
 
-def _left(groups: RowSet, state_plan: StatePlan) -> RowSet:
+def _groups_left(groups: RowSet, state_plan: StatePlan) -> RowSet:
     if not state_plan.key_columns:
         return groups
     return groups.where_nonzero(state_plan.columns[state_plan.key_columns])

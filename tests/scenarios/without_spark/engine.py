@@ -70,7 +70,7 @@ class DuckAnalyst(SparkAnalyst):
 
     def columns(self, query: Query) -> tuple[Column, ...]:
         """Names and types of a query's result."""
-        fields = self._analysed(query).schema
+        fields = self._analyse(query).schema
         return tuple(Column(f.name, declared_type(f), f.nullable, None) for f in fields)
 
     def _is_definite(self, rows: Any) -> bool:
@@ -78,7 +78,7 @@ class DuckAnalyst(SparkAnalyst):
 
     def is_deterministic(self, query: Query) -> bool:
         """Is there no function by chance?"""
-        return self._is_definite(self._analysed(query))
+        return self._is_definite(self._analyse(query))
 
     def assignable(self, given: str, declared: str) -> bool:
         """ANSI store assignment."""

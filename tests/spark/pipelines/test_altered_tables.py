@@ -9,7 +9,7 @@ import pytest
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.pipelines import apply, exit_code, lines_of
-from ctsql.runtime.pipelines.plan import saved
+from ctsql.runtime.pipelines.plan import read_plan
 from ctsql.runtime.statements.dump import dump
 from tests.helpers.opened import check_rows
 from tests.helpers.sql_folder import applied, change_of, folder_of, moments_of, planned, statuses
@@ -264,12 +264,12 @@ def test_a_saved_plan_has_the_alterations(connect: Callable[[], Connection]) -> 
     made = json.dumps(planned(con, text).to_json())
     wider = OLD.replace("v INT);", "v INT, n INT8);")
     with pytest.raises(CtsqlError, match="not what would be done now"):
-        apply(con, folder_of(wider), saved=saved(made, "p"))
-    assert apply(con, folder_of(text), saved=saved(made, "p")).pending
+        apply(con, folder_of(wider), saved=read_plan(made, "p"))
+    assert apply(con, folder_of(text), saved=read_plan(made, "p")).pending
     made = json.dumps(planned(con, text.replace("n INT", "n INT8")).to_json())
     other.execute("ALTER TABLE t ALTER COLUMN n TYPE INT8")
     with pytest.raises(CtsqlError, match="not what would be done now"):
-        apply(con, folder_of(text.replace("n INT", "n INT8")), saved=saved(made, "p"))
+        apply(con, folder_of(text.replace("n INT", "n INT8")), saved=read_plan(made, "p"))
 
 
 def test_an_attached_table_is_dumped_as_it_is(

@@ -8,7 +8,7 @@ import pytest
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.pipelines import apply, exit_code, lines_of
-from ctsql.runtime.pipelines.plan import saved
+from ctsql.runtime.pipelines.plan import read_plan
 from ctsql.runtime.statements.dump import dump
 from tests.helpers.opened import check_rows
 from tests.helpers.sql_folder import applied, change_of, folder_of, moments_of, planned, statuses
@@ -206,14 +206,14 @@ def test_a_saved_plan_is_what_is_done(connect: Callable[[], Connection]) -> None
     text = json.dumps(made.to_json())
     other.execute("CREATE TABLE between (k INT)")
     with pytest.raises(CtsqlError, match="not what would be done now") as caught:
-        apply(con, folder_of(TABLES), saved=saved(text, "plan.json"))
+        apply(con, folder_of(TABLES), saved=read_plan(text, "plan.json"))
     assert caught.value.condition == "PLAN_OUTDATED"
     text = json.dumps(planned(con, TABLES).to_json())
     with pytest.raises(CtsqlError, match="not what would be done now"):
-        apply(con, folder_of(TABLES, "CREATE VIEW w AS SELECT 1 AS k"), saved=saved(text, "p"))
-    assert apply(con, folder_of(TABLES), saved=saved(text, "p")).pending
+        apply(con, folder_of(TABLES, "CREATE VIEW w AS SELECT 1 AS k"), saved=read_plan(text, "p"))
+    assert apply(con, folder_of(TABLES), saved=read_plan(text, "p")).pending
     with pytest.raises(CtsqlError, match='"p" is not a saved plan'):
-        saved("{}", "p")
+        read_plan("{}", "p")
 
 
 CHECKED = """

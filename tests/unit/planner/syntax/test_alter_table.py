@@ -6,7 +6,12 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import ast as st, parse
-from ctsql.runtime.statements.altered_columns import altered, delta_text, features, named_columns
+from ctsql.runtime.statements.altered_columns import (
+    altered_columns,
+    delta_text,
+    features,
+    named_columns,
+)
 from tests.helpers.parsed import refused
 
 COLUMNS = (
@@ -56,20 +61,20 @@ def test_changes(text: str, sent: str, left: str) -> None:
     assert (read.target.parts, read.plan) == (("s", "t"), False)
     assert _parse(f"PLAN ALTER TABLE s.t {text}").plan
     assert delta_text("x", read.change, COLUMNS) == f"ALTER TABLE x {sent}"
-    after = altered(COLUMNS, read.change)
+    after = altered_columns(COLUMNS, read.change)
     assert " ".join(c.name for c in after) == left
 
 
 def test_values_of_columns() -> None:
     """Types and NOT NULL are what they become; what a change does not touch is the same."""
-    wider = altered(COLUMNS, _parse("ALTER TABLE t ALTER k TYPE BIGINT").change)
+    wider = altered_columns(COLUMNS, _parse("ALTER TABLE t ALTER k TYPE BIGINT").change)
     assert wider[0] == Column("k", "bigint", nullable=False)
     assert wider[1:] == COLUMNS[1:]
-    strict = altered(COLUMNS, _parse("ALTER TABLE t ALTER v SET NOT NULL").change)
+    strict = altered_columns(COLUMNS, _parse("ALTER TABLE t ALTER v SET NOT NULL").change)
     assert [c.nullable for c in strict] == [False, False, True]
-    assert altered(COLUMNS, _parse("ALTER TABLE t RENAME COLUMN v TO v").change) == COLUMNS
+    assert altered_columns(COLUMNS, _parse("ALTER TABLE t RENAME COLUMN v TO v").change) == COLUMNS
     same = "ALTER TABLE t ADD COLUMN IF NOT EXISTS v INT"
-    assert altered(COLUMNS, _parse(same).change) == COLUMNS
+    assert altered_columns(COLUMNS, _parse(same).change) == COLUMNS
     dropped = _parse("ALTER TABLE t DROP COLUMN v").change
     assert named_columns(dropped) == {"v"}
 
@@ -132,7 +137,7 @@ REFUSED = [
 def test_refused(text: str, condition: str, place: str) -> None:
     """With the place, before anything is done."""
     with refused(condition, place):
-        altered(COLUMNS, _parse(text).change)
+        altered_columns(COLUMNS, _parse(text).change)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,9 @@ def test_rows_of_a_file_that_goes_as_a_whole(
     monkeypatch.setattr(
         copy.__class__, "changes", lambda _: ((), [*map(whole_file, stored.values())])
     )
-    monkeypatch.setattr(clones, "located", lambda _, gone: [(p, list(rows)) for p, rows in gone])
+    monkeypatch.setattr(
+        clones, "row_locations", lambda _, gone: [(p, list(rows)) for p, rows in gone]
+    )
     monkeypatch.setattr(clones, "_places", lambda _, files, version: ([*files], version))
     found = copy.victims()
     if by_spark:

@@ -11,7 +11,7 @@ from pyroaring import BitMap64
 
 from ctsql.runtime.delta.change_feed import few_changed
 from ctsql.runtime.delta.keyed_scan import FILES_MAX
-from ctsql.runtime.delta.version_difference import _shown, changed_between, reads_less
+from ctsql.runtime.delta.version_difference import _files_to_read, changed_between, reads_less
 from ctsql.runtime.log.actions import parse_commit, roll_files
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.table_changes import Movement
@@ -84,7 +84,8 @@ def test_both_sides_are_read_alike(
 
     old, new = files(before, ""), files(after, "v")
     found = [
-        [one.path for one in _shown(vectors, *sides) or ()] for sides in ((new, old), (old, new))
+        [one.path for one in _files_to_read(vectors, *sides) or ()]
+        for sides in ((new, old), (old, new))
     ]
     assert tuple(found) == read
 

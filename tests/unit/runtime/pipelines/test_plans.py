@@ -15,7 +15,7 @@ from ctsql.runtime.pipelines.plan import (
     Refusal,
     Status,
     check_still,
-    saved,
+    read_plan,
 )
 
 NEW = Change(name="a", keyword="TABLE", status=Status.NEW, effect=Effect.CREATED_EMPTY)
@@ -80,7 +80,7 @@ def test_as_text() -> None:
 )
 def test_a_saved_plan(now: Plan, told: str) -> None:
     """Figures may differ, since tables grow; what is done may not."""
-    before = saved(json.dumps(PLAN.to_json()), "p.json")
+    before = read_plan(json.dumps(PLAN.to_json()), "p.json")
     if not told:
         check_still(before, now)
         return
@@ -93,7 +93,7 @@ def test_a_schema_may_be_called_as_a_table_is() -> None:
     """Of two that have one name each is compared with itself; the letters of names do not count."""
     schema = Change(name="A", keyword="SCHEMA", status=Status.NEW, effect=Effect.SCHEMA)
     made = replace(PLAN, changes=(schema, NEW, VIEW))
-    before = saved(json.dumps(made.to_json()), "p.json")
+    before = read_plan(json.dumps(made.to_json()), "p.json")
     check_still(before, made)
     check_still(before, replace(made, changes=(schema, NEW, replace(VIEW, name="V"))))
     with pytest.raises(CtsqlError) as caught:
@@ -117,5 +117,5 @@ _CHANGED = '{"format": 1, "warehouse": "", "folder": "", "changes": %s}'
 def test_no_plan(text: str) -> None:
     """A file that holds something else is refused."""
     with pytest.raises(CtsqlError) as caught:
-        saved(text, "p.json")
+        read_plan(text, "p.json")
     assert caught.value.condition == "PLAN_NOT_READ"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from ctsql.runtime.spark.messages import Thrown, data_error, lowered, name_clocks, plain_message
+from ctsql.runtime.spark.messages import Thrown, as_message, data_error, name_clocks, plain_message
 
 DECIMAL = (
     "[NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION]  -999.99 cannot be represented as Decimal(4, 1)."
@@ -130,5 +130,5 @@ def test_the_wrapper_is_not_the_reason() -> None:
 
 def test_lowered() -> None:
     """A sentence becomes a message; a name at its beginning stays."""
-    assert lowered("Division by zero.") == "division by zero"
-    assert lowered("NOT NULL constraint violated.") == "NOT NULL constraint violated"
+    assert as_message("Division by zero.") == "division by zero"
+    assert as_message("NOT NULL constraint violated.") == "NOT NULL constraint violated"
