@@ -90,7 +90,7 @@ def rehearse(
 
     Raises:
         INVALID_USAGE: the count is below 1. Else as
-        :func:`ctsql.runtime.pipelines.rehearsal.rehearsed` does.
+        :func:`ctsql.runtime.pipelines.rehearsal.rehearse` does.
     """
     if count < 1:
         raise misuse(f"{count} changes cannot be gone through")

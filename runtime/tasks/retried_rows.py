@@ -149,7 +149,7 @@ def find_retried(
 ) -> Retried | None:
     """The rows that a statement means, as a version of the quarantine holds them; None for none.
 
-    As :func:`meant`.
+    As :func:`rows_to_retry`.
     """
     outputs = {quarantine.id: (quarantine, version)}
     stored_rows = StoredSources(warehouse, outputs=outputs).stored(quarantine.id)
