@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
+from ctsql.runtime.delta.file_lists import ONE_BY_ONE_MAX, file_lists
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.spark.scala import singleton
 
@@ -45,6 +46,19 @@ class JvmObjects:
     def vector_classes(self) -> "_VectorClasses":
         """The classes of deletion vectors."""
         return _VectorClasses(self)
+
+    def add_files(self, files: Iterable[DataFile]) -> Any:
+        """A Scala Seq of Delta's own objects for some files."""
+        given = list(files)
+        if len(given) <= ONE_BY_ONE_MAX:
+            return self.seq(map(self.add_file, given))
+        return self._to_seq(file_lists(self.jvm).to_java(given))
+
+    def data_files(self, adds: Any) -> list[DataFile]:
+        """The files of a Java list of Delta's own objects."""
+        if int(adds.size()) <= ONE_BY_ONE_MAX:
+            return [DataFile(add.json()) for add in adds]
+        return file_lists(self.jvm).from_java(adds)
 
     def seq(self, items: Iterable[Any]) -> Any:
         """A Scala Seq of JVM objects."""

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Never
 
+from ctsql.runtime.delta.checkpoint_files import checkpointed_files
 from ctsql.runtime.delta.locks import local_path
 from ctsql.runtime.delta.log_files import CHECKPOINT_NAME, LogFiles, commit_versions
 from ctsql.runtime.delta.log_stores import LocalStore
@@ -184,7 +185,10 @@ class LocalTable(OnSpark, TableLog):
             if len(commits) == ROLLED_MAX or not self.has(older):
                 break
             commits.append(self.commit_at(older))
-        raise NeedsSpark("the files of a large table")
+        found = checkpointed_files(self.log_files, version)
+        if found is None:
+            raise NeedsSpark("the files of a large table")
+        return found
 
     def begin(self) -> Never:
         """Commits are Spark's."""

@@ -59,7 +59,7 @@ class LogFiles(ABC):
         if found is None:
             name = commit_name(version)
             mark = self._store.mark(name)
-            text = None if mark is None else self._read_if_there(name)
+            text = None if mark is None else self.read_if_there(name)
             if mark is None or text is None:
                 detail = f"The log of its version {version} is no longer there."
                 hint = (
@@ -81,7 +81,7 @@ class LogFiles(ABC):
                 del self._commits[old], self._lengths[old]
         self._commits[version], self._lengths[version] = commit, length
 
-    def _read_if_there(self, name: str) -> str | None:
+    def read_if_there(self, name: str) -> str | None:
         """The text of a file; None where it was cleaned up while it was looked at."""
         try:
             return self._store.read(name)
@@ -117,7 +117,7 @@ class LogFiles(ABC):
         """The contents of :func:`parse_checksum` for a version; empty without a readable file."""
         name = f"{version:020d}.crc"
         try:
-            text = self._read_if_there(name) if self._store.exists(name) else None
+            text = self.read_if_there(name) if self._store.exists(name) else None
             return {} if text is None else parse_checksum(text)
         except (CtsqlError, ValueError, KeyError, TypeError) as problem:
             if isinstance(problem, CtsqlError) and problem.condition != "STORED_DATA_INVALID":

@@ -33,6 +33,7 @@ from pyspark.sql.types import StructType
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.names import table_at
+from ctsql.runtime.delta.checkpoint_files import checkpointed_files
 from ctsql.runtime.delta.connector_store import ConnectorStore
 from ctsql.runtime.delta.deletion_vectors import Vectors
 from ctsql.runtime.delta.file_stores import (
@@ -395,11 +396,14 @@ class DeltaTable(DeltaRows):
         known = self.log_files.checksum(version).get("files")
         if known is not None:
             return dict(known)
+        found = checkpointed_files(self.log_files, version)
+        if found is not None:
+            return found
         snapshot = self.update()
         if snapshot.version != version:
             snapshot = self.versions.snapshot_at(version)
         with translate_spark_errors():
-            files = [DataFile(add.json()) for add in java_of(snapshot).allFiles().collectAsList()]
+            files = self.gateway.data_files(java_of(snapshot).allFiles().collectAsList())
         return {file.path: file for file in files}
 
     # ---- writing

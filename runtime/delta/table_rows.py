@@ -70,7 +70,7 @@ class DeltaRows(TableLog):
         gateway = self.gateway
         snapshot = self.update() if version is None else self.versions.snapshot(version)
         with translate_spark_errors():
-            adds = gateway.seq(gateway.add_file(file) for file in files)
+            adds = gateway.add_files(files)
             jdf = self.log.createDataFrame(java_of(snapshot), adds, False, gateway.none)
         return DataFrame(jdf, self.gateway.session)
 

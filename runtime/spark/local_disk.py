@@ -5,14 +5,15 @@ a table. Parquet's pages, deletion vectors and Delta's state have checksums of t
 store; those of others, which are there, are still compared.
 
 Hadoop gives a file its mode by starting ``chmod``: 4 ms and more for each file of a log, of data
-or of deletion vectors, whoever writes it. Java can do it itself. Spark's own compiler makes the
-class in the JVM, for which a JAR of ours would have to be shipped.
+or of deletion vectors, whoever writes it. Java can do it itself.
 """
 
 import os
 from typing import Any
 
 from pyspark.sql import SparkSession
+
+from ctsql.runtime.spark.java_source import compile_java
 
 _NAME = "ctsql.LocalDisk"
 _KNOWN = (
@@ -67,11 +68,9 @@ def prepare_local_disk(session: SparkSession, *, with_modes: bool) -> None:
     if kind not in _KNOWN:
         return
     if with_modes and os.name == "posix":
-        compiler = jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.setParentClassLoader(local.getClass().getClassLoader())
-        compiler.cook(_SOURCE.replace("BEFORE", kind))
+        loader = compile_java(jvm, _SOURCE.replace("BEFORE", kind), local)
         named = hadoop.conf.Configuration(configured)
-        named.setClassLoader(compiler.getClassLoader())
+        named.setClassLoader(loader)
         named.set("fs.file.impl", _NAME)
         uri = local.getUri()
         local.close()  # Hadoop keeps one for all of the JVM; now it looks for its class again

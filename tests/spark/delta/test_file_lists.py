@@ -1,0 +1,92 @@
+"""Which files a table has, by few calls: the same as Delta says."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ctsql.api import Connection, connect
+from ctsql.runtime.delta.checkpoint_files import checkpointed_files
+from ctsql.runtime.delta.files import write_checkpoint
+from ctsql.runtime.delta.spark_log import java_of
+from ctsql.runtime.delta.table import DeltaTable
+from ctsql.runtime.log.data_files import DataFile
+
+pytestmark = pytest.mark.spark
+
+TABLES = """
+CREATE TABLE a (k BIGINT, s STRING, d DATE, n STRUCT<x: INT, y: ARRAY<STRING>>);
+INSERT INTO a SELECT id, concat('line\u2028sep ', id), DATE'2026-01-01', (1, array('q', NULL))
+FROM range(0, 100, 1, 3);
+DELETE FROM a WHERE k % 7 = 0;
+UPDATE a SET s = 'é"\\\\' WHERE k = 5;
+"""
+
+
+def _table(con: Connection, name: str) -> DeltaTable:
+    assert con._engine is not None
+    item = next(i for i in con._engine.refresh_catalog() if i.name.name == name)
+    table = con._engine.relations.table(item)
+    assert isinstance(table, DeltaTable)
+    return table
+
+
+def _by_delta(table: DeltaTable) -> dict[str, object]:
+    table.log.update(False, table.gateway.none, table.gateway.none)
+    adds = java_of(table.update()).allFiles().collectAsList()
+    return {file.path: _plain(file) for file in (DataFile(add.json()) for add in adds)}
+
+
+def _plain(file: DataFile) -> object:
+    """What a file is like; of a commit's own action Delta's state says no change of data."""
+    action = json.loads(file.line)["add"]
+    action["stats"] = json.loads(action["stats"])
+    return {name: value for name, value in action.items() if name != "dataChange" and value != {}}
+
+
+def _partitioned(con: Connection, warehouse: Path) -> None:
+    """A table of another writer, with partitions whose values have to be escaped."""
+    place = str(warehouse / "of_others")
+    rows = con.spark.sql("SELECT id AS k, concat('a/b=', id % 3, ' ü') AS p FROM range(30)")
+    rows.write.format("delta").partitionBy("p").save(place)
+    con.spark.sql(f"DELETE FROM delta.`{place}` WHERE k = 4")
+    con.execute(f"CREATE TABLE b USING DELTA LOCATION '{place}'")
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_files_of_a_checkpoint(con: Connection, warehouse: Path, name: str) -> None:
+    """With deletion vectors, partitions, and commits behind it, at each version."""
+    con.execute(TABLES)
+    _partitioned(con, warehouse)
+    table = _table(con, name)
+    con.execute(f"INSERT INTO {name} SELECT * FROM {name} WHERE k = 1")
+    made = write_checkpoint(table, commits_min=1)
+    assert made is not None
+    con.execute(f"DELETE FROM {name} WHERE k = 8")
+    found = checkpointed_files(table.log_files, table.version())
+    assert found is not None
+    assert {path: _plain(file) for path, file in found.items()} == _by_delta(table)
+    assert any(file.deleted_count for file in found.values()) is (name == "a")
+    assert checkpointed_files(table.log_files, made - 1) is None
+
+
+def test_without_calls_for_each_file(
+    con: Connection, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows and files are the same, in a process that lists them from Delta or from a checkpoint."""
+    con.execute(TABLES)
+    expected = con.execute("SELECT * FROM a ORDER BY k, s").fetchall()
+    files = _by_delta(_table(con, "a"))
+    monkeypatch.setattr("ctsql.runtime.delta.jvm.ONE_BY_ONE_MAX", 0)
+    monkeypatch.setattr("ctsql.runtime.delta.file_lists.FILES_A_CALL", 2)
+    for checkpoint in (False, True):
+        again = connect(str(warehouse), spark=con.spark)
+        again.start()
+        table = _table(again, "a")
+        if checkpoint:
+            assert write_checkpoint(table, commits_min=1) is not None
+        for crc in (Path(table.location.removeprefix("file:")) / "_delta_log").glob("*.crc"):
+            crc.unlink()  # which list the files of small tables
+        assert {path: _plain(file) for path, file in table.files(table.version()).items()} == files
+        assert again.execute("SELECT * FROM a ORDER BY k, s").fetchall() == expected
+        again.close()
