@@ -41,7 +41,7 @@ def lay_out(heads: Sequence[int], natural: Sequence[int], room: int) -> Layout:
         room: the width of the terminal, in cells.
     """
     least = [min(n, max(h, _NARROW)) for h, n in zip(heads, natural, strict=True)]
-    left, right = _kept(least, room)
+    left, right = _count_fitting(least, room)
     if left == len(least):
         shown = tuple(range(left))
         return Layout(shown, _fold([natural[i] for i in shown], [least[i] for i in shown], room))
@@ -51,7 +51,7 @@ def lay_out(heads: Sequence[int], natural: Sequence[int], room: int) -> Layout:
     return Layout(shown, widths, left)
 
 
-def _kept(least: Sequence[int], room: int) -> tuple[int, int]:
+def _count_fitting(least: Sequence[int], room: int) -> tuple[int, int]:
     """How many columns from the left and from the right there is room for; at least one."""
     if sum(least) + _FRAME * len(least) + 1 <= room:
         return len(least), 0

@@ -112,7 +112,7 @@ class Watch:
 
     def _move(self, by: int) -> None:
         with self._lock:
-            self._screen = self._screen.moved(by, self._size.rows)
+            self._screen = self._screen.move_cursor(by, self._size.rows)
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()

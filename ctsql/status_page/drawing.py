@@ -116,11 +116,11 @@ class Bars:
     """A chart of refreshes, the oldest first, with the greatest and the middle value.
 
     Attributes:
-        known: how many values are known.
+        count: how many values are known.
     """
 
     bars: tuple[Bar, ...]
-    known: int
+    count: int
     most: float
     median: float
 

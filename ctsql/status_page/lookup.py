@@ -38,8 +38,8 @@ from ctsql.status_page.model import (
     History,
     Overview,
     Pace,
+    QuarantineRows,
     Reader,
-    SetAside,
     Shown,
     overview,
 )
@@ -150,25 +150,25 @@ class Lookup:
         shown = seen.of(object_id)
         if item is None or shown is None:
             return None
-        wanted = Wanted(objects=frozenset({str(item.name)}))
+        filters = Wanted(objects=frozenset({str(item.name)}))
         with reader.as_stored():
             item = reader.relations.current(item)
-            (row,) = objects(reader, wanted)
+            (row,) = objects(reader, filters)
             found = Details(
                 shown=shown,
                 row=row,
                 definition=current_definition(reader, item),
                 plan=_plan(reader, item, shown),
                 refreshes=(),
-                failures=tuple(islice(failures(reader, wanted), FAILURES_MAX)),
+                failures=tuple(islice(failures(reader, filters), FAILURES_MAX)),
                 reads=tuple(_reads_of(seen, object_id)),
                 readers=tuple(_readers_of(reader, seen, object_id)),
-                storage=_stored(reader, wanted),
-                set_aside=_set_aside(reader, item),
+                storage=_storage_rows(reader, filters),
+                quarantine=_quarantine_of(reader, item),
             )
             if shown.state == State.UNREADABLE.value:
                 return found
-            newest = replace(wanted, newest=Newest(REFRESHES_MAX, "at"))
+            newest = replace(filters, newest=Newest(REFRESHES_MAX, "at"))
             first, at = _oldest(reader, item)
             return replace(
                 found,
@@ -192,7 +192,7 @@ class Lookup:
             return History(
                 refreshes=tuple(last),
                 failures=tuple(failed[:FAILURES_MAX]),
-                storage=self._seldom("storage", lambda: _stored(reader, ALL)),
+                storage=self._seldom("storage", lambda: _storage_rows(reader, ALL)),
                 savings=self._seldom("savings", lambda: _saved(reader, last)),
             )
 
@@ -255,9 +255,9 @@ def _plan(reader: LogReader, item: Item, shown: Shown) -> str | None:
     return explain(reader.relations.bound(item).plan)
 
 
-def _reads_of(seen: Overview, object_id: str) -> Iterator[Reader]:
-    for arrow in seen.arrows:
-        read = seen.of(arrow.read)
+def _reads_of(overview: Overview, object_id: str) -> Iterator[Reader]:
+    for arrow in overview.arrows:
+        read = overview.of(arrow.read)
         if arrow.reader == object_id and read is not None:
             yield Reader(read.name, read.kind, arrow.role, None, read.id)
 
@@ -272,10 +272,10 @@ def _moves(reader: LogReader) -> int:
         return -1
 
 
-def _readers_of(reader: LogReader, seen: Overview, object_id: str) -> Iterator[Reader]:
+def _readers_of(reader: LogReader, overview: Overview, object_id: str) -> Iterator[Reader]:
     """The objects and the named subscriptions that read an object."""
-    for arrow in seen.arrows:
-        by = seen.of(arrow.reader)
+    for arrow in overview.arrows:
+        by = overview.of(arrow.reader)
         if arrow.read == object_id and by is not None:
             yield Reader(by.name, by.kind, arrow.role, by.complete_through, by.id)
     for subscription, item, position in Readers(reader).list_all():
@@ -284,20 +284,20 @@ def _readers_of(reader: LogReader, seen: Overview, object_id: str) -> Iterator[R
             yield Reader(subscription.name, "subscription", "input", needs_from)
 
 
-def _stored(reader: LogReader, wanted: Wanted) -> tuple[StorageRow, ...] | None:
+def _storage_rows(reader: LogReader, filters: Wanted) -> tuple[StorageRow, ...] | None:
     try:
-        return tuple(storage(reader, wanted))
+        return tuple(storage(reader, filters))
     except NeedsSpark:
         return None
 
 
-def _set_aside(reader: LogReader, item: Item) -> SetAside | None:
+def _quarantine_of(reader: LogReader, item: Item) -> QuarantineRows | None:
     """How many rows an object's quarantine holds; None without one."""
     if item.quarantine is None:
         return None
     name = str(reader.catalog.items[item.quarantine].name)
-    files = _stored(reader, Wanted(objects=frozenset({name})))
-    return SetAside(name, next((f.rows for f in files or () if f.part == ROWS), None))
+    files = _storage_rows(reader, Wanted(objects=frozenset({name})))
+    return QuarantineRows(name, next((f.rows for f in files or () if f.part == ROWS), None))
 
 
 def _oldest(reader: LogReader, item: Item) -> tuple[int | None, datetime | None]:

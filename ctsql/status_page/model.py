@@ -129,7 +129,7 @@ class Reader:
 
 
 @dataclass(frozen=True, slots=True)
-class SetAside:
+class QuarantineRows:
     """The rows that an object's quarantine holds, as it is written; None where that is not told."""
 
     name: str
@@ -144,7 +144,7 @@ class Details:
         definition: as typed. plan: None for what has none.
         refreshes, failures: the last ones, the newest first.
         reads: what it reads, each with the role.
-        storage: None when its log alone does not list the files. set_aside: None for none.
+        storage: None when its log alone does not list the files. quarantine: None for none.
         logged_from, logged_at: the oldest version that can still be read, and its instant.
     """
 
@@ -157,7 +157,7 @@ class Details:
     reads: tuple[Reader, ...]
     readers: tuple[Reader, ...]
     storage: tuple[StorageRow, ...] | None
-    set_aside: SetAside | None = None
+    quarantine: QuarantineRows | None = None
     logged_from: int | None = None
     logged_at: datetime | None = None
 

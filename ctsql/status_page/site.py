@@ -93,11 +93,11 @@ class Site:
         return HTMLResponse(text, status, {"cache-control": "no-store"})
 
     async def _overview(self, _: Request) -> Response:
-        seen = await self.looker.seen()
+        seen = await self.looker.latest()
         return self._page("overview.html", seen=seen, graph=drawing.graph(seen.overview))
 
     async def _object(self, request: Request) -> Response:
-        seen = await self.looker.seen()
+        seen = await self.looker.latest()
         found = await self.looker.details(request.path_params["id"])
         if found is None:
             raise HTTPException(404, "There is no such object; it may have been dropped.")
@@ -112,7 +112,7 @@ class Site:
         )
 
     async def _warehouse(self, _: Request) -> Response:
-        seen = await self.looker.seen()
+        seen = await self.looker.latest()
         found = await self.looker.history()
         ids = {o.name: o.id for o in seen.overview.objects}
         return self._page(
@@ -131,7 +131,7 @@ class Site:
         return StreamingResponse(self._changes(), 200, headers, "text/event-stream")
 
     async def _changes(self) -> AsyncIterator[str]:
-        async with self._counted():
+        async with self._count_stream():
             number = -1
             with self.looker.watching():
                 yield "retry: 2000\n\n"
@@ -141,7 +141,7 @@ class Site:
                     number = new
 
     @asynccontextmanager
-    async def _counted(self) -> AsyncIterator[None]:
+    async def _count_stream(self) -> AsyncIterator[None]:
         self._streams += 1
         try:
             yield

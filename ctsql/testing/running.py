@@ -259,11 +259,11 @@ class Running:
             return self._not_read(expected, what, problem)
         if difference is None:
             return None
-        message = f"{what} has other rows{self._told(expected.after)}"
+        message = f"{what} has other rows{self._when(expected.after)}"
         if difference.is_order:
-            message = f"{what} has its rows in another order{self._told(expected.after)}"
+            message = f"{what} has its rows in another order{self._when(expected.after)}"
         elif expected.rows is None:
-            message = f"{what} has rows{self._told(expected.after)}"
+            message = f"{what} has rows{self._when(expected.after)}"
         return Failure(span=expected.span, message=message, difference=difference)
 
     def _check_no_change(self, expected: st.ExpectNoChange) -> Failure | None:
@@ -286,10 +286,10 @@ class Running:
             raise problem
         inside = isinstance(problem, StatementError) and problem.span is not None
         span = problem.span if inside and problem.span is not None else expected.span
-        message = f"{what} cannot be compared{self._told(expected.after)}"
+        message = f"{what} cannot be compared{self._when(expected.after)}"
         return Failure(span=span, message=message, problem=problem)
 
-    def _told(self, after: int | None) -> str:
+    def _when(self, after: int | None) -> str:
         if after == 0:
             return " before the first step"
         number = len(self.plan.step_times) if after is None else after
@@ -307,11 +307,11 @@ class Running:
         if expected.like is not None:
             wanted += f" like '{expected.like}'"
         if found:
-            message = f"{wanted} was expected, and this came{self._told(expected.after)}"
+            message = f"{wanted} was expected, and this came{self._when(expected.after)}"
             return Failure(span=expected.span, message=message, problem=found[0])
         if expected.subject is not None:
             what = expected.subject.span.text
-            message = f"{wanted} was expected, and {what} can be read{self._told(expected.after)}"
+            message = f"{wanted} was expected, and {what} can be read{self._when(expected.after)}"
         else:
             step = "no step" if expected.after is None else f"step {expected.after}"
             is_one = expected.after is not None
