@@ -367,7 +367,7 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
             interval: the most seconds between two looks at the logs; by default 1.
             on_event: called with each commit and each failure, one at a time; several workers
                 call it in their threads, and so does maintenance, which with ``once`` may end
-                after this returns.
+                after this returns. It must not use this connection: that is INVALID_USAGE.
             workers: the number of outputs that are brought up in parallel.
             pulse: is kept up to date with what the service is doing.
             on_time: called with each T that was reached, after its events; these then name the
@@ -400,7 +400,7 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
         service = Service(
             opened=self._following,
             stop=stop,
-            on_event=on_event or (lambda _: None),
+            on_event=self._lock.refusing(on_event or (lambda _: None)),
             on_time=reached,
             tells_origins=on_time is not None,
             workers=WORKERS if workers is None else workers,

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ctsql.catalog.errors import CtsqlError, InterfaceError, error
+from ctsql.connection_lock import ConnectionLock
 from ctsql.runtime.spark.first_import import import_pyspark
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class OpenWarehouse:
         self._engine: Engine | None = None
         self._own: SparkSession | None = None  # the engine's, also of the next warehouse's
         self._settings: Any = None
-        self._lock = threading.RLock()
+        self._lock = ConnectionLock()
         self._group = ""
         self._cancelled = threading.Event()
         self._closed = False

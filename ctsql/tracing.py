@@ -122,6 +122,8 @@ class Tracing:
         try:
             yield self
         finally:
+            with self._lock:
+                self._traces.end()
             ending = threading.Thread(target=self._provider.shutdown, daemon=True)
             ending.start()
             ending.join(END_SECONDS)

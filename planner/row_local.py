@@ -1,4 +1,4 @@
-"""Decides whether the changes of several Ts may be computed together. Pure.
+"""Decides whether what several Ts do to a task may be computed together. Pure.
 
 A body of INSERTs that take the input's inserted rows one by one gives for each T rows that depend
 on the rows inserted at T and on nothing else. So the body may be run once over the rows of many Ts,
@@ -16,8 +16,13 @@ from itertools import pairwise
 
 from ctsql.catalog.names import backtick_all
 from ctsql.catalog.reserved_columns import TIME
+from ctsql.planner.ivm.algebra.nodes import Expr
+from ctsql.planner.ivm.algebra.reasons import Refused
 from ctsql.planner.ivm.algebra.spark_functions import CLOCKS, SCALARS
+from ctsql.planner.ivm.parse.clock_comparisons import read_turns
+from ctsql.planner.ivm.parse.expressions import conjuncts, texts
 from ctsql.planner.nodes import (
+    Delete,
     Insert,
     InsertsInput,
     Query,
@@ -27,7 +32,7 @@ from ctsql.planner.nodes import (
     descend,
 )
 from ctsql.planner.syntax.ast import Edit, SqlText
-from ctsql.planner.syntax.tokens import tokenizer as tk
+from ctsql.planner.syntax.tokens import operators, tokenizer as tk
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, tokenise, word_set
 
 _COMBINING = word_set(
@@ -106,6 +111,48 @@ def carry_time_below(rows: InsertsInput | ViewReference) -> InsertsInput | ViewR
     if isinstance(rows, InsertsInput):
         return replace(rows, columns=columns)
     return replace(rows, columns=columns, query=_add_time(rows.query))
+
+
+def only_loses_rows(plan: TaskWrite) -> bool:
+    """Whether a body that runs because time passes only lets rows go, and none ever comes back.
+
+    As that of FROM RETAIN ... WHILE (until > now()) does: what a run leaves is then what one before
+    it would have left, too. So if nobody looks between two runs, the first need not be made.
+    """
+    transaction = plan.transaction
+    deletes = [s for s in transaction.statements if isinstance(s, Delete)]
+    inserts = [s for s in transaction.statements if isinstance(s, Insert)]
+    return (
+        transaction.iterations == 1
+        and not plan.outputs
+        and not transaction.has_keys
+        and len(deletes) + len(inserts) == len(transaction.statements)
+        and all(map(_is_by_row, inserts))  # of no rows they give none
+        and all(map(_lets_go_for_good, deletes))
+    )
+
+
+def _lets_go_for_good(delete: Delete) -> bool:
+    """Whether it deletes by a condition that is not true from some time on, (p) IS NOT TRUE."""
+    where = delete.where
+    if where is None or where.relations or where.sql.nondeterministic or delete.ctes is not None:
+        return False
+    *condition, first, second, third = tokenise(where.sql.span)
+    if [first.upper, second.upper, third.upper] != ["IS", "NOT", "TRUE"]:
+        return False
+    clocks = {call.span.start: call for call in where.sql.clocks}
+    try:
+        if operators.read(texts(condition)).kind != operators.GROUP:
+            return False
+        turns = [
+            turn
+            for piece in conjuncts(condition)
+            if any(token.start in clocks for token in piece)
+            for turn in read_turns(piece, clocks, lambda value: Expr(tuple(texts(value))))
+        ]
+    except (operators.Unreadable, Refused):
+        return False
+    return not any(turn.is_entry for turn in turns)
 
 
 def takes_rows_one_by_one(sql: SqlText) -> bool:

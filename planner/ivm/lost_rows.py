@@ -296,7 +296,7 @@ def _moves(node: alg.Node) -> list[tuple[alg.Node, _Move]]:
             return [(node.child, _expressed({i.col: i.expr for i in node.items}))]
         case alg.Aggregate():
             keys = {} if node.sets is not None else {k.col: k.source for k in node.keys}
-            return [(node.child, _renamed(keys))]
+            return [(node.child, _renamed(keys, leaves_out=False))]
         case alg.Join():
             return [(c, _of_side(node.conditions, c.columns)) for c in node.children]
         case alg.OuterOrSemiJoin():

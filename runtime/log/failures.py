@@ -55,13 +55,19 @@ def _mend(condition: str, item: Item) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Nothing can be written at ``time``; ``place``: start and stop in the definition, if known."""
+    """Nothing can be written at ``time``.
+
+    Attributes:
+        place: start and stop in the definition, if known. revision: of a task the number of the
+            definition that failed; None where an older version of ctsql has recorded it.
+    """
 
     time: int
     condition: str
     reason: str
     detail: str = ""
     place: tuple[int, int] | None = None
+    revision: int | None = None
 
     @staticmethod
     def of(time: int, problem: CtsqlError, item: Item) -> "Failure":
@@ -75,6 +81,7 @@ class Failure:
             reason=problem.message,
             detail=problem.detail or "",
             place=place,
+            revision=item.revision if item.is_task else None,
         )
 
     def is_like(self, other: "Failure") -> bool:
@@ -84,7 +91,9 @@ class Failure:
 
     def to_json(self) -> str:
         """The failure as text; equal failures have equal texts."""
-        fields = asdict(self)
+        fields = {name: value for name, value in asdict(self).items() if name != "revision"}
+        if self.revision is not None:
+            fields["revision"] = self.revision
         return json.dumps({"t": fields.pop("time"), **fields})
 
     @staticmethod
@@ -94,7 +103,8 @@ class Failure:
             raw = json.loads(text)
             place = tuple(raw["place"]) if raw["place"] else None
             plain = {name: raw[name] for name in ("condition", "reason", "detail")}
-            return Failure(time=int(raw["t"]), place=place, **plain)
+            revision = None if raw.get("revision") is None else int(raw["revision"])
+            return Failure(time=int(raw["t"]), place=place, revision=revision, **plain)
         except (ValueError, KeyError, TypeError) as problem:
             hint = "Drop the object and create it again."
             what = "the failure recorded beside an output"

@@ -113,6 +113,7 @@ class Traces:
         self._emit = emit
         self._open: dict[int, Trace] = {}
         self._given: OrderedDict[int, None] = OrderedDict()
+        self._reached = -1
 
     def add_refresh(self, made: Refresh, seconds: float, origins: tuple[Origin, ...]) -> None:
         """Add a commit of an output; ``seconds`` since the one before, or since it began."""
@@ -142,9 +143,16 @@ class Traces:
         trace = self._open.setdefault(t, Trace(t, is_first=t not in self._given))
         trace.origins = trace.origins or origins
         trace.steps.append(step)
+        if not trace.is_first:  # T is reached, and may be the last for long
+            self._emit(self._open.pop(t))
+
+    def end(self) -> None:
+        """Give on what came since of Ts that were reached before."""
+        self.reached(self._reached)
 
     def reached(self, t: int) -> None:
         """Give on what happened at all Ts through one."""
+        self._reached = max(self._reached, t)
         for time in sorted(x for x in self._open if x <= t):
             self._emit(self._open.pop(time))
             self._given[time] = None

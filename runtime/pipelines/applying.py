@@ -21,7 +21,7 @@
 """
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -39,7 +39,6 @@ from ctsql.catalog.items import (
 from ctsql.catalog.names import fold
 from ctsql.catalog.proposals import Proposal
 from ctsql.planner.folder import Folder
-from ctsql.planner.nodes import ViewWrite
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
@@ -65,16 +64,19 @@ from ctsql.runtime.statements.refresh_view import (
     refresh_view,
 )
 from ctsql.runtime.statements.table_constraints import store_constraints
-from ctsql.runtime.tasks.progress import failure_of
+from ctsql.runtime.tasks.progress import failure_of, mended_from
 from ctsql.runtime.warehouse.replaced_views import (
     History,
+    counts_anew,
     give_columns,
     is_redefined,
+    refresh_of,
     with_history,
     with_pace,
 )
 from ctsql.runtime.warehouse.table_checks import identified
 from ctsql.runtime.warehouse.timeline import TaskState
+from ctsql.runtime.warehouse.warehouse import Warehouse
 from ctsql.runtime.warehouse.watched_topics import check_topic_columns
 
 
@@ -186,7 +188,7 @@ class _Application:
             bring_into_force(
                 engine,
                 partial(self._propose, made, changed, anew, histories),
-                tasks=partial(_task_changes, made, changed, failed),
+                tasks=partial(_task_changes, engine.warehouse, made, changed, failed),
                 tables=made,
             )
         for item in self.planned.gone:
@@ -222,32 +224,32 @@ class _Application:
             raise error("DEFINITIONS_CHANGED")
         return there
 
-    def _give_columns(
-        self, changed: Iterable[BoundObject]
-    ) -> tuple[dict[str, ViewWrite], dict[str, History]]:
+    def _give_columns(self, changed: Iterable[BoundObject]) -> tuple[set[str], dict[str, History]]:
         """Give the tables of changed views columns at their end.
 
         Returns:
             Those that count as created at the T, as they have other columns that nobody reads, or
-            refresh times, with what they were; and what becomes of what each held before.
+            other refresh times; and what becomes of what each held before.
 
         Raises:
             The error of columns that a table cannot have.
         """
-        anew, found = dict[str, ViewWrite](), dict[str, History]()
+        anew, found = set[str](), dict[str, History]()
         for bound in changed:
-            for item in bound.redefined:
-                if item.kind is ObjectKind.MATERIALIZED_VIEW:
-                    old = self._still_there(item)
-                    is_read = bool(self.engine.catalog.readers(item.id))
-                    history = give_columns(
-                        self.engine.warehouse, old, item.columns, is_read=is_read
-                    )
-                    found[item.id] = history
-                    plan = self.engine.relations.bound(old).view
-                    is_timed = bool(plan.refresh or bound.plans[item.id].view.refresh)
-                    if history is History.CUT or is_timed:
-                        anew[item.id] = plan
+            views = [i for i in bound.redefined if i.kind is ObjectKind.MATERIALIZED_VIEW]
+            for item in views:
+                old = self._still_there(item)
+                is_read = bool(self.engine.catalog.readers(item.id))
+                found[item.id] = give_columns(
+                    self.engine.warehouse, old, item.columns, is_read=is_read
+                )
+            histories = [found[i.id] for i in views]
+            if any(i.id not in self.engine.catalog.items for i in bound.items):
+                histories.append(History.CUT)  # of a quarantine that it gets
+            for item in views:
+                before, after = refresh_of(self._still_there(item)), refresh_of(item)
+                if found[item.id] is History.CUT or counts_anew(before, after, histories):
+                    anew.add(item.id)
         return anew, found
 
     def _make(self, bound: BoundObject) -> Sequence[Item]:
@@ -289,7 +291,7 @@ class _Application:
         self,
         made: Sequence[Item],
         changed: Sequence[BoundObject],
-        anew: Mapping[str, ViewWrite],
+        anew: Collection[str],
         histories: Mapping[str, History],
         current: Catalog,
     ) -> Proposal:
@@ -299,7 +301,7 @@ class _Application:
         known = {i.id for i in made}
         later = [item for bound in changed for item in with_changes(current, bound)]
         later = [
-            with_pace(item, anew[item.id]) if item.id in anew else item
+            with_pace(item, current.items[item.id]) if item.id in anew else item
             for item in later
             if item.id not in known
         ]
@@ -326,6 +328,7 @@ def _check_not_followed(current: Catalog, gone: Iterable[Item]) -> None:
 
 
 def _task_changes(
+    warehouse: Warehouse,
     made: Sequence[Item],
     changed: Sequence[BoundObject],
     failed: Mapping[str, int | None],
@@ -336,17 +339,23 @@ def _task_changes(
     Of a new one that begins with the rows of a table its own, from the T after that.
     """
     numbers = {i.id: i.revision for i in proposal.items}
-    ids = [i.id for bound in changed for i in bound.redefined if i.is_task]
+    tasks = [i for bound in changed for i in bound.redefined if i.is_task]
     changes: dict[str, Callable[[TaskState, int], TaskState]] = {
-        i: partial(_put_in_force, number=numbers[i], failed_at=failed[i]) for i in ids
+        i.id: partial(
+            _put_in_force,
+            number=numbers[i.id],
+            begin=partial(mended_from, warehouse, i, failed[i.id]),
+        )
+        for i in tasks
     }
     changes.update({i.id: partial(begin_after, i) for i in made if i.earlier})
     return changes
 
 
-def _put_in_force(state: TaskState, now: int, *, number: int, failed_at: int | None) -> TaskState:
-    start = now if failed_at is None else failed_at
-    return replace(state, revisions=(*state.revisions, (start, number)))
+def _put_in_force(
+    state: TaskState, now: int, *, number: int, begin: Callable[[TaskState, int], int]
+) -> TaskState:
+    return replace(state, revisions=(*state.revisions, (begin(state, now), number)))
 
 
 def with_changes(current: Catalog, bound: BoundObject) -> list[Item]:

@@ -4,7 +4,7 @@ Each is compared with the definition that is there: what says the same is left a
 at all; what says the same in other words is found out from Spark's plans.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.catalog.errors import (
@@ -220,10 +220,10 @@ class FolderBinder:
     def _flow(self, made: Definition, statement: st.CreateFlow) -> BoundObject:
         names = self._names(made)
         task, view = read_flow_texts(compile_texts(names, statement))
-        items, task_plan = self._task(define_alone(task, made), task)
+        items, task_plan = self._task(define(task, made.schema), task)
         items = [replace(item, flow=clauses_of(statement)) for item in items]
         self.overlay.add(items)
-        target, view_plan = self._view(define_alone(view, made), view, None)
+        target, view_plan = self._view(define(view, made.schema), view, None)
         target = replace(target, flow=clauses_of(statement))
         plans = {items[0].id: task_plan, target.id: view_plan}
         return self._found(made, [*items, target], plans)
@@ -297,11 +297,11 @@ class FolderBinder:
         if not views or views[0].name != target:
             raise other_target(statement, views[0].name if views else target)
         task, view = read_flow_texts(compile_texts(self._names(made), statement))
-        flow, alone = clauses_of(statement), define_alone(task, made)
+        flow, alone = clauses_of(statement), define(task, made.schema)
         item, plan, _ = self._other_task(alone, task, old, (Part.BODY,))
         item = replace(item, flow=flow)
         self.overlay.add([item])
-        alone = define_alone(view, made)
+        alone = define(view, made.schema)
         shown, query, _ = self._other_materialized(alone, view, views[0], (Part.QUERY,))
         plans = {i: p for i, p in ((item.id, plan), (shown.id, query)) if p is not None}
         return (item, replace(shown, flow=flow)), plans
@@ -394,7 +394,8 @@ class FolderBinder:
     ) -> tuple[Item, tuple[Part, ...]]:
         bound = self._names(made).binder().bind_view(statement)
         found = [] if same_columns(old.columns, bound.columns) else [Part.COLUMNS]
-        if self._is_other_below(bound):
+        # Other columns below change no plain view.
+        if any(i.kind is ObjectKind.VIEW for i in self._changed_below(bound.reads)):
             found.append(Part.BELOW)
         if Part.QUERY in parts and (found or not self._same(old, bound.query)):
             found.insert(0, Part.QUERY)
@@ -437,7 +438,7 @@ class FolderBinder:
             found.insert(0, Part.QUERY)
         if Part.CONSTRAINTS in parts:
             found.append(Part.CONSTRAINTS)
-        if self._is_touched(bound):
+        if self._changed_below(bound.reads):
             found.append(Part.BELOW)
         if not found:
             return old, None, ()
@@ -471,10 +472,7 @@ class FolderBinder:
             hint = "Type its statement first: CREATE OR REPLACE CONTINUAL TASK ..."
             raise not_supported(made.span, what, why=why, hint=hint)
         parts = tuple(p for p in parts if p is not Part.COLUMNS)  # they are the same
-        if any(
-            r.object_id in self.touched - self.reshaped
-            for r in self.engine.relations.current(old).reads
-        ):
+        if self._changed_below(self.engine.relations.current(old).reads):
             parts = (*parts, Part.BELOW)
         if not parts:
             return old, None, ()
@@ -488,16 +486,10 @@ class FolderBinder:
     def _reads_touched(self, old: Item) -> bool:
         return any(r.object_id in self.touched for r in self.engine.relations.current(old).reads)
 
-    def _is_touched(self, bound: Bound) -> bool:
-        """Whether it reads what is another one; more columns of the same make no row another."""
-        return any(r.object_id in self.touched - self.reshaped for r in bound.reads)
-
-    def _is_other_below(self, bound: Bound) -> bool:
-        """Whether a plain view reads another one that changes; other columns below change none."""
-        items = self.overlay.catalog.items
+    def _changed_below(self, reads: Iterable[Reading]) -> list[Item]:
+        """What of it is another one; more columns of the same make no row another."""
         others = self.touched - self.reshaped
-        below = (items[r.object_id] for r in bound.reads if r.object_id in others)
-        return any(i.kind is ObjectKind.VIEW for i in below)
+        return [self.overlay.catalog.items[r.object_id] for r in reads if r.object_id in others]
 
     def _same(self, old: Item, query: Query) -> bool:
         """Whether the query that is there gives the same rows, as Spark reads both.
@@ -529,13 +521,6 @@ def check_schema_there(overlay: Overlay, name: Name, made: Definition) -> None:
     if fold(name.schema) not in overlay.catalog.schemas:
         hint = f"Add to the folder: CREATE SCHEMA {quote(name.schema)}"
         raise error("UNKNOWN_SCHEMA", span=made.span, name=name.schema, hint=hint)
-
-
-def define_alone(
-    statement: st.CreateContinualTask | st.CreateMaterializedView, flow: Definition
-) -> Definition:
-    """The definition of one of the two statements of a flow."""
-    return define(statement, flow.schema)
 
 
 def old_statement(item: Item, *, as_flow: bool) -> Defining | None:

@@ -105,7 +105,7 @@ class _Planning:
                 refused.update(dict.fromkeys(made.names, made))
             self._add(made.name, change)
         followers = self._followers()
-        gone = self._others(prune=self.prune)
+        gone = self._others()
         self._check_readers(gone)
         self._check_altered(gone)
         self._describe()
@@ -211,18 +211,18 @@ class _Planning:
         elif self.changes[known].status is not Status.REFUSED:
             self.changes[known] = replace(self.changes[known], **given)  # type: ignore[arg-type]
 
-    def _others(self, *, prune: bool) -> list[Item]:
+    def _others(self) -> list[Item]:
         """Objects that are not in the folder; those that are to be dropped are returned."""
         mine = {name for made in self.folder.definitions for name in made.names}
         others = [i for i in self.stored if i.name not in mine and not self._is_owned(i, mine)]
         shown = set(self.places)
         # A folder cannot say of streaming tables that they stay.
-        gone = [i for i in others if not i.problem and not _is_streaming(i)] if prune else []
+        gone = [i for i in others if self.prune and not i.problem and not _is_streaming(i)]
         aside = [away for made in self.objects if (away := self._lost_quarantine(made)) is not None]
         others, gone = [*others, *aside], [*gone, *aside]
         for item in sorted(others, key=lambda i: i.name.key):
             is_part = item.kind is ObjectKind.TASK_OUTPUT or (item.flow and not item.is_task)
-            if is_part or (item.name in shown and not prune):
+            if is_part or (item.name in shown and not self.prune):
                 continue
             status = Status.GONE if item in gone else Status.KEPT
             effect = Effect.DROPPED if item in gone else Effect.NONE

@@ -218,7 +218,8 @@ class _Rehearsing:
         """The tasks and views that may have other rows, each after what it reads."""
         catalog, followers = self.catalog, [i.id for i in self.planned.followers]
         changed = (*self.changed, *followers)
-        ids = dict.fromkeys(i for c in changed for i in (c, *_reading(catalog, c)))
+        read = {c: [r.id for r in catalog.all_readers(c)] for c in changed}
+        ids = dict.fromkeys(i for c in changed for i in (c, *read[c]))
         return [i for i in catalog.closure(ids) if i.id in ids and i.is_run]
 
     def _running(self) -> list[Item]:
@@ -528,10 +529,6 @@ def _counted(count: int, what: str) -> str:
     ('1 row', '1,200 changes')
     """
     return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
-def _reading(catalog: Catalog, object_id: str) -> list[str]:
-    return [i.id for i in catalog.all_readers(object_id)]
 
 
 def _outputs(catalog: Catalog, item: Item) -> list[Item]:

@@ -234,11 +234,10 @@ class TableComparison:
         for one in (*first, *last):
             if isinstance(one, st.AlterTable):
                 self._check_not_null(table, there, one)
-                after = altered(columns, one.change)
+                columns = altered(columns, one.change)
                 for feature in features(one.change, has):
                     has[feature.name] = feature.value
                     notices[capitalised(feature.notice)] = None
-                columns = after
         item, beside = replace(table, columns=commented(table.columns, columns)), list[Item]()
         for one in first:
             if isinstance(one, st.ChangeConstraints) and one.added is None:

@@ -125,20 +125,22 @@ def maintain(
     """
     for object_id in due.objects:
         item = engine.catalog.items.get(object_id)
-        if item is None:
-            continue
-        if stop.is_set():
-            raise error("STATEMENT_CANCELLED")
-        _report_problems(tell, item, partial(_compact, engine, item, tell))
+        if item is not None:
+            _report_problems(tell, item, partial(_compact, engine, item, tell, stop))
     for object_id in due.checkpoints:
-        if stop.is_set():
-            raise error("STATEMENT_CANCELLED")
+        _check_goes_on(stop)
         item = engine.catalog.items.get(object_id)
         if item is not None or object_id == _TIMELINE:
             _report_problems(tell, item, partial(_checkpoint, engine, item))
     if due.trim:
+        _check_goes_on(stop)
         before_ms = clock.now_ms() - LOG_RETAIN_DEFAULT_MS
         _report_problems(tell, None, partial(trim_logs, engine, before_ms))
+
+
+def _check_goes_on(stop: threading.Event) -> None:
+    if stop.is_set():
+        raise error("STATEMENT_CANCELLED")
 
 
 def narrow(engine: Engine, due: Due) -> Due:
@@ -190,10 +192,13 @@ def _checkpoint(engine: Engine, item: Item | None) -> None:
         write_checkpoint(table, commits_min=CHECKPOINT_EVERY_COMMITS // 2)
 
 
-def _compact(engine: Engine, item: Item, tell: Callable[[Event], None]) -> None:
+def _compact(
+    engine: Engine, item: Item, tell: Callable[[Event], None], stop: threading.Event
+) -> None:
     for table, what in _tables(engine, item):
         done = None
         for _ in range(COMPACT_TRIES_MAX):
+            _check_goes_on(stop)
             begun = clock.now_ms()
             done = compact(table, lambda files: choose(files, ROUTINE))
             if done is not None:

@@ -48,7 +48,7 @@ class ConnectionMaintenance:
         self._engine: Engine | None = None
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
-        self._group = f"ctsql-maintenance-{uuid.uuid4().hex}"
+        self._group = ""
         self.context = AdvanceContext(on_commit=self.note)
 
     def note(self, object_id: str, entry: Entry) -> None:
@@ -74,20 +74,21 @@ class ConnectionMaintenance:
             LOG.warning("%s: %s", problem.condition, problem.message)
             return
         self._stop.clear()
+        # A new group for each thread: where one is ended, so are its later jobs.
+        self._group = f"ctsql-maintenance-{uuid.uuid4().hex}"
         self._thread = threading.Thread(
             target=self._work, args=(self._engine, due, tell or _log), name="ctsql-maintenance"
         )
         self._thread.start()
 
     def cancel(self) -> None:
-        """End what runs; it changes nothing, and the next look at what is due does it."""
+        """End what runs before its next job; the next look at what is due does the rest."""
         self._stop.set()
         engine, thread = self._engine, self._thread  # another thread may close it
         if engine is None or thread is None or not thread.is_alive():
             return
         try:
-            with translate_spark_errors():
-                engine.session.sparkContext.cancelJobGroup(self._group)
+            engine.gateway.cancel(self._group)
         except CtsqlError as problem:
             if not is_lost(problem):
                 raise

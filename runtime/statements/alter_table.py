@@ -158,12 +158,7 @@ class TableAlteration(OnNames):
         Raises:
             NOT_SUPPORTED, DATA_ERROR: it cannot be made, or not with these rows.
         """
-        table = self.engine.gateway.table(location)
-        if isinstance(change, st.SetNotNull) and change.not_null:
-            with translate_spark_errors():
-                _set_not_null(table, change)
-            return
-        needed = features(change, has_features(table))
+        needed = features(change, has_features(self.engine.gateway.table(location)))
         if needed:
             self._turn_on(location, needed)
         self._change(location, change, columns)
@@ -174,17 +169,12 @@ class TableAlteration(OnNames):
         table = self.engine.relations.table(item)
         columns = self.engine.relations.columns_now(item)
         try:
-            if isinstance(change, st.SetNotNull) and change.not_null:
-                with translate_spark_errors():
-                    _set_not_null(table, change)
-                return
             if needed:
                 # What is turned on stays, so a copy has to show first that Delta takes the change.
                 group = f"alter-{uuid.uuid4().hex}"
                 copy = Clone(self.engine.gateway, table, table.version(), group)
                 try:
-                    self._turn_on(copy.location, needed)
-                    self._change(copy.location, change, columns)
+                    self.try_on(copy.location, change, columns)
                 finally:
                     copy.drop()
                 self._turn_on(location, needed)
@@ -202,7 +192,10 @@ class TableAlteration(OnNames):
 
     def _change(self, location: str, change: st.ColumnChange, columns: Schema) -> None:
         with translate_spark_errors():
-            self.engine.session.sql(delta_text(table_at(location), change, columns))
+            if isinstance(change, st.SetNotNull) and change.not_null:
+                _set_not_null(self.engine.gateway.table(location), change)
+            else:
+                self.engine.session.sql(delta_text(table_at(location), change, columns))
 
     def check_constraints(
         self,

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 from pyspark.sql import types as T
 
@@ -91,11 +92,13 @@ from ctsql.runtime.views.change_plans import check_followed
 from ctsql.runtime.warehouse.replaced_views import (
     History,
     altered_meanwhile,
+    as_begun,
     check_as_bound,
     check_history,
+    check_same_times,
+    counts_anew,
     give_columns,
-    with_history,
-    with_pace,
+    refresh_of,
 )
 from ctsql.runtime.warehouse.table_checks import identified
 from ctsql.runtime.warehouse.watched_topics import check_topic_columns
@@ -415,7 +418,8 @@ class Creation(OnNames):
         """Keep the table under another query: the next T writes the difference.
 
         With other columns than more at the end it writes all rows. If nobody reads it then, the
-        view counts as created now. Refresh times are counted from now, those of before are kept.
+        view counts as created now. Other refresh times are counted from now, those of before are
+        kept; the same ones go on.
         """
         check_no_quarantine(self.engine.catalog, old, statement.target.span)
         check_not_finished(self.engine, old)
@@ -431,25 +435,23 @@ class Creation(OnNames):
             pairs.append((before, away))
         for there, new in pairs:
             self.check_replacement(self.engine.catalog, there, new, statement.target.span)
-        end_if_followed(self.engine, old)
-        warehouse, read = self.engine.warehouse, self.engine.catalog.readers
-        history, *of_away = [
-            give_columns(warehouse, there, new.columns, is_read=bool(read(there.id)))
-            for there, new in pairs
-        ]
-        plan = self.engine.relations.bound(old).view
-        has_times = bool(plan.refresh or refresh_parts(statement))
-        begins_anew = has_times or History.CUT in (history, *of_away)
-        created = begin_anew(self.engine, old) if begins_anew else 0
-        if away is not None:
-            away = with_history(away, of_away[0] if of_away else History.CUT, created)
-            if old.quarantine is None:
-                away = make_table(self.engine, replace(away, created=created or self.engine.mint()))
+        histories = _end_for_columns(self.engine, pairs)
+        if away is not None and before is None:
+            histories.append(History.CUT)  # it has none
+        is_paced = counts_anew(refresh_of(old), refresh_parts(statement), histories)
+        begins_anew = is_paced or History.CUT in histories
+        created = begin_anew(self.engine, [i for i, _ in pairs]) if begins_anew else 0
+        if away is not None and before is None:
+            away = make_table(self.engine, replace(away, created=created))
+        begun = partial(as_begun, created=created, is_paced=is_paced)
 
         def replace_view(current: Catalog) -> Catalog:
             now = self._still_there(current, old, bound)
-            is_new = old.quarantine is None
-            current = self._replace_quarantine(current, now, away, statement.target.span, is_new)
+            check_same_times(old, now, is_paced=is_paced)
+            begun_away, is_new = partial(begun, history=histories[-1]), before is None
+            current = self._replace_quarantine(
+                current, now, away, begun_away, statement.target.span, is_new=is_new
+            )
             item = replace(
                 now,
                 definition=statement.span.text,
@@ -463,9 +465,8 @@ class Creation(OnNames):
             if self.alters:
                 columns = commented(now.columns, bound.columns)
                 item = replace(item, columns=columns, comment=now.comment, flow=now.flow)
-            if has_times and created > now.created:
-                item = replace(with_pace(item, plan), created=created)
-            item = with_history(item, history, created)
+            history = histories[0]
+            item = begun(item, now, history=history)
             self.check_replacement(current, now, item, statement.target.span)
             if history is History.KEPT and not keeps_columns(now.columns, item.columns):
                 raise altered_meanwhile(now)
@@ -496,12 +497,20 @@ class Creation(OnNames):
         delete_folders(self.engine, [*gone.values()])
 
     def _replace_quarantine(
-        self, current: Catalog, view: Item, away: Item | None, span: Span, is_new: bool
+        self,
+        current: Catalog,
+        view: Item,
+        away: Item | None,
+        begun: Callable[[Item, Item], Item],
+        span: Span,
+        *,
+        is_new: bool,
     ) -> Catalog:
         """The catalog with another quarantine of a view, or with none.
 
         Args:
-            is_new: whether the view had none when the statement began.
+            begun: what becomes, on top of the one that is there, of when it began and of what it
+                held before. is_new: whether the view had none when the statement began.
 
         Raises:
             DEPENDENT_OBJECTS, COLUMNS_IN_USE: somebody reads the one that is there.
@@ -524,9 +533,8 @@ class Creation(OnNames):
             search_schema=away.search_schema,
             columns=away.columns,
             reads=away.reads,
-            created=max(there.created, away.created),
-            continues=away.continues,
         )
+        item = begun(item, there)
         if item != there:
             item = replace(item, revision=there.revision + 1)
         self.check_replacement(current, there, item, span)
@@ -696,6 +704,17 @@ class Creation(OnNames):
             return made
 
         self.engine.change_catalog(add_items)
+
+
+def _end_for_columns(engine: Engine, pairs: Sequence[tuple[Item, Item]]) -> list[History]:
+    """Bring views up to now before they are replaced, and give their tables other columns."""
+    for there, _ in pairs:
+        end_if_followed(engine, there)
+    read = engine.catalog.readers
+    return [
+        give_columns(engine.warehouse, there, new.columns, is_read=bool(read(there.id)))
+        for there, new in pairs
+    ]
 
 
 def task_that_follows(engine: Engine, view: Item) -> Item | None:

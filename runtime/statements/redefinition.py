@@ -7,11 +7,15 @@ a T never runs.
 
 If the old definition has failed at some T, the new one is in force from that T on.
 
+[numbers-in-order] a definition is bound only while none with a greater number is. So who forgets
+    definitions that no T runs with any more leaves those that may still come into force.
+
 It may add columns at the end of the outputs: then the tables get them before the T is bound
 (:mod:`ctsql.runtime.warehouse.output_columns`).
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -42,7 +46,7 @@ from ctsql.runtime.statements.failed_task import retry_failed
 from ctsql.runtime.statements.name_resolution import Namespace, OnNames, check_free, new_quarantine
 from ctsql.runtime.statements.output_tables import make_table
 from ctsql.runtime.statements.show import current_definition
-from ctsql.runtime.tasks.progress import complete_through, failure_of
+from ctsql.runtime.tasks.progress import complete_through, failure_of, mended_from
 from ctsql.runtime.tasks.sink import TaskSink
 from ctsql.runtime.warehouse.output_columns import ensure_columns
 from ctsql.runtime.warehouse.timeline import TaskState
@@ -68,6 +72,19 @@ class Definition:
 
 class Overtaken(Exception):
     """Another definition was put in force meanwhile than the one that texts were made from."""
+
+
+class _NumberPassed(Exception):
+    """A definition that was added later is in force already, and older ones may be forgotten."""
+
+
+def check_newer(state: TaskState, number: int) -> None:
+    """See that a definition is newer than those that were in force [numbers-in-order].
+
+    Raises _NumberPassed: it is to be added again.
+    """
+    if any(number < bound for _, bound in state.revisions):
+        raise _NumberPassed
 
 
 class Redefinition(OnNames):
@@ -124,22 +141,26 @@ class Redefinition(OnNames):
             self._check_filled(item, failed_at)
         if needs_quarantine:
             self.add_quarantine(item, statement.target.span)
-        first = self._add(item, made, columns)
-        for output, wanted in zip(outputs, columns, strict=True):
-            if wanted != output.columns:
-                ensure_columns(engine.warehouse, output, wanted)
-        begin = 0
+        for _ in range(TRIES_MAX):
+            first = self._add(item, made, columns)
+            self._ensure_columns(outputs, columns)
+            begin = 0
 
-        def put_in_force(state: TaskState, now: int) -> TaskState:
-            nonlocal begin
-            if over is not None and state.revision_at(TIME_MAX) != over:
-                raise Overtaken
-            self._check_only_added(item, state, columns)
-            begin = now if failed_at is None else failed_at
-            added = ((begin + place, first + place) for place in range(len(made)))
-            return replace(state, revisions=(*state.revisions, *added))
+            def put_in_force(state: TaskState, now: int, first: int = first) -> TaskState:
+                nonlocal begin
+                if over is not None and state.revision_at(TIME_MAX) != over:
+                    raise Overtaken
+                self._check_only_added(item, state, columns)
+                check_newer(state, first)
+                begin = mended_from(engine.warehouse, item, failed_at, state, now)
+                added = ((begin + place, first + place) for place in range(len(made)))
+                return replace(state, revisions=(*state.revisions, *added))
 
-        bind_task_state(engine, item, put_in_force)
+            with suppress(_NumberPassed):
+                bind_task_state(engine, item, put_in_force)
+                break
+        else:
+            raise disturbance_error(f"{TRIES_MAX} tries to change the definition of a task")
         engine.refresh_catalog()
         item = engine.relations.item(item.id)
         if failed_at is not None and not engine.relations.is_suspended(item):
@@ -264,6 +285,12 @@ class Redefinition(OnNames):
 
         self.engine.change_catalog(add_revisions)
         return first
+
+    def _ensure_columns(self, outputs: Sequence[Item], columns: tuple[Schema, ...]) -> None:
+        """Give tables of outputs the columns that come with a definition."""
+        for output, wanted in zip(outputs, columns, strict=True):
+            if wanted != output.columns:
+                ensure_columns(self.engine.warehouse, output, wanted)
 
     def settle(self, item: Item) -> None:
         """Do what is left to do where a process died that had put a definition in force."""

@@ -4,6 +4,8 @@ What a task or a subscription follows has the changes of before in it when its d
 each T is of the definition that was there then, whether or not somebody has looked.
 """
 
+from collections.abc import Iterable
+
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind, still_there
 from ctsql.runtime.engine import Engine
@@ -77,14 +79,15 @@ def end_if_followed(engine: Engine, item: Item) -> None:
         bring_to_an_end(engine, item)
 
 
-def begin_anew(engine: Engine, view: Item) -> int:
-    """The T from which a view is to have other refresh times, or is another one altogether.
+def begin_anew(engine: Engine, views: Iterable[Item]) -> int:
+    """The T from which views are to have other refresh times, or are others altogether.
 
     What followers see is complete through the T before it.
     """
     created = engine.mint_fresh()
-    if engine.relations.is_followed(view):
-        bring_to_an_end(engine, view, created - 1)
+    for view in views:
+        if engine.relations.is_followed(view):
+            bring_to_an_end(engine, view, created - 1)
     return created
 
 

@@ -47,7 +47,13 @@ from ctsql.runtime.statements.show import view_definition
 from ctsql.runtime.statements.view_texts import view_text
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_followed
-from ctsql.runtime.warehouse.replaced_views import altered_meanwhile, with_pace
+from ctsql.runtime.warehouse.replaced_views import (
+    History,
+    altered_meanwhile,
+    counts_anew,
+    refresh_of,
+    with_pace,
+)
 
 _KIND = ObjectKind.MATERIALIZED_VIEW
 
@@ -135,9 +141,6 @@ class Replacement(OnNames):
         check_not_suspended(engine.warehouse, view)
         made = [view, *goes_with(engine.catalog, view), beside, *goes_with(engine.catalog, beside)]
         engine.advance(made, engine.mint_for(made))
-        paced = [view, *goes_with(engine.catalog, view)]
-        plans = {i.id: engine.relations.bound(i).view for i in paced}
-        has_times = any(engine.schedules.schedule(i) for i in (view, beside))
         definition, reads = self._definition(view, beside)
         away, is_new = self._quarantine(view, beside, definition), False
         if away is not None and view.quarantine is None:
@@ -172,12 +175,15 @@ class Replacement(OnNames):
             elif now.quarantine is not None:
                 gone.append(current.items[now.quarantine])
                 check_quarantine_unread(current, gone[-1], span)
-            if has_times:
-                items = [with_pace(i, plans[i.id]) if i.id in plans else i for i in items]
+            made_anew = [History.CUT] if is_new else []
+            is_paced = counts_anew(refresh_of(now), refresh_of(going), made_anew)
+            if is_paced:
+                there = current.items
+                items = [with_pace(i, there[i.id]) if i.id in there else i for i in items]
             return Proposal(
                 id=uuid.uuid4().hex,
                 items=tuple(items),
-                begun=frozenset(i.id for i in items if has_times or i is away),
+                begun=frozenset(i.id for i in items if is_paced or i is away),
                 gone=dropped(current, gone),
             )
 

@@ -256,8 +256,10 @@ def _refreshes(engine: LogReader, item: Item) -> list[tuple[str, object]]:
     found: list[tuple[str, object]] = [("refresh", refresh_text(plan.refresh))]
     if plan.refresh is not None:
         engine.timeline.refresh()
-        upcoming = _next_refresh(engine, item)
-        found.append(("next refresh", "none" if upcoming is None else times.to_iso(upcoming)))
+        schedule = engine.schedules.schedule(item)
+        assert schedule is not None  # it is what REFRESH says
+        planned = schedule.round_up(max(engine.timeline.now, clock.now_ms()) + 1)
+        found.append(("next refresh", "none" if planned == CLOSED else times.to_iso(planned)))
     return found
 
 
@@ -458,12 +460,3 @@ def _has_columns_of(name: str, definition: Span) -> bool:
         token.is_name and fold(token.text) == fold(name) and behind.upper == "."
         for token, behind in pairwise(tokenise(definition))
     )
-
-
-def _next_refresh(engine: LogReader, item: Item) -> int | None:
-    """The next refresh time of a view; None without one."""
-    schedule = engine.schedules.schedule(item)
-    if schedule is None:
-        return None
-    planned = schedule.round_up(max(engine.timeline.now, clock.now_ms()) + 1)
-    return None if planned == CLOSED else planned

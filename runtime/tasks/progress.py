@@ -11,6 +11,7 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.ordering import behind_needs
 from ctsql.planner.due_times import snapshot_inputs
 from ctsql.runtime.log.failures import Failure, find_recorded
+from ctsql.runtime.warehouse.timeline import TaskState
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 
@@ -96,6 +97,23 @@ def failure_of(warehouse: Warehouse, item: Item) -> Failure | None:
     output = warehouse.relations.output(item)
     output.fetch_recent_upper()
     return find_recorded(output)
+
+
+def mended_from(
+    warehouse: Warehouse, item: Item, failed_at: int | None, state: TaskState, now: int
+) -> int:
+    """The T from which another definition of a task is in force: ``now``, or where it stands.
+
+    Another process may have gone past that T since, as by SKIP, or mended it by a definition of its
+    own: what comes behind it is run by that.
+
+    Args:
+        failed_at: where it was found to have failed; None for nowhere. state: what is bound of it.
+    """
+    failure = None if failed_at is None else failure_of(warehouse, item)
+    if failure is None or failure.revision not in (None, state.revision_at(failure.time)):
+        return now
+    return failure.time
 
 
 def check_not_failed(warehouse: Warehouse, items: Iterable[Item]) -> None:

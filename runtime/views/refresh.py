@@ -150,17 +150,14 @@ class ViewRefresh:
         if done.strategy is Strategy.RECOMPUTE and not self._is_followed_next(done, made, at):
             return
         if self.context.is_strict_arithmetic():
-            self._fill_or_refuse(kept[0], made, at)
+            fill = self.warehouse.queries.fill
+            _make_or_refuse(self.state, partial(fill, self.context, made, kept[0], at))
 
     def _is_followed_next(self, done: RefreshOutcome, made: Prepared, at: int) -> bool:
         """Is the next change likely to be followed, after a refresh that recomputed the view?"""
         costs = self.costs.after(done.strategy, done.ms)
         likely = recompute_why(self.policy, self._sizes(made, {}, at), costs) is None
         return likely and made.refusal() is None
-
-    def _fill_or_refuse(self, kept: StatePlan, made: Prepared, at: int) -> None:
-        queries = self.warehouse.queries
-        _make_or_refuse(self.state, lambda: queries.fill(self.context, made, kept, at))
 
     def keep_turns(self, done: RefreshOutcome) -> None:
         """After a refresh: fill the turn tables that are worth it, if the next one may use them."""

@@ -198,7 +198,7 @@ class Relations:
         return known
 
     def _cut(self, use: TableUse) -> LocalRows | Declined:
-        """The rows of a table that has keys itself, where they are few."""
+        """The rows of a table, or those with its keys, where they are few."""
         if use.table in self.spans:
             return Declined("which rows are in a window, Spark has to say")
         return self._near(use)
@@ -206,10 +206,7 @@ class Relations:
     def _rows(self, use: TableUse) -> RowSet:
         is_change = use.version is Version.DELTA
         span = None if is_change else self.spans.get(use.table)
-        if span is not None:
-            found: RowSet | Declined = Declined("which rows are in a window, Spark has to say")
-        else:
-            found = self.changes[use.table] if is_change else self._near(use)
+        found: RowSet | Declined = self.changes[use.table] if is_change else self._cut(use)
         if not isinstance(found, Declined) and found.is_local:
             return found
         rows = self._read(use) if isinstance(found, Declined) else found.frame

@@ -26,7 +26,7 @@ Tests: tests/simulation/test_replacing.py, tests/spark/views/test_replaced_colum
 test_replaced_columns_killed.py.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import partial
@@ -35,11 +35,13 @@ from typing import Any
 from ctsql.catalog.errors import CtsqlError, error, not_supported
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import fold
-from ctsql.catalog.refreshes import Stretch
+from ctsql.catalog.refreshes import RefreshPart, Stretch
 from ctsql.catalog.schemas import Column, Schema, keeps_columns, same_columns
 from ctsql.catalog.times import CLOSED
+from ctsql.planner.binding import refresh_parts
 from ctsql.planner.lowering import fields_of
-from ctsql.planner.nodes import Node, NormalReference, ViewReference, ViewWrite, children
+from ctsql.planner.nodes import Node, NormalReference, ViewReference, children
+from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.runtime.log.table_metadata import is_on
 from ctsql.runtime.log.write_handle import NO_UPPER, Entry
 from ctsql.runtime.warehouse.output_columns import ensure_columns
@@ -142,13 +144,44 @@ def with_history(item: Item, history: History, created: int) -> Item:
             return replace(item, continues=False, created=max(item.created, created), paced=())
 
 
-def with_pace(item: Item, before: ViewWrite) -> Item:
-    """A view whose refresh times change at a T at which it begins anew.
+def refresh_of(view: Item) -> tuple[RefreshPart, ...] | None:
+    """A view's refresh times by its definition; None where it is refreshed on commit."""
+    text, name = view.definition, f"definition of {view.name}"
+    return refresh_parts(parse_as(st.CreateMaterializedView, text, name))
+
+
+def counts_anew(
+    before: tuple[RefreshPart, ...] | None,
+    after: tuple[RefreshPart, ...] | None,
+    histories: Collection[History],
+) -> bool:
+    """Do refresh times count from the T at which a view is replaced? The same ones just go on.
 
     Args:
-        before: what it is until then.
+        histories: of the view and of its quarantine, which changes at the same times.
     """
-    return replace(item, paced=(*item.paced, Stretch(item.created, before.refresh)))
+    return before != after or (after is not None and History.CUT in histories)
+
+
+def with_pace(item: Item, before: Item) -> Item:
+    """A view whose refresh times count anew, as it is to begin at another T.
+
+    Args:
+        before: what it is until then, by the catalog that is changed.
+    """
+    stretch = Stretch(before.created, refresh_of(before))
+    return replace(item, paced=(*before.paced, stretch))
+
+
+def as_begun(item: Item, now: Item, *, history: History, created: int, is_paced: bool) -> Item:
+    """A replaced view, or its quarantine, on top of the newest catalog.
+
+    Args:
+        now: what it is in that. created: the T at which it begins if that is cut or ``is_paced``.
+    """
+    if is_paced:
+        item = replace(with_pace(item, now), created=created)
+    return with_history(item, history, created)
 
 
 def check_history(warehouse: Warehouse, catalog: Catalog, item: Item, history: History) -> None:
@@ -158,6 +191,16 @@ def check_history(warehouse: Warehouse, catalog: Catalog, item: Item, history: H
         raise altered_meanwhile(item, f"Another process made {readers[0].name}, which reads it.")
     if history is History.WAITS and not awaits_columns(warehouse, item):
         raise altered_meanwhile(item)
+
+
+def check_same_times(known: Item, now: Item, *, is_paced: bool) -> None:
+    """Raise ALTERED_MEANWHILE where somebody else changed the refresh times that are replaced.
+
+    Args:
+        is_paced: whether they count anew, from a T that was bound for what was known.
+    """
+    if refresh_of(known) != refresh_of(now) or (is_paced and known.created != now.created):
+        raise altered_meanwhile(now, "Another process changed when it is refreshed.")
 
 
 def check_as_bound(known: Catalog, current: Catalog, item: Item) -> None:

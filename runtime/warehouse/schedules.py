@@ -16,7 +16,7 @@ A view that compares with the clock also changes when a row is due, whether or n
     that says T + 1.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from itertools import groupby
 
 from ctsql.catalog.items import Catalog, Item, ObjectKind
@@ -24,6 +24,7 @@ from ctsql.catalog.refreshes import At, RefreshPart
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.binding import may_wait
 from ctsql.planner.nodes import TaskWrite, ViewWrite
+from ctsql.planner.row_local import only_loses_rows
 from ctsql.runtime.log import table_changes
 from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.table_changes import Movement, due_changes, input_columns
@@ -274,10 +275,21 @@ class Schedules:
         ends = [begun - 1 for begun, _ in stretches[1:]] + [until]
         for number, ((begun, schedule), end) in enumerate(zip(stretches, ends, strict=True)):
             start, stop = max(after, begun - 1) if number else after, min(until, end)
-            if start < stop:
-                if number and start < begun and schedule is None:
-                    found.add(begun)  # what it held was as of a refresh time of before
-                found |= _refreshes_by(self, item, begun, schedule, (start, stop), changes)
+            if start >= stop:
+                continue
+            begins = number > 0 and start < begun  # what it held was as of a refresh time of before
+            if schedule is None:
+                found |= {begun} if begins else set()
+                found |= {t for t in changes(start) if t <= stop}
+                continue
+            first = self.next_refresh(item, schedule, max(start, begun - 1) + 1)
+            if first > stop:
+                continue
+            shown = None if begins else self.shown_at(item, start)
+            found |= {first} if shown is None else set()
+            since = first if shown is None else shown
+            times = (self.next_refresh(item, schedule, t) for t in changes(since))
+            found |= {t for t in times if t <= stop}
         return found
 
     def due_times(self, item: Item, *, after: int, until: int) -> set[int]:
@@ -328,7 +340,8 @@ class Schedules:
     def trims(self, item: Item, *, after: int, until: int) -> set[int]:
         """The times in (after, until] at which a task runs whether or not an input has changed.
 
-        Those are the times of TRIM EVERY, and the one at which a flow takes in what is there.
+        Those are the times of TRIM EVERY, and the one at which a flow takes in what is there. Of
+        those that were missed, as while nothing ran, one is left out that no other object sees.
         """
         found: set[int] = set()
         if item.kind is not ObjectKind.CONTINUAL_TASK:
@@ -340,11 +353,47 @@ class Schedules:
                 found.add(stop)  # it is in force at this one T
             if plan.trim is not None:
                 schedule = Schedule.of([plan.trim], self._begun(item))
-                time = schedule.round_up(start + 1)
-                while time <= stop:
-                    found.add(time)
-                    time = schedule.round_up(time + 1)
+                first, last = schedule.round_up(start + 1), schedule.last_at_or_before(stop)
+                if last is not None and first < last:
+                    looks = None
+                    if only_loses_rows(plan):
+                        span, catalog = (start, stop), self._relations.catalog
+                        looks = _looks(catalog, self._timeline, self._timed(), item, span)
+                    found |= _times_before(schedule, looks, first, last)
+                elif first <= stop:
+                    found.add(first)
         return found
+
+
+def _looks(
+    catalog: Catalog, timeline: Timeline, timed: Container[str], item: Item, span: tuple[int, int]
+) -> set[int] | None:
+    """The Ts as of which the definitions that read a task may see what it held; None for any T.
+
+    Args:
+        timed: the ids of objects for which time alone brings something to do. span: as (after,
+            until].
+    """
+    readers = catalog.all_readers(item.id)
+    if any(r.id in timed for r in readers):
+        return None
+    tables = (i for i in catalog.closure(r.id for r in readers) if i.kind is ObjectKind.TABLE)
+    return {b.time for i in tables for b in timeline.bindings_between(i.id, *span)}
+
+
+def _times_before(schedule: Schedule, looks: set[int] | None, first: int, last: int) -> set[int]:
+    """Of the times from one to another both, and the last before each look; None for all.
+
+    Up to the first one the task is complete, wherever another process ends that knows fewer Ts.
+    """
+    if looks is not None:
+        found = map(schedule.last_at_or_before, looks)
+        return {first, last, *(time for time in found if time is not None and time >= first)}
+    times, time = set[int](), first
+    while time <= last:
+        times.add(time)
+        time = schedule.round_up(time + 1)
+    return times
 
 
 def _once(known: Known, key: tuple[str, int, int], find: Callable[[], set[int]]) -> set[int]:
@@ -379,26 +428,3 @@ def _of_stretch(parts: Sequence[RefreshPart], begun: int, *, is_later: bool) -> 
     What reads the view has been shown something before, so there is no T at which it shows nothing.
     """
     return Schedule.of([*parts, At(begun)] if is_later else parts, begun)
-
-
-def _refreshes_by(
-    schedules: Schedules,
-    item: Item,
-    begun: int,
-    schedule: Schedule | None,
-    span: tuple[int, int],
-    changes: Callable[[int], set[int]],
-) -> set[int]:
-    """Refresh times of a stretch at which changes become due, within ``span`` (not its start)."""
-    after, until = span
-    if schedule is None:
-        return {t for t in changes(after) if t <= until}
-    first = schedules.next_refresh(item, schedule, max(after, begun - 1) + 1)
-    if first > until:
-        return set()
-    is_first = begun == item.known_from
-    shown = schedules.shown_at(item, after) if is_first or after >= begun else None
-    since = first if shown is None else shown
-    due = {first} if shown is None else set()
-    times = (schedules.next_refresh(item, schedule, t) for t in changes(since))
-    return due | {t for t in times if t <= until}

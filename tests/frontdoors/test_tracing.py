@@ -74,6 +74,22 @@ def test_a_trace_is_a_t_from_its_source_to_its_last_output() -> None:
     assert _ids(again[3])[2] == span
 
 
+def test_what_comes_later_waits_for_no_later_t() -> None:
+    """As of an output that had failed, when it goes on: nothing else may be written for days."""
+    exporter = InMemorySpanExporter()
+    with Tracing(SimpleSpanProcessor(exporter)).opened() as made:
+        made.note(wrote("a", 1_000, 1_900, SOURCE))
+        made.reached(1_010)
+        made.note(wrote("b", 1_000, 9_000, SOURCE))
+        made.note(wrote("b", 1_005, 9_100, SOURCE))  # the first of that T: there may be others
+        assert [s.name for s in exporter.get_finished_spans()] == ["T", "a", "b"]
+        made.note(wrote("b", 1_020, 9_200, SOURCE))  # of a T that is not reached
+    root, a, b, other, late = exporter.get_finished_spans()
+    assert [s.name for s in (root, a, b, other, late)] == ["T", "a", "b", "T", "b"]
+    assert _ids(b)[::2] == _ids(a)[::2]
+    assert dict(late.attributes or {})["ctsql.t"] == 1_005
+
+
 def test_the_trace_is_that_of_who_wrote_the_source() -> None:
     root, a = _spans([wrote("a", 1_000, 1_900, WRITTEN), 1_000])
     trace, span, parent = _ids(root)

@@ -1,6 +1,7 @@
 """A definition that mends a failed T, beside a process that knew the Ts behind it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 from unittest import mock
@@ -9,8 +10,8 @@ import pytest
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Catalog, Revision
-from ctsql.runtime.statements.failed_task import retry_failed
-from ctsql.runtime.tasks.progress import failure_of
+from ctsql.runtime.statements.failed_task import retry_failed, skip_failed
+from ctsql.runtime.tasks.progress import failure_of, mended_from
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.timeline import TaskState
 from tests.helpers.turns import turn_at
@@ -35,19 +36,26 @@ def _insert(simulation: Swapping, row: tuple[int, int]) -> None:
     environment._commit(folder, [environment._added(folder, [row])])
 
 
-def _mend(engine: MemoryEngine) -> None:
-    """ALTER CONTINUAL TASK ... AS, as its statement does it without binding texts."""
+def _mend(engine: MemoryEngine, meanwhile: Callable[[], object] = lambda: None) -> None:
+    """ALTER CONTINUAL TASK ... AS, as its statement does it without binding texts.
+
+    Args:
+        meanwhile: what happens when it has looked where the task failed.
+    """
     engine.mint()
     failure = failure_of(engine.warehouse, engine.relations.item(TASK))
     assert failure is not None
+    meanwhile()
 
     def add(current: Catalog) -> Catalog:
         task = current.items[TASK]
         newest = Revision(number=1, definition=_text(TASK, 100, Shape.ALONE), reads=task.reads)
         return current.with_item(task.with_revisions(newest, task.revisions))
 
-    def put_in_force(state: TaskState, _now: int) -> TaskState:
-        return replace(state, revisions=((failure.time, 1),))
+    def put_in_force(state: TaskState, now: int) -> TaskState:
+        task = engine.relations.item(TASK)
+        begin = mended_from(engine.warehouse, task, failure.time, state, now)
+        return replace(state, revisions=((begin, 1),))
 
     engine.catalog_store.change(add)
     engine.timeline.mint(engine.relations.sources(), tasks={TASK: put_in_force})
@@ -78,3 +86,34 @@ def test_who_knew_later_times_runs_them_by_the_new_definition(
     assert isinstance(read, Rows)
     made = {row for row in read.bag() if row[0] in (1, 2, 3, 4)}
     assert {(1, 1), (2, world.BAD + 100), (3, 103), (4, 104)} <= made
+
+
+@pytest.mark.parametrize("next_value", [3, world.BAD])
+def test_what_is_skipped_meanwhile_is_not_mended(
+    world_of_two: tuple[Swapping, MemoryEngine, MemoryEngine], next_value: int
+) -> None:
+    """The Ts that are run then are of the old definition, for who asks later by which one, too."""
+    simulation, engine, other = world_of_two
+    for row in ((1, 1), (2, world.BAD), (3, next_value), (4, 4)):
+        _insert(simulation, row)
+    now = other.mint()
+    task = other.relations.item(TASK)
+    with pytest.raises(CtsqlError, match="fail"):
+        other.advance([task], now)
+
+    def skip_and_go_on() -> None:
+        skip_failed(other, task)
+        with suppress(CtsqlError):
+            other.advance([task], now)
+
+    _mend(engine, skip_and_go_on)
+    times = [b.time for b in engine.timeline.bindings_between(SOURCE, -1, engine.timeline.now)]
+    by = [engine.timeline.task(TASK).revision_at(t) for t in times[-4:]]
+    read: Any = StoredSources(engine.warehouse).contents(TASK, engine.timeline.now)
+    made = {row for row in read.bag() if row[0] in (1, 2, 3, 4)}
+    if next_value == world.BAD:  # it stands there now, and that is what is mended
+        assert by == [0, 0, 1, 1]
+        assert made == {(1, 1), (3, world.BAD + 100), (4, 104)}
+    else:
+        assert by == [0, 0, 0, 0]
+        assert made == {(1, 1), (3, 3), (4, 4)}

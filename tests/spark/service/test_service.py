@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from ctsql.api import Connection
+from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
@@ -191,6 +192,28 @@ def test_a_stop_takes_effect_between_two_commits(con: Connection) -> None:
     assert len(written) == 2
     con.run(once=True)
     assert_rows(con.execute("SELECT * FROM copy").fetchall(), [(k,) for k in range(6)], "all")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_who_is_told_uses_another_connection(
+    con: Connection, connect: Callable[[], Connection], workers: int
+) -> None:
+    """The one that runs waits until the event is told, so it would wait for itself."""
+    con.execute("CREATE TABLE feed (k INT)")
+    con.execute("CREATE CONTINUAL TASK copy ON INPUT feed AS (INSERT INTO copy SELECT k FROM feed)")
+    con.execute("INSERT INTO feed VALUES (1)")
+    other, read = connect(), list[object]()
+
+    def tell(event: Event) -> None:
+        read.extend(other.execute("SELECT k FROM copy").fetchall())
+        if event.kind is EventKind.WROTE:
+            con.execute("SELECT k FROM copy")
+
+    with pytest.raises(CtsqlError) as caught:
+        con.run(once=True, workers=workers, on_event=tell)
+    assert caught.value.condition == "INVALID_USAGE"
+    assert read[:1] == [(1,)]
+    assert con.execute("SELECT k FROM copy").fetchall() == [(1,)]
 
 
 @pytest.mark.slow

@@ -268,6 +268,36 @@ def test_replacing_starts_the_schedule_anew(con: Connection, ahead: Clock) -> No
     assert _upper(con) == "closed"
 
 
+def test_the_same_refresh_times_go_on(con: Connection, ahead: Clock) -> None:
+    """Another query with them is shown at once, and nothing is kept of how it was before."""
+    _table(con)
+    made = (
+        "MATERIALIZED VIEW m (x CHECK (x < 9) ON VIOLATION QUARANTINE) WITH (REFRESH EVERY '1 day')"
+    )
+    con.execute(f"CREATE {made} AS SELECT x FROM t")
+    first, aside = _described(con)["next refresh"], _described(con, "m_quarantine")["next refresh"]
+    assert first == aside
+    con.execute("INSERT INTO t VALUES (2), (9)")
+    for n in (1, 2, 3):
+        ahead.ahead += HOUR
+        con.execute(f"CREATE OR REPLACE {made} AS SELECT x + {n} AS x FROM t")
+        assert _rows(con) == [(1 + n,), (2 + n,)]
+        con.execute("ALTER MATERIALIZED VIEW m SET (REFRESH POLICY = full)")
+    assert [r[0] for r in _rows(con, "SELECT * FROM m_quarantine")] == [12]
+    for item in map(engine_of(con).refresh_catalog().items.get, _ids(con, "m", "m_quarantine")):
+        assert item is not None
+        assert not item.paced
+        assert _described(con, item.name.name)["next refresh"] == first
+    con.execute("ALTER MATERIALIZED VIEW m SET (REFRESH EVERY '2 days')")
+    later = _described(con)["next refresh"]
+    assert later > first
+    assert _described(con, "m_quarantine")["next refresh"] == later
+
+
+def _ids(con: Connection, *names: str) -> list[str]:
+    return [i.id for i in engine_of(con).catalog if i.name.name in names]
+
+
 def test_times_that_have_passed(con: Connection) -> None:
     """A view that would never hold anything is refused, at its place in the text."""
     _table(con)

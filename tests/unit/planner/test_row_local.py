@@ -5,7 +5,7 @@ import pytest
 from ctsql.catalog.reserved_columns import TIME
 from ctsql.catalog.schemas import Column
 from ctsql.planner.nodes import Insert, InsertsInput, Query, TaskWrite
-from ctsql.planner.row_local import carry_time, is_row_local
+from ctsql.planner.row_local import carry_time, is_row_local, only_loses_rows
 from ctsql.planner.syntax import rewrite
 from tests.unit.planner.binding.catalog_by_hand import FakeAnalyst, bind
 
@@ -111,3 +111,41 @@ def carried(query: str) -> tuple[InsertsInput, str]:
     (relation,) = insert.query.relations
     assert isinstance(relation, InsertsInput)
     return relation, rewrite(insert.query.sql, relation=lambda _: "r").text
+
+
+@pytest.mark.parametrize(
+    ("while_", "more", "is_so"),
+    [
+        ("val > now()", "", True),
+        ("val > now() - INTERVAL 1 DAY AND key > 3", "", True),
+        ("key > 3 AND (now() < val)", "", True),
+        ("key > 3", "", True),
+        ("val > now()", "ITERATIONS = 2", False),
+        ("val <= now()", "", False),  # a row that is kept out now may come in
+        ("val BETWEEN now() AND now() + INTERVAL 1 DAY", "", False),
+        ("val > now() OR key > 3", "", False),
+        ("hour(now()) < 9", "", False),
+        ("val > now() AND key IN (SELECT id FROM pages)", "", False),
+    ],
+)
+def test_rows_that_go_for_good(while_: str, more: str, is_so: bool) -> None:
+    """What was deleted by a comparison with the clock is deleted at any later time, too."""
+    options = ", ".join(filter(None, ["TRIM EVERY = '1 hour'", more]))
+    text = f"CREATE CONTINUAL TASK t FROM RETAIN feed WHILE ({while_}) WITH ({options})"
+    plan = bind(text).plan
+    assert isinstance(plan, TaskWrite)
+    assert only_loses_rows(plan) == is_so
+
+
+def test_runs_of_other_bodies_matter_each() -> None:
+    """Each may propose other rows, or leave others to the next one."""
+    go = "DELETE FROM t WHERE (v > now()) IS NOT TRUE"
+    assert only_loses_rows(task(YES[0], more=go))
+    assert not only_loses_rows(task(NO[0], more=go))
+    for more in (
+        "DELETE FROM t WHERE v <= now()",
+        "DELETE FROM t WHERE k = 1 AND v > now() IS NOT TRUE",
+        "DELETE FROM t",
+        "UPDATE t SET k = k + 1",
+    ):
+        assert not only_loses_rows(task(YES[0], more=more))

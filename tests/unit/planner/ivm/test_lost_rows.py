@@ -54,6 +54,16 @@ CASES = [
         [("Group by k: count(*)", OTHER)],
     ),
     (
+        "SELECT CAST(k AS BIGINT) AS k, count(*) AS n FROM t GROUP BY k",
+        "k = 9",
+        [("Scan t", NEVER)],
+    ),
+    (
+        "SELECT CAST(k AS BIGINT) AS k, count(*) AS n FROM t WHERE v > 6 GROUP BY k",
+        "k = 2",
+        [("Filter v > 6", OTHER)],
+    ),
+    (
         "SELECT count(*) AS n FROM t WHERE v > 90",
         "n = 3",
         [("Filter v > 90", LOST), ("Aggregate count(*)", OTHER)],

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JNetworkError
 
-from ctsql.runtime.service import connection_maintenance
+from ctsql.catalog.errors import CtsqlError
+from ctsql.runtime.service import background_maintenance, connection_maintenance
 from ctsql.runtime.service.background_maintenance import Due
 from ctsql.runtime.service.connection_maintenance import ConnectionMaintenance
 
@@ -34,8 +35,9 @@ def test_spark_ends_meanwhile(
         if is_stopped:
             maintenance.cancel()
 
-    context = SimpleNamespace(setJobGroup=lambda *_, **__: None, cancelJobGroup=lambda _: None)
+    context = SimpleNamespace(setJobGroup=lambda *_, **__: None)
     engine: Any = SimpleNamespace(
+        gateway=SimpleNamespace(cancel=lambda _: None),
         session=SimpleNamespace(sparkContext=context),
         location="s3://w",  # where there are no locks
         refresh_catalog=lambda: None,
@@ -53,3 +55,47 @@ def test_spark_ends_meanwhile(
     assert thrown == []
     said = [] if is_stopped else ["SPARK_ERROR: the connection to Spark was lost"]
     assert caplog.messages == said
+
+
+def test_what_was_ended_runs_no_later_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a group that was cancelled Spark runs no job any more, so each thread has its own."""
+    maintenance = ConnectionMaintenance()
+    begun, cancelled = list[str](), list[str]()
+    context = SimpleNamespace(setJobGroup=lambda group, *_, **__: begun.append(group))
+    engine: Any = SimpleNamespace(
+        gateway=SimpleNamespace(cancel=cancelled.append),
+        session=SimpleNamespace(sparkContext=context),
+        location="s3://w",  # where there are no locks
+        refresh_catalog=lambda: None,
+        for_thread=lambda: engine,
+    )
+    monkeypatch.setattr(connection_maintenance, "active", lambda _: threading.Lock())
+    monkeypatch.setattr(connection_maintenance, "other_logs", lambda _: {})
+    monkeypatch.setattr(connection_maintenance, "narrow", lambda *_: DUE)
+    monkeypatch.setattr(connection_maintenance, "maintain", lambda *_: maintenance.cancel())
+    for _ in range(2):
+        maintenance.start_if_due(engine)
+        maintenance._thread.join()  # type: ignore[union-attr]
+    assert cancelled == begun
+    assert len(set(begun)) == 2
+
+
+@pytest.mark.parametrize("due", [Due(("o",), (), False), Due((), ("o",), True)])
+def test_what_is_ended_begins_nothing_else(due: Due, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the tables beside an output, nor trimming, which were done behind the last look."""
+    stop, done = threading.Event(), list[str]()
+
+    def act(table: str, *_: Any, **__: Any) -> None:
+        done.append(table)
+        stop.set()
+
+    engine: Any = SimpleNamespace(catalog=SimpleNamespace(items={"o": SimpleNamespace(name="o")}))
+    tables = [("rows", ""), ("state", " of its state table")]
+    monkeypatch.setattr(background_maintenance, "_tables", lambda *_: tables)
+    monkeypatch.setattr(background_maintenance, "compact", act)
+    monkeypatch.setattr(background_maintenance, "_checkpoint", lambda *_: act("checkpoint"))
+    monkeypatch.setattr(background_maintenance, "trim_logs", lambda *_: act("logs"))
+    with pytest.raises(CtsqlError) as caught:
+        background_maintenance.maintain(engine, due, lambda _: None, stop)
+    assert caught.value.condition == "STATEMENT_CANCELLED"
+    assert done == (["rows"] if due.objects else ["checkpoint"])

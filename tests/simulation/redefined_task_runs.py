@@ -1,0 +1,124 @@
+"""Runs in which processes give one task other bodies, while others bring it up and rows come in.
+
+What the task holds at T follows from the definitions that the timeline says are in force: what each
+T brings in is there once, by the body of that T. Each commit of the task is compared with that. A
+T that comes in between the last look at the task and the definition is the old one's.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from ctsql.catalog.items import Item
+from ctsql.catalog.names import DEFAULT_SCHEMA
+from ctsql.runtime.log.actions import Commit
+from ctsql.runtime.statements.name_resolution import Namespace
+from ctsql.runtime.statements.redefinition import Definition, Redefinition
+from ctsql.runtime.warehouse.catalog_store import OBJECT
+from ctsql.runtime.warehouse.timeline import TASKS, TaskState
+from tests.simulation.memory_store import Bag, Folder, Sent
+from tests.simulation.model import CATALOG, TIMELINE, require
+from tests.simulation.process import MemoryEngine
+from tests.simulation.swapped_task_runs import (
+    SOURCE,
+    TASK,
+    Shape,
+    Swapper,
+    Swapping,
+    _at_place,
+    _fails,
+    _shifted,
+    _text,
+)
+
+
+class Redefining(Swapping):
+    """One such run, with a task of one shape.
+
+    Attributes:
+        state: what is bound of the task. bodies: by number what a body adds. stood: how often it
+            had failed when it was given another one.
+    """
+
+    def __init__(self, seed: int, shape: Shape = Shape.ALONE) -> None:
+        super().__init__(seed, shape)
+        self.processes = [Redefiner(self, p.number) for p in self.processes]
+        self.state = TaskState()
+        self.bodies = {0: 0}
+        self.defined = 0
+
+    def _committed(self, folder: Folder, commit: Commit, sent: Sent) -> None:
+        domains = dict(commit.domains)
+        if folder.location == TIMELINE:
+            told = json.loads(domains.get(TASKS) or "{}").get(TASK)
+            if told is not None:
+                self.state = TaskState(tuple((t, n) for t, n in told["revisions"]))
+        if folder.location == CATALOG:
+            text = domains.get(OBJECT + TASK)
+            for made in Item.from_json(text).revisions if text is not None else ():
+                (added,) = map(int, set(re.findall(r"v \+ (\d+)", made.definition)))
+                same = self.bodies.setdefault(made.number, added)
+                require(same == added, "two bodies of a number", made.number, same, added)
+        super()._committed(folder, commit, sent)
+
+    def contents(self, at: int, place: int) -> Bag:
+        """What the task holds at T in one of its places."""
+        found: Bag = Counter()
+        before = self.model.contents(SOURCE, self.created)
+        for time, _ in self.model.bindings.get(SOURCE, []):
+            if self.created < time <= at:
+                now = self.model.contents(SOURCE, time)
+                added = self.bodies[self.state.revision_at(time)]
+                if _fails(now - before, added):
+                    break  # there it stands until it gets another body
+                found += _shifted(now - before, added)
+                before = now
+        return _at_place(found, place, self.shape)
+
+    def _finish(self) -> None:
+        for process in self.processes:
+            process.stop()
+        while any(f.late for f in self.store.folders.values()):
+            self.environment.arrive()
+        last = Redefiner(self, 95)  # so nothing is left of one that was killed
+        last.redefine(last.start())
+        super()._finish()
+
+
+class _Redefinition(Redefinition):
+    """One that asks nobody what a text means."""
+
+    def bind(self, item: Item, *_: Any) -> Any:
+        """It reads what the one before it reads."""
+        return SimpleNamespace(reads=item.reads, task=SimpleNamespace(has_quarantine=False))
+
+
+class Redefiner(Swapper):
+    """A process that also gives the task another body."""
+
+    simulation: Redefining
+
+    def statement(self, engine: MemoryEngine) -> None:
+        """Often one about the task."""
+        more = [super(Swapper, self).statement, self.bring_up, self.redefine]
+        what: Callable[[MemoryEngine], None] = self.simulation.rng.choices(more, [3, 3, 4])[0]
+        self.doing = what.__name__
+        what(engine)
+
+    def redefinition(self, engine: MemoryEngine) -> Redefinition:
+        """What changes definitions of tasks."""
+        return _Redefinition(Namespace(engine, DEFAULT_SCHEMA))
+
+    def redefine(self, engine: MemoryEngine) -> None:
+        """CREATE OR REPLACE CONTINUAL TASK, as its statement does it without binding texts."""
+        simulation = self.simulation
+        engine.mint()
+        simulation.made += 1
+        text = _text(TASK, 100 * simulation.made, simulation.shape)
+        change = self.redefinition(engine)
+        self.simulation.stood += change.bring_up(engine.relations.item(TASK)) is not None
+        change.redefine(engine.relations.item(TASK), Definition(text=text))
+        simulation.defined += 1
