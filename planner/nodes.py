@@ -289,8 +289,8 @@ class TaskWrite:
     """Run the transaction at each due time; one commit each, or none when nothing is proposed.
 
     With ``outputs`` the task writes those, all or none at a time, and has no columns itself.
-    ``inputs`` are the changes that it follows. Where a body sees not all of one, ``seen`` has what
-    it sees: a plain view, or the rows where the condition behind ON INPUT is true.
+    ``inputs`` are the changes that it follows. Where a body sees not all of one, ``input_views``
+    has what it sees: a plain view, or the rows where the condition behind ON INPUT is true.
     """
 
     object_id: str
@@ -298,7 +298,7 @@ class TaskWrite:
     columns: tuple[Column, ...]
     outputs: tuple[TaskOutput, ...] = ()
     inputs: tuple["Node", ...]
-    seen: tuple[ViewReference, ...] = ()
+    input_views: tuple[ViewReference, ...] = ()
     times: "Node | None"
     transaction: Transaction
     snapshot: bool
@@ -308,7 +308,7 @@ class TaskWrite:
     coalesce: Every | None = None  # COALESCE: changes are due together, at the end of an interval
 
     @property
-    def written(self) -> tuple[TaskOutput, ...]:
+    def all_outputs(self) -> tuple[TaskOutput, ...]:
         """The objects that the body writes: the outputs, or the task itself."""
         own = TaskOutput(object_id=self.object_id, name=self.name, columns=self.columns)
         return self.outputs or (own,)

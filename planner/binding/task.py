@@ -85,7 +85,7 @@ def bind_task(
             if statement.outputs
         ),
         inputs=_find_changes(seen, transaction),
-        seen=tuple(node for node in seen if isinstance(node, ViewReference)),
+        input_views=tuple(node for node in seen if isinstance(node, ViewReference)),
         times=None,
         transaction=transaction,
         snapshot=_option(statement, "SNAPSHOT") is not False and statement.backfill is None,

@@ -33,7 +33,7 @@ def explain(
         kept, need = plan.kept_state
         lines.append(f"state table, kept {need.value}: {', '.join(kept.columns)}")
     for name, window in plan.windows.items():
-        lines.append(f"{name}: the rows of {window.table} with {window.told}")
+        lines.append(f"{name}: the rows of {window.table} with {window.comparisons}")
     for table, columns in plan.reads.items():
         lines.append(f"reads {table}: {', '.join(columns) or 'the number of its rows'}")
     return "\n".join(lines)

@@ -90,10 +90,10 @@ class Lineage:
         compared: the places of the columns by which a wanted row is found again; the step
             ``WANTED`` has these columns, called as :func:`wanted_columns` says.
         inexact: the places of the others: their values depend on the order of their rows.
-        wanted: those rows of the query that are asked about, by the columns that are compared.
+        asked_rows: those rows of the query that are asked about, by the columns that are compared.
     """
 
-    wanted: Text
+    asked_rows: Text
     contributions: tuple[Contribution, ...]
     compared: tuple[int, ...]
     inexact: tuple[int, ...]
@@ -261,9 +261,9 @@ class _Marked:
 class _Marking:
     """Carries the locations of one scan's rows up through a query."""
 
-    def __init__(self, scan: alg.Scan, wanted: alg.Step, query: alg.Node) -> None:
+    def __init__(self, scan: alg.Scan, step: alg.Step, query: alg.Node) -> None:
         self.scan = scan
-        self.wanted = wanted
+        self.step = step
         self._numbers = numbers_above(query)
         self.marks = (self._fresh("file", "string"), self._fresh("row", "bigint"))
 
@@ -400,7 +400,7 @@ class _Marking:
         """The marked rows with some columns under new numbers, only those with a wanted key."""
         made = (*(fresh[c] for c in columns), *self.marks)
         side = rename(below, (*columns, *self.marks), made)
-        return restrict(side, self.wanted, tuple((fresh[a], k) for a, k in pairs if a in fresh))
+        return restrict(side, self.step, tuple((fresh[a], k) for a, k in pairs if a in fresh))
 
     # ---- subqueries
 

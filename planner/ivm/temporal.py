@@ -161,7 +161,7 @@ class Window:
         return join_texts(_words(self.turns[0].value, None))
 
     @property
-    def told(self) -> str:
+    def comparisons(self) -> str:
         """The comparisons, for people."""
         return " AND ".join(join_texts(_words(p, None)) for p in self.predicates)
 

@@ -29,9 +29,9 @@ AMBIGUOUS_MATCH = "a row of the output is matched by several rows of the source 
 
 def lower_merge(node: Merge, view: View, *, later: bool) -> OutputState:
     """Return the output's state after a MERGE; ``later``: whether stored rows are needed then."""
-    held = view.held
+    output = view.output
     lowering = _Lowering(node, view)
-    stored, inserts, victims = held.stored, held.inserts, held.victims
+    stored, inserts, victims = output.stored_rows, output.inserts, output.victims
     fresh: list[DataFrame | None] = []
     for rows in (stored, inserts):
         if rows is None:
@@ -172,7 +172,7 @@ class _Lowering:
         if clause.condition is not None:
             pieces += [" AND (", clause.condition, ")"]
         assert isinstance(node.of, SelfReference)  # the rules made it one
-        held = self.view.held.contents(node.of, self.view.context)
+        held = self.view.output.contents(node.of, self.view.context)
         rows = self.view.run(pieces, {"source": self.source, "held": held})
         return rows.select(
             *(as_stored(F.col(f"{VALUE_}{i}"), c) for i, c in enumerate(node.target))
@@ -183,7 +183,7 @@ def assigned_values(node: Merge, view: View) -> list[DataFrame]:
     """For each clause the values it assigns as they are written, for their types."""
     lowering = _Lowering(node, view)
     assert isinstance(node.of, SelfReference)  # the rules made it one
-    held = view.held.contents(node.of, view.context)
+    held = view.output.contents(node.of, view.context)
     found = []
     for clause in node.clauses:
         pieces: Pieces = ["SELECT 1"]

@@ -143,7 +143,7 @@ def register_views(
     """Temporary views for the relations of a text."""
     with ExitStack() as stack:
         yield {
-            ref: stack.enter_context(context.named(frame))
+            ref: stack.enter_context(context.name_frame(frame))
             for ref, frame in zip(sql.relations, frames, strict=True)
         }
 

@@ -45,8 +45,8 @@ def lower_transaction(node: lp.Transaction, context: Context) -> dict[str, Propo
     """
     after = lower_statements(node, context, base(node, context, by_key=True))
     return {
-        o: Proposal(mark_broken(node.constraints_of(o), held.inserts, context), held.victims)
-        for o, held in after.items()
+        o: Proposal(mark_broken(node.constraints_of(o), state.inserts, context), state.victims)
+        for o, state in after.items()
     }
 
 
@@ -58,11 +58,11 @@ def base(node: lp.Transaction, context: Context, *, by_key: bool = False) -> dic
             is a DELETE by key, whose victims are then there from the start.
     """
     looked = {n.object_id for n in _looks(node)}
-    held = {}
+    outputs = {}
     for o in outputs_of(node):
         found = _find_by_key(node, o, context) if by_key else None
-        held[o] = found or OutputState(context.sources.stored(o) if o in looked else None)
-    return held
+        outputs[o] = found or OutputState(context.sources.stored_rows(o) if o in looked else None)
+    return outputs
 
 
 def outputs_of(node: lp.Transaction) -> list[str]:
@@ -80,15 +80,19 @@ def _find_by_key(node: lp.Transaction, output: str, context: Context) -> OutputS
 
 
 def lower_statements(
-    node: lp.Transaction, context: Context, held: Mapping[str, OutputState], *, keep: bool = False
+    node: lp.Transaction,
+    context: Context,
+    outputs: Mapping[str, OutputState],
+    *,
+    keep: bool = False,
 ) -> dict[str, OutputState]:
     """Return the outputs' state after the statements.
 
     Args:
-        held: what each holds before. keep: compute the stored rows that are left; else only those
-            that later statements read.
+        outputs: what each holds before. keep: compute the stored rows that are left; else only
+            those that later statements read.
     """
-    found = dict(held)
+    found = dict(outputs)
     for i, statement in enumerate(node.statements):
         own = lp.output_of(statement)
         behind = (n.object_id for s in node.statements[i + 1 :] for n in _looks(s))
@@ -107,20 +111,20 @@ def _step(
     statement: lp.Insert | lp.Delete | lp.Update | lp.Merge, view: View, later: bool
 ) -> OutputState:
     """The output after a statement; ``later``: whether stored rows are needed then."""
-    held = view.held
+    output = view.output
     match statement:
         case lp.Insert():
-            inserts = union_all(held.inserts, _insert(statement, view))
-            return OutputState(held.stored, inserts, held.victims)
+            inserts = union_all(output.inserts, _insert(statement, view))
+            return OutputState(output.stored_rows, inserts, output.victims)
         case lp.Merge():
             return lower_merge(statement, view, later=later)
         case lp.Delete():
             fresh = []
         case lp.Update():
-            parts = (held.stored, held.inserts)
+            parts = (output.stored_rows, output.inserts)
             fresh = [_update(statement, view, part) for part in parts if part is not None]
     where, alias = statement.where, statement.alias
-    stored, inserts, victims = held.stored, held.inserts, held.victims
+    stored, inserts, victims = output.stored_rows, output.inserts, output.victims
     if stored is not None:
         victims = union_all(victims, _match(view, stored, alias, where, keep=False))
     if where is None:

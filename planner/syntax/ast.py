@@ -135,9 +135,9 @@ class SqlText:
     parameters: tuple[Span, ...] = ()
 
 
-def rows_of(ref: RelationRef, listed: str = "*") -> SqlText:
+def rows_of(ref: RelationRef, columns: str = "*") -> SqlText:
     """The query of a relation's rows, made of its name: ``SELECT a, b FROM x``."""
-    edit = Edit(span=ref.span.front, text=f"SELECT {listed} FROM ")
+    edit = Edit(span=ref.span.front, text=f"SELECT {columns} FROM ")
     return SqlText(span=ref.span, relations=(ref,), edits=(edit,))
 
 
@@ -983,13 +983,13 @@ class CreateStreamingTable(Statement):
     """CREATE [OR REFRESH] STREAMING TABLE [IF NOT EXISTS] name [(columns)] ... [AS query].
 
     Attributes:
-        listed: the column list with its parentheses, as typed, or empty. every: SCHEDULE EVERY.
+        column_list: with its parentheses, as typed, or empty. every: SCHEDULE EVERY.
         appending: of AS; without it flows are to come.
     """
 
     target: RelationRef
     columns: tuple[ColumnDef, ...] = ()
-    listed: str = ""
+    column_list: str = ""
     comment: str | None = None
     every: str | None = None
     appending: Appending | None = None

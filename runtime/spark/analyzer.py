@@ -68,7 +68,7 @@ class EmptySources:
         """An empty table like the object, with their copies."""
         return self.contents(object_id, at).withColumn(DIFF, F.lit(0).cast("bigint"))
 
-    def stored(self, object_id: str) -> DataFrame | None:
+    def stored_rows(self, object_id: str) -> DataFrame | None:
         """Nothing is stored."""
         return None
 

@@ -165,7 +165,7 @@ def _check_columns(
     binder = names.in_schema(item.search_schema).binder()
     made = bind_task(binder, new, replace(item, columns=()), fresh).task
     found = []
-    for output, written in zip(stored, made.written, strict=True):
+    for output, written in zip(stored, made.all_outputs, strict=True):
         count = len(output.columns)
         kept, added = written.columns[:count], written.columns[count:]
         if not same_columns(_spelled(output.columns), _spelled(kept)):

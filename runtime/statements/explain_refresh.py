@@ -40,7 +40,7 @@ def refresh_plan(warehouse: Warehouse, plan: ViewWrite) -> list[str]:
     lines += explain(made.found, made.told, headlines[0]).splitlines()
     if made.leaving is not None:
         lines.append(
-            f"as time passes: rows of the view leave that no longer have {made.leaving.told}"
+            f"as time passes: rows of the view leave that no longer have {made.leaving.comparisons}"
         )
     elif isinstance(made.found, ChangePlan) and made.found.windows:
         lines.append(_turned(warehouse, made))

@@ -334,7 +334,7 @@ class RowLineage:
             return []
         found = trace(whole, step.casts)
         wanted = _kept(_asked(rows, [step.columns[i] for i in found.compared]))
-        if step.found.number and not self._gives_any(found.wanted, reader.nodes, step, wanted):
+        if step.found.number and not self._gives_any(found.asked_rows, reader.nodes, step, wanted):
             return []  # one question instead of one for each place that each pass reads
         note: str | None = None
         if found.inexact:

@@ -76,7 +76,7 @@ def states(
         if not any(_differ(held[o], made[o], columns[o]) for o in made):
             return
         held = {
-            o: OutputState(_left(stored[o].stored, h.victims), h.inserts, h.victims)
+            o: OutputState(_left(stored[o].stored_rows, h.victims), h.inserts, h.victims)
             for o, h in made.items()
         }
         yield held

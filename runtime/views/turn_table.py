@@ -246,7 +246,7 @@ class TurnTables:
             table = made.read_tables[name]
             types = [(c.name, c.type) for c in table.columns]
             turns = TurnTable(self._warehouse, self._item, self._time, window, [*columns])
-            held = (table.object_id, turns.columns, types, window.told, window.matters)
+            held = (table.object_id, turns.columns, types, window.comparisons, window.matters)
             turns.digest = digest_of("\n".join(map(str, (*held, window.interval))))
             turns.named = known.get(turns.digest)
             self.by_window[name] = turns

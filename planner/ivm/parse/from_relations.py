@@ -162,7 +162,7 @@ class Relations(ABC):
     def _generate(self, source: clauses.TextSource, scope: Scope) -> Found:
         """A generator in FROM over constants is the generator over one row."""
         node = self._generator(source.tokens, source.columns, self.one_row(), scope)
-        return _name_columns(node, [c.name for c in node.made], source)
+        return _name_columns(node, [c.name for c in node.generated_columns], source)
 
     def _generator(
         self, tokens: Tokens, columns: Sequence[str], child: alg.Node, scope: Scope
@@ -179,7 +179,9 @@ class Relations(ABC):
             raise Refused("GENERATOR_PLACE", span_of(tokens))
         kind = "double" if is_floating(generator) else ""
         made = tuple(self.fresh(n, kind) for n in columns)
-        return alg.Generate(child=child, generator=generator, is_outer=False, made=made)
+        return alg.Generate(
+            child=child, generator=generator, is_outer=False, generated_columns=made
+        )
 
     def _view(self, source: from_clause.ViewSource, scope: Scope) -> Found:
         below = self.source(source.child, scope)
@@ -188,7 +190,8 @@ class Relations(ABC):
         inner = _inside(scope, below.sources)
         made = self._generator(source.generator, source.columns, below.node, inner)
         named = Named(
-            alias=(fold(source.alias or ""),), columns=tuple((c.name, c) for c in made.made)
+            alias=(fold(source.alias or ""),),
+            columns=tuple((c.name, c) for c in made.generated_columns),
         )
         return Found(replace(made, is_outer=source.is_outer), (*below.sources, named))
 

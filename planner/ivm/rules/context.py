@@ -92,7 +92,9 @@ class DeltaDerivation:
         """Each row of a child so many times."""
         generator = alg.Expr.of("explode ( sequence ( 1 , CAST (", times, "AS INT ) ) )")
         made = (self.fresh("copy", "int"),)
-        return alg.Generate(child=child, generator=generator, is_outer=False, made=made)
+        return alg.Generate(
+            child=child, generator=generator, is_outer=False, generated_columns=made
+        )
 
     def touches(self, node: alg.Node) -> bool:
         """Whether the node reads a changed table."""

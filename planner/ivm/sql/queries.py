@@ -206,12 +206,12 @@ class FirstRowsTest(Query):
     If not, rows that were not stored have moved up, and the query must be run.
 
     Attributes:
-        candidates: the rows to choose from. stored: those that the view holds.
+        candidates: the rows to choose from. stored_rows: those that the view holds.
         limit: what chooses.
     """
 
     candidates: Text
-    stored: Text
+    stored_rows: Text
     limit: Limit
 
     def sql(self, name: Names) -> str:
@@ -221,7 +221,7 @@ class FirstRowsTest(Query):
         ranked = (
             f"SELECT __ct_new, rank() OVER (ORDER BY {order}) AS __ct_rank FROM ("
             f"SELECT *, 1 AS __ct_new FROM ({self.candidates.sql(name)}) UNION ALL "
-            f"SELECT *, 0 AS __ct_new FROM ({self.stored.sql(name)}))"
+            f"SELECT *, 0 AS __ct_new FROM ({self.stored_rows.sql(name)}))"
         )
         worst = (
             "SELECT *, max(CASE WHEN __ct_new = 0 THEN __ct_rank END) OVER () AS __ct_worst "

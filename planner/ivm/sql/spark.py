@@ -131,7 +131,7 @@ class Printer:
                 return self._lateral(node)
             case alg.Generate():
                 outer = "OUTER " if node.is_outer else ""
-                made = ", ".join(c.sql for c in node.made)
+                made = ", ".join(c.sql for c in node.generated_columns)
                 return (
                     f"SELECT {columns(node.columns)} FROM {self._from(node.child)} {PREFIX}k"
                     f" LATERAL VIEW {outer}{self.expr(node.generator)} {PREFIX}g AS {made}"

@@ -53,18 +53,18 @@ def read_streaming_table(cursor: Cursor, *, or_refresh: bool) -> st.CreateStream
     if_not_exists = cursor.if_not_exists()
     target = cursor.relation("the name of the streaming table")
     columns: tuple[st.ColumnDef, ...] = ()
-    listed = ""
+    column_list = ""
     if cursor.at("(") and cursor.upper(1) not in QUERY_WORDS:
         begin = cursor.here.start
         inside = cursor.group()
         refuse_expectations(inside)
         columns = read_columns(inside, target.span, typed=True, defaults=True)
-        listed = cursor.since(begin).text
+        column_list = cursor.since(begin).text
     made = st.CreateStreamingTable(
         span=cursor.span,
         target=target,
         columns=columns,
-        listed=listed,
+        column_list=column_list,
         or_refresh=or_refresh,
         if_not_exists=if_not_exists,
     )
