@@ -229,16 +229,16 @@ class Item:
         return self
 
     def wrong_kind(
-        self, wanted: str, hint: str, span: Span | None = None, *, found: str = ""
+        self, expected: str, hint: str, span: Span | None = None, *, actual: str = ""
     ) -> CtsqlError:
         """WRONG_OBJECT_KIND, where something else is wanted; the caller raises it.
 
         Args:
-            found: what it is, where its kind does not say enough.
+            actual: what it is, where its kind does not say enough.
         """
-        name, found = str(self.name), found or self.kind.value
+        name, actual = str(self.name), actual or self.kind.value
         return error(
-            "WRONG_OBJECT_KIND", span=span, name=name, found=found, wanted=wanted, hint=hint
+            "WRONG_OBJECT_KIND", span=span, name=name, found=actual, wanted=expected, hint=hint
         )
 
     def at_revision(self, number: int) -> "Item":
@@ -887,9 +887,9 @@ class Catalog:
         return sorted(found, key=lambda s: fold(s.name))
 
 
-def check_not_referred_to(catalog: Catalog, gone: Iterable[Item]) -> None:
+def check_not_referred_to(catalog: Catalog, items: Iterable[Item]) -> None:
     """Raise NOT_SUPPORTED where the constraint of a table that stays refers to what is to go."""
-    going = {item.id: item for item in gone}
+    going = {item.id: item for item in items}
     for table in catalog:
         for constraint, object_id in table.refers if table.id not in going else ():
             if object_id in going:

@@ -449,10 +449,10 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
         if not isinstance(statement, st.Subscribe) or statement.reader is not None:
             raise misuse(f"{name!r} is no name")
 
-        def instant(given: "int | str | datetime | None") -> st.Instant | None:
-            if given is None:
+        def instant(time: "int | str | datetime | None") -> st.Instant | None:
+            if time is None:
                 return None
-            value = given if isinstance(given, int | str) else times.from_datetime(given)
+            value = time if isinstance(time, int | str) else times.from_datetime(time)
             return st.Instant(value=value, span=span)
 
         statement = replace(
@@ -543,11 +543,11 @@ def _with_variables(
     if variables is NOWHERE or not (runs_once(statement) or is_definition(statement)):
         yield
         return
-    if variables.given:
+    if variables.variables:
         from ctsql.runtime.statements.name_resolution import check_free
 
         catalog = engine.refresh_catalog()
-        for name in variables.given:
+        for name in variables.variables:
             check_free(catalog, Name(con.search_schema, name), None, quiet=False)
     with (
         variables.hints(all_of_caller=asked, is_definition=is_definition(statement)),
@@ -653,7 +653,7 @@ def _open_subscription(
 
     return Subscription(
         feed,
-        opened=opened,
+        open_engine=opened,
         convert=partial(connection._running, "fetch"),
         progress=statement.progress,
         auto_commit=auto_commit,

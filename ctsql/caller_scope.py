@@ -30,23 +30,23 @@ class CallerVariables:
 
     def __init__(
         self,
-        given: Mapping[str, Any],
+        variables: Mapping[str, Any],
         frame: FrameType | None = None,
         namespace: Mapping[str, Any] | None = None,
     ) -> None:
-        self.given = given
+        self.variables = variables
         self._frame = frame
         self._namespace = namespace
-        self._asked: dict[bool, PythonVariables] = {}
+        self._readable: dict[bool, PythonVariables] = {}
 
     def readable(self, *, all_of_caller: bool) -> "PythonVariables":
         """What statements may read: what is given, and the caller's where that is asked for."""
         from ctsql.runtime.rows.python_variables import PythonVariables
 
-        if all_of_caller not in self._asked:
+        if all_of_caller not in self._readable:
             of_caller = self._scopes() if all_of_caller else ()
-            self._asked[all_of_caller] = PythonVariables((self.given, *of_caller))
-        return self._asked[all_of_caller]
+            self._readable[all_of_caller] = PythonVariables((self.variables, *of_caller))
+        return self._readable[all_of_caller]
 
     def _scopes(self) -> tuple[Mapping[str, Any], ...]:
         """The local variables of the caller, then the global ones of its module."""
@@ -94,12 +94,12 @@ class CallerVariables:
 NOWHERE = CallerVariables({})
 
 
-def caller_variables(given: Mapping[str, Any] | None) -> CallerVariables:
+def caller_variables(variables: Mapping[str, Any] | None) -> CallerVariables:
     """The variables of the program that has called ctsql."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_own(frame):
         frame = frame.f_back
-    return CallerVariables(given or {}, frame)
+    return CallerVariables(variables or {}, frame)
 
 
 def _is_own(frame: FrameType) -> bool:

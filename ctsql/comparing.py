@@ -134,15 +134,15 @@ def _numbered(rows: DataFrame) -> DataFrame:
     return rows.toDF(*(f"e{i}" for i in range(len(rows.columns))))
 
 
-def _exact(value: str, told: str | None, field: T.StructField, kind: str) -> str:
+def _exact(value: str, literal: str | None, field: T.StructField, kind: str) -> str:
     """A value; an error if the text of what was typed is another number, or has a time of day.
 
     As SQL, as are the parts of it: a function of a Column is several calls into the JVM.
     """
-    if told is not None:
+    if literal is not None:
         is_date = isinstance(field.dataType, T.DateType)
-        same = _is_midnight(told) if is_date else _is_same_number(told, value)
-        problem = f"raise_error(concat({told}, ' is no {field.dataType.simpleString()}'))"
+        same = _is_midnight(literal) if is_date else _is_same_number(literal, value)
+        problem = f"raise_error(concat({literal}, ' is no {field.dataType.simpleString()}'))"
         value = f"CASE WHEN {same} THEN {value} ELSE CAST({problem} AS {kind}) END"
     length = _CHAR.fullmatch(declared_type(field))
     if length is not None:  # it is read as it is stored, with blanks behind it
@@ -151,18 +151,18 @@ def _exact(value: str, told: str | None, field: T.StructField, kind: str) -> str
     return value
 
 
-def _is_midnight(told: str) -> str:
+def _is_midnight(literal: str) -> str:
     """Whether a text says no time of day, or 00:00."""
-    time = f"TRY_CAST({told} AS TIMESTAMP_NTZ)"
+    time = f"TRY_CAST({literal} AS TIMESTAMP_NTZ)"
     return f"({time} IS NULL OR {time} = CAST(CAST({time} AS DATE) AS TIMESTAMP_NTZ))"
 
 
-def _is_same_number(told: str, value: str) -> str:
+def _is_same_number(literal: str, value: str) -> str:
     """Whether a text is a number, digit by digit; with an exponent, as near as DOUBLE has it."""
-    texts = f"trim({told})", f"CAST({value} AS STRING)"
+    texts = f"trim({literal})", f"CAST({value} AS STRING)"
     is_plain = " AND ".join(f"{text} RLIKE '{_PLAIN}'" for text in texts)
     digits = " = ".join(map(_digits, texts))
-    near = f"TRY_CAST({told} AS DOUBLE) <=> CAST({value} AS DOUBLE)"
+    near = f"TRY_CAST({literal} AS DOUBLE) <=> CAST({value} AS DOUBLE)"
     return f"CASE WHEN {is_plain} THEN {digits} ELSE {near} END"
 
 

@@ -143,15 +143,15 @@ def complete(text: str, known: Known, after: str = "") -> list[Candidate]:
     return result
 
 
-def _blank(hidden: re.Match[str]) -> str:
+def _blank(match: re.Match[str]) -> str:
     """A closed string or comment becomes a blank; a line comment at the cursor stays open."""
-    at_cursor = hidden[0].startswith("--") and hidden.end() == len(hidden.string)
+    at_cursor = match[0].startswith("--") and match.end() == len(match.string)
     return "/*" if at_cursor else " "
 
 
-def _inside_hidden(shown: str) -> bool:
+def _inside_hidden(text: str) -> bool:
     """Whether the cursor is in a string or a comment that has not been closed."""
-    bare = re.sub(r"`(?:[^`]|``)*`", " ", shown)
+    bare = re.sub(r"`(?:[^`]|``)*`", " ", text)
     return "'" in bare or '"' in bare or "/*" in bare
 
 

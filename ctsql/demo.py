@@ -79,8 +79,8 @@ class Demo:
         print(f"--> {result.rowcount:,} rows in at {self.reached} ({_seconds(start)})")
         print(f"    now {', '.join(self._outputs())}")
 
-    def _note(self, reached: str) -> None:
-        self.reached = reached
+    def _note(self, t: str) -> None:
+        self.reached = t
 
     def _outputs(self) -> list[str]:
         """The row counts of the outputs in the current schema, as texts."""

@@ -194,7 +194,7 @@ def _block(outcome: Outcome) -> Iterator[str]:
     if outcome.count is not None:
         yield f"    {_rows(outcome.count)}{_compared(outcome)}"
     if outcome.difference is not None:
-        yield from (f"    {line}" for line in difference_lines(outcome.difference, said=_SAID))
+        yield from (f"    {line}" for line in difference_lines(outcome.difference, labels=_SAID))
     if output.costs is not None:
         yield f"    in memory: {_cost(output.costs)}"
     if output.before is not None:

@@ -94,7 +94,7 @@ class Result:
         self._status_verb = status_verb
         self._rowcount = rowcount
         self._cursor: Iterator[Row] | None = None
-        self._taken = 0
+        self._fetched_count = 0
 
     @classmethod
     def of_dataframe(
@@ -194,7 +194,7 @@ class Result:
             with self._convert(), _catch_unheld():
                 collected = self._fetch_frame().collect()
             self._cursor = iter(())
-            self._rowcount = self._taken = len(collected)
+            self._rowcount = self._fetched_count = len(collected)
             return [self._plain(row) for row in collected]
         return list(self._rows_left())
 
@@ -329,9 +329,9 @@ class Result:
             # The job of the next partition may run (and fail) here.
             with self._convert(), _catch_unheld():
                 chunk = list(islice(rows, _CHUNK_ROWS))
-            self._taken += len(chunk)
+            self._fetched_count += len(chunk)
             if len(chunk) < _CHUNK_ROWS:
-                self._rowcount = self._taken
+                self._rowcount = self._fetched_count
             yield from map(self._plain, chunk)
             if len(chunk) < _CHUNK_ROWS:
                 return

@@ -55,7 +55,7 @@ class Settings:
     @classmethod
     def of_connection(cls, *, read_only: bool, python_variables: bool) -> "Settings":
         """The settings that a connection begins with, and goes back to on RESET."""
-        begun = DEFAULTS | {VARIABLES: _text(wanted=python_variables)}
+        begun = DEFAULTS | {VARIABLES: _text(is_on=python_variables)}
         return cls(dict(begun), begun, read_only=read_only)
 
     @property
@@ -73,12 +73,12 @@ class Settings:
     @property
     def maintains(self) -> bool:
         """Whether the connection maintains the outputs that it writes."""
-        return self.values[MAINTENANCE] == _text(wanted=True)
+        return self.values[MAINTENANCE] == _text(is_on=True)
 
     @property
     def reads_variables(self) -> bool:
         """Whether statements read the variables of the program that runs them."""
-        return self.values[VARIABLES] == _text(wanted=True)
+        return self.values[VARIABLES] == _text(is_on=True)
 
     def set(self, statement: SetSetting, session: SparkSession) -> None:
         """SET name = value."""
@@ -98,7 +98,7 @@ class Settings:
             self.values[name] = _tick(statement)
             return
         if name in (MAINTENANCE, VARIABLES):
-            self.values[name] = _text(wanted=_boolean(statement, name))
+            self.values[name] = _text(is_on=_boolean(statement, name))
             return
         value = " ".join(statement.value.replace("-", " ").replace("_", " ").lower().split())
         if value not in (STRICT, STORED):
@@ -125,7 +125,7 @@ class Settings:
 
     def show(self, statement: ShowSetting, session: SparkSession) -> list[tuple[object, ...]]:
         """SHOW name, SHOW ALL: (name, value, description)."""
-        values = {**self.values, READ_ONLY: _text(wanted=self.read_only)}
+        values = {**self.values, READ_ONLY: _text(is_on=self.read_only)}
         if statement.name is None:
             return [(k, v, DESCRIPTIONS[k]) for k, v in sorted(values.items())]
         name = fold(statement.name)
@@ -179,8 +179,8 @@ def _tick(statement: SetSetting) -> str:
     return statement.value.strip() if length else "0"
 
 
-def _text(*, wanted: bool) -> str:
-    return "true" if wanted else "false"
+def _text(*, is_on: bool) -> str:
+    return "true" if is_on else "false"
 
 
 def _boolean(statement: SetSetting, option: str) -> bool:

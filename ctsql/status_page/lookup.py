@@ -120,7 +120,7 @@ class Lookup:
         self._objects: list[ObjectRow] = []
         self._reads: list[DependencyRow] = []
         self._recent: dict[str, Recent] = {}
-        self._kept: dict[str, tuple[float, Any]] = {}
+        self._cache: dict[str, tuple[float, Any]] = {}
 
     def overview(self, reader: LogReader) -> Overview:
         """All objects as they are stored now."""
@@ -198,13 +198,13 @@ class Lookup:
 
     def _seldom(self, name: str, ask: Callable[[], T]) -> T:
         """An answer that reads the logs of all tables; kept for SELDOM_SECONDS at least."""
-        known = self._kept.get(name)
+        known = self._cache.get(name)
         if known is None or time.monotonic() >= known[0]:
             begun = time.monotonic()
             answer = ask()
             ended = time.monotonic()
             known = (ended + max(SELDOM_SECONDS, SELDOM_FACTOR * (ended - begun)), answer)
-            self._kept[name] = known
+            self._cache[name] = known
         kept: T = known[1]
         return kept
 
@@ -247,10 +247,10 @@ def _saved(reader: LogReader, last: list[Refresh]) -> tuple[Savings, ...] | None
     return tuple(s for s in found if s.refreshes)
 
 
-def _plan(reader: LogReader, item: Item, shown: Shown) -> str | None:
+def _plan(reader: LogReader, item: Item, row: Shown) -> str | None:
     """The plan, as EXPLAIN prints it; None for a table, or when it cannot be bound."""
     planned = (ObjectKind.CONTINUAL_TASK, ObjectKind.MATERIALIZED_VIEW)
-    if item.kind not in planned or shown.state == State.UNREADABLE.value:
+    if item.kind not in planned or row.state == State.UNREADABLE.value:
         return None
     return explain(reader.relations.bound(item).plan)
 

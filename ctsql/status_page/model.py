@@ -186,7 +186,7 @@ def overview(
     rows: Sequence[ObjectRow],
     lags: Iterable[LagRow],
     dependencies: Iterable[DependencyRow],
-    opened: Iterable[FailureRow],
+    open_failures: Iterable[FailureRow],
     paces: Mapping[str, Pace],
     now_t: int,
     besides: tuple[int, ...] = (),
@@ -194,11 +194,11 @@ def overview(
     """The graph, from rows of system tables.
 
     Args:
-        opened: open failures. paces: by object id. besides: see :class:`Overview`.
+        open_failures: open failures. paces: by object id. besides: see :class:`Overview`.
     """
     ids = {row.object: row.object_id for row in rows}
     lag_of = {lag.object: lag for lag in lags}
-    failure_of = {failure.object: failure for failure in opened}
+    failure_of = {failure.object: failure for failure in open_failures}
     found = [
         _shown(row, lag_of.get(row.object), failure_of.get(row.object), paces.get(row.object_id))
         for row in rows

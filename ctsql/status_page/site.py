@@ -86,9 +86,9 @@ class Site:
         pages = Starlette(routes=routes, exception_handlers=handlers)
         return Guard(pages, token=token, hosts=hosts)
 
-    def _page(self, template: str, status: int = 200, **given: object) -> HTMLResponse:
+    def _page(self, template: str, status: int = 200, **context: object) -> HTMLResponse:
         text = self._templates.get_template(template).render(
-            title=self._title, looked_at=datetime.now(UTC), **given
+            title=self._title, looked_at=datetime.now(UTC), **context
         )
         return HTMLResponse(text, status, {"cache-control": "no-store"})
 

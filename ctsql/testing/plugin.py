@@ -149,8 +149,8 @@ class _TestFailed(Exception):
 class SqlTest(pytest.Item):
     """One TEST statement."""
 
-    def __init__(self, *, case: "Case", **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, *, case: "Case", **arguments: Any) -> None:
+        super().__init__(**arguments)
         self.case = case
 
     def runtest(self) -> None:

@@ -288,13 +288,13 @@ class Binder:
             return
         self.relation(made.references, {})
         if self.analyst is not None and made.references.file is None:
-            key = [schemas.get(columns, name, span=made.span, known="") for name in made.columns]
+            key = [schemas.get(columns, name, span=made.span, heading="") for name in made.columns]
             check_reference(made, key, self.key_there(made, self.resolve(made.references)))
 
     def key_there(self, made: st.ConstraintDef, item: Item) -> list[Column]:
         """The columns of what a constraint refers to that are its key; raises UNKNOWN_COLUMN."""
         columns, known = self.columns_of(item), "Columns there:"
-        return [schemas.get(columns, name, span=made.span, known=known) for name in made.keys]
+        return [schemas.get(columns, name, span=made.span, heading=known) for name in made.keys]
 
     # ---- definitions
 

@@ -151,11 +151,11 @@ def check_holds_rows(catalog: Catalog, item: Item, span: Span | None) -> None:
     """
     if item.kind is ObjectKind.STREAMING_TABLE:
         hint = f"Type: CREATE FLOW f AS INSERT INTO {item.name} BY NAME SELECT * FROM STREAM t"
-        raise item.wrong_kind("relation", hint, span, found="streaming table without a flow")
+        raise item.wrong_kind("relation", hint, span, actual="streaming table without a flow")
     if item.outputs:
         names = ", ".join(str(o.name) for o in catalog.outputs_of(item))
         hint = f"Read what it writes: {names}."
-        raise item.wrong_kind("relation", hint, span, found="continual task with outputs")
+        raise item.wrong_kind("relation", hint, span, actual="continual task with outputs")
 
 
 def not_null_columns(
@@ -170,7 +170,7 @@ def not_null_columns(
         if option.name != NOT_NULL:
             continue
         wanted = str(option.value)
-        name = schemas.get(columns, wanted, span=option.value_span, known="Columns here:").name
+        name = schemas.get(columns, wanted, span=option.value_span, heading="Columns here:").name
         if name in found:
             raise error("DUPLICATE_COLUMN", span=option.value_span, column=wanted)
         found.append(name)

@@ -26,7 +26,7 @@ def bind_constraint(made: st.ConstraintDef, own: Item, analyst: Analyst | None) 
     known = f'"{own.name}" has the columns'
     predicate = made.predicate
     columns = tuple(
-        schemas.get(own.columns, name, span=made.span, known=known).name for name in made.columns
+        schemas.get(own.columns, name, span=made.span, heading=known).name for name in made.columns
     )
     is_key = _is_key(made)
     constraint = lp.Constraint(

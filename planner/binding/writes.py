@@ -79,7 +79,7 @@ class BodyBinder:
 
     def _column(self, name: str, span: Span) -> Column:
         known = f'"{self.own.name}" has the columns'
-        return schemas.get(self.own.columns, name, span=span, known=known)
+        return schemas.get(self.own.columns, name, span=span, heading=known)
 
     def _default(self, column: Column) -> lp.Query | None:
         sql = self.defaults.get(fold(column.name))

@@ -116,7 +116,7 @@ def _bound(names: Namespace, item: Item, made: st.ConstraintDef) -> Item | None:
         what = "REFERENCES to what is no table of its own"
         raise not_supported(ref.span, what, why=why, hint="Refer to the table below it.")
     known = "Columns there:"
-    check_reference(made, key, [get(columns, k, span=made.span, known=known) for k in made.keys])
+    check_reference(made, key, [get(columns, k, span=made.span, heading=known) for k in made.keys])
     return other
 
 

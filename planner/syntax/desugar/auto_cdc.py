@@ -83,7 +83,7 @@ def compile_flow(
 
 def _find_columns(names: Iterable[str], span: Span, columns: Sequence[Column]) -> list[Column]:
     known = "The source has the columns"
-    return [schemas.get(columns, name, span=span, known=known) for name in names]
+    return [schemas.get(columns, name, span=span, heading=known) for name in names]
 
 
 def _choose(wanted: ColumnList | None, columns: Sequence[Column]) -> list[Column]:
