@@ -110,9 +110,9 @@ def _alias(behind: Tokens, start: int, stop: int, name: str) -> str | None:
     return rest[0].text if len(rest) == 1 and rest[0].is_name else None
 
 
-def _columns(tokens: Tokens, known: Sequence[str], alias: str) -> tuple[str, ...] | None:
+def _columns(tokens: Tokens, names: Sequence[str], alias: str) -> tuple[str, ...] | None:
     """Names of known columns with commas between them, each perhaps behind ``alias`` and a dot."""
-    by_name = {fold(name): name for name in known}
+    by_name = {fold(name): name for name in names}
     found = []
     for item in cut_at_commas(tokens):
         if len(item) == 3 and item[1].upper == "." and fold(item[0].text) == fold(alias):

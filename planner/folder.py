@@ -188,13 +188,13 @@ class _Found:
         if first is not statement:
             raise _defined_twice("schema", statement.name, statement.name_span, first.name_span)
 
-    def _add(self, made: Definition) -> None:
-        for name in made.names:
-            owner = self.owners.setdefault(name, made.name)
+    def _add(self, definition: Definition) -> None:
+        for name in definition.names:
+            owner = self.owners.setdefault(name, definition.name)
             first = self.definitions.get(owner)
             if first is not None:
-                raise _defined_twice(made.keyword.lower(), name, made.span, first.span)
-        self.definitions[made.name] = made
+                raise _defined_twice(definition.keyword.lower(), name, definition.span, first.span)
+        self.definitions[definition.name] = definition
 
 
 def _defined_twice(kind: str, name: object, span: Span, first: Span) -> CtsqlError:
@@ -271,15 +271,15 @@ def _referred(
     return (c.references for c in statement.constraints if c.references is not None)
 
 
-def _attach(found: _Found, comment: st.CommentOn, schema: str) -> None:
+def _attach(contents: _Found, comment: st.CommentOn, schema: str) -> None:
     name = qualify(comment.target, schema)
-    owner = found.owners.get(name)
+    owner = contents.owners.get(name)
     if owner is None:
         kind = comment.kind.value if comment.kind else "relation"
         hint = "COMMENT ON in a folder is for objects that the folder defines."
         raise unknown_relation(name, hint, comment.target.span, kind=kind)
-    made = found.definitions[owner]
-    found.definitions[owner] = replace(made, comments=(*made.comments, comment))
+    definition = contents.definitions[owner]
+    contents.definitions[owner] = replace(definition, comments=(*definition.comments, comment))
 
 
 def not_a_definition(statement: st.Statement) -> CtsqlError:

@@ -103,7 +103,7 @@ class Binder:
         self.runs_once = runs_once
         self.own: dict[Name, Item] = {}  # the outputs being defined, by name in the definition
         self.inputs: dict[str, st.TaskInput] = {}  # of a task, by the id of the source
-        self._stored = {r.name: r for r in reads}
+        self._stored_reads = {r.name: r for r in reads}
         self.reads: dict[str, Reading] = {}
 
     # ---- relations
@@ -111,7 +111,7 @@ class Binder:
     def resolve(self, ref: st.RelationRef) -> Item:
         """The object a reference means."""
         name = qualify(ref, self.search_schema)
-        stored = self._stored.get(name)
+        stored = self._stored_reads.get(name)
         if stored is not None:
             return self.catalog.items[stored.object_id].check()
         item = self.catalog.get(name, span=ref.span)
@@ -135,7 +135,7 @@ class Binder:
     def own_of(self, ref: st.RelationRef) -> Item | None:
         """The output being defined that a reference means; None when it means another object."""
         name = qualify(ref, self.search_schema)
-        return None if name in self._stored else self.own.get(name)
+        return None if name in self._stored_reads else self.own.get(name)
 
     def relation(self, ref: st.RelationRef, roles: dict[str, lp.Role]) -> lp.Node:
         """The node of a reference; ``roles`` gives the roles of the inputs and the output."""
@@ -177,7 +177,7 @@ class Binder:
         return lp.Get(object_id=item.id, name=item.name, columns=columns, role=role)
 
     def _column_names(self, item: Item, name: Name) -> tuple[str, ...]:
-        stored = self._stored.get(name)
+        stored = self._stored_reads.get(name)
         return stored.columns if stored else tuple(c.name for c in self.columns_of(item))
 
     def rows_of(self, item: Item, name: Name, role: lp.Role) -> lp.Get | lp.ViewReference:
@@ -216,7 +216,11 @@ class Binder:
 
     def _is_external(self, ref: st.RelationRef, name: Name) -> bool:
         """Whether a name means what this process knows; an object of the warehouse comes first."""
-        if ref.change is not None or name in self._stored or self.catalog.find(name) is not None:
+        if (
+            ref.change is not None
+            or name in self._stored_reads
+            or self.catalog.find(name) is not None
+        ):
             return False
         return find_system_table(name) is not None or self.external_kind(ref.parts) is not None
 
@@ -279,22 +283,30 @@ class Binder:
         """The nodes of the relations that a piece of SQL reads, in order."""
         return tuple(self.relation(ref, roles or {}) for ref in sql.relations)
 
-    def _refer(self, made: st.ConstraintDef, columns: Sequence[Column]) -> None:
+    def _refer(self, constraint: st.ConstraintDef, columns: Sequence[Column]) -> None:
         """Note that a view of some columns reads what a constraint refers to.
 
         Raises UNKNOWN_COLUMN, and NOT_SUPPORTED for types that differ.
         """
-        if made.references is None:
+        if constraint.references is None:
             return
-        self.relation(made.references, {})
-        if self.analyst is not None and made.references.file is None:
-            key = [schemas.get(columns, name, span=made.span, heading="") for name in made.columns]
-            check_reference(made, key, self.key_there(made, self.resolve(made.references)))
+        self.relation(constraint.references, {})
+        if self.analyst is not None and constraint.references.file is None:
+            key = [
+                schemas.get(columns, name, span=constraint.span, heading="")
+                for name in constraint.columns
+            ]
+            check_reference(
+                constraint, key, self.key_there(constraint, self.resolve(constraint.references))
+            )
 
-    def key_there(self, made: st.ConstraintDef, item: Item) -> list[Column]:
+    def key_there(self, constraint: st.ConstraintDef, item: Item) -> list[Column]:
         """The columns of what a constraint refers to that are its key; raises UNKNOWN_COLUMN."""
-        columns, known = self.columns_of(item), "Columns there:"
-        return [schemas.get(columns, name, span=made.span, heading=known) for name in made.keys]
+        columns, heading = self.columns_of(item), "Columns there:"
+        return [
+            schemas.get(columns, name, span=constraint.span, heading=heading)
+            for name in constraint.keys
+        ]
 
     # ---- definitions
 

@@ -145,15 +145,15 @@ def _with_columns(
     binder: Binder,
     statement: CreateContinualTask,
     output: Item,
-    given: Sequence[ColumnDef],
+    column_list: Sequence[ColumnDef],
     roles: dict[str, Role],
 ) -> Item:
     """An output with its columns, where they are not known yet."""
     if binder.analyst is None:
         return output
     if not output.columns:  # or else it exists: ALTER changes no column
-        columns = tuple(declare(c) for c in given)
-        check_unique(columns, [c.span for c in given])
+        columns = tuple(declare(c) for c in column_list)
+        check_unique(columns, [c.span for c in column_list])
         columns = columns or _infer_columns(binder, statement, output, roles)
         check_storable(columns, statement.span)
         output = replace(output, columns=columns)
@@ -208,7 +208,7 @@ def _inputs(binder: Binder, statement: CreateContinualTask, own: Item) -> list[I
 
 
 def _find_changes(
-    seen: Sequence[Get | ViewReference], transaction: Transaction
+    nodes: Sequence[Get | ViewReference], transaction: Transaction
 ) -> tuple[Node, ...]:
     """The changes that a task runs for: its inputs' inserts, and deletes where it reads deletes."""
     reads_deletes = {
@@ -217,7 +217,7 @@ def _find_changes(
         if isinstance(n, Get) and n.role in (Role.DELETES, Role.CHANGES)
     }
     found: list[Node] = []
-    for rows in seen:
+    for rows in nodes:
         followed = next(n for n in descend(rows) if isinstance(n, Get))
         found.append(followed)
         if rows.object_id in reads_deletes:
@@ -239,7 +239,7 @@ def _infer_columns(
         raise invalid(statement.target.span, message, detail, _columns_hint(statement))
     alone = [q for q in queries if not any(binder.own_of(r) for r in q.relations)]
     if alone:
-        return _given(binder, alone[0], roles)
+        return _query_columns(binder, alone[0], roles)
     assert binder.analyst is not None  # the caller looked
     if len(statement.inputs) == 1:
         of_input = binder.columns_of(binder.resolve(statement.inputs[0].ref))
@@ -260,7 +260,7 @@ def _fits(
 ) -> bool:
     """Whether a query that reads an output of these columns gives such rows."""
     try:
-        return same_columns(_given(binder, query, roles), columns)
+        return same_columns(_query_columns(binder, query, roles), columns)
     except StatementError:  # it names a column that the input has not
         return False
 
@@ -279,10 +279,10 @@ def _inserted(statement: BodyStatement) -> SqlText | None:
     return None
 
 
-def _given(binder: Binder, query: SqlText, roles: dict[str, Role]) -> tuple[Column, ...]:
+def _query_columns(binder: Binder, query: SqlText, roles: dict[str, Role]) -> tuple[Column, ...]:
     """The columns of a query's rows, nullable."""
-    found = name_unnamed(binder.query(query, roles).columns or (), query)
-    columns = [replace(c, type=plain_type(c.type), nullable=True) for c in found]
+    named = name_unnamed(binder.query(query, roles).columns or (), query)
+    columns = [replace(c, type=plain_type(c.type), nullable=True) for c in named]
     return check_unique(columns, [query.span])
 
 

@@ -100,13 +100,13 @@ def _present(rows: DataFrame, node: lp.Relation) -> RelationRows:
 def lower_query(
     query: lp.Query,
     context: Context,
-    given: Mapping[int, DataFrame] | None = None,
+    rows: Mapping[int, DataFrame] | None = None,
     parameters: Sequence[str] = (),
 ) -> DataFrame:
     """The result of a query, lazily.
 
     Args:
-        given: rows for relations that are not looked up, by place in ``query.relations`` (the
+        rows: rows for relations that are not looked up, by place in ``query.relations`` (the
             output itself in a task's body, files).
         parameters: SQL literals for the parameters of the text.
     """
@@ -114,7 +114,7 @@ def lower_query(
     def run(frames: Sequence[DataFrame]) -> DataFrame:
         return _run_over(query, frames, context, parameters)
 
-    read = relation_rows(query.relations, context, given)
+    read = relation_rows(query.relations, context, rows)
     return run_on(read, run, query.sql.span, (query.sql, *parameters))
 
 
@@ -126,12 +126,12 @@ def _run_over(
 
 
 def relation_rows(
-    relations: Sequence[lp.Node], context: Context, given: Mapping[int, DataFrame] | None = None
+    relations: Sequence[lp.Node], context: Context, rows: Mapping[int, DataFrame] | None = None
 ) -> list[RelationRows]:
     """The rows of each relation of a text."""
-    given = given or {}
+    rows = rows or {}
     return [
-        RelationRows(given[i]) if i in given else _lower_relation(node, context)
+        RelationRows(rows[i]) if i in rows else _lower_relation(node, context)
         for i, node in enumerate(relations)
     ]
 

@@ -35,13 +35,13 @@ def lower_view(node: ViewWrite, context: Context) -> DataFrame:
     return check_contents(cast_to_stored(rows, node), node)
 
 
-def check_count(wanted: int, rows: DataFrame, query: Query) -> None:
+def check_count(count: int, rows: DataFrame, query: Query) -> None:
     """Refuse a result of more or fewer columns: what ``*`` stands for may have changed.
 
     Raises COLUMN_COUNT_MISMATCH.
     """
-    if len(rows.columns) != wanted:
-        message = f"the query gives {len(rows.columns)} column(s) now, and gave {wanted}"
+    if len(rows.columns) != count:
+        message = f"the query gives {len(rows.columns)} column(s) now, and gave {count}"
         detail = "A table that it reads has lost a column."
         raise error("COLUMN_COUNT_MISMATCH", span=query.sql.span, message=message, detail=detail)
 

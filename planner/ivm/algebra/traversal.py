@@ -190,9 +190,11 @@ def pass_through(columns: tuple[alg.Col, ...]) -> tuple[alg.Projection, ...]:
     return tuple(alg.Projection(alg.Expr.of(col), col) for col in columns)
 
 
-def rename(node: alg.Node, columns: Iterable[alg.Col], made: Iterable[alg.Col]) -> alg.Project:
+def rename(
+    node: alg.Node, columns: Iterable[alg.Col], new_columns: Iterable[alg.Col]
+) -> alg.Project:
     """The node's rows with some of its columns, each under another number."""
-    pairs = zip(columns, made, strict=True)
+    pairs = zip(columns, new_columns, strict=True)
     return alg.Project(
         child=node, items=tuple(alg.Projection(alg.Expr.of(c), to) for c, to in pairs)
     )

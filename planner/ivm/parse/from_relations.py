@@ -64,7 +64,7 @@ class Relations(ABC):
     ) -> None:
         self.with_subqueries_in_joins = with_subqueries_in_joins
         self.reading = reading
-        self.known = relations
+        self.relations = relations
         self.numbers = numbers
         self.expressions = Expressions(
             reading, lambda tokens, scope: self.query(clauses.read_query(tokens), scope)[0]
@@ -118,7 +118,7 @@ class Relations(ABC):
     def _relation(self, parts: Sequence[str], span: Span) -> tuple[alg.Node, list[str]]:
         """A table or a plain view."""
         name = ".".join(fold(part) for part in parts)
-        found = self.known.get(name)
+        found = self.relations.get(name)
         if found is None:
             raise Refused("RELATION_UNKNOWN", span)
         if isinstance(found, PlainView):
@@ -275,9 +275,9 @@ def _inside(around: Scope, sources: tuple[Named, ...]) -> Scope:
     return Scope(sources=sources, outer=around, ctes=around.ctes)
 
 
-def _refuse_subquery(made: alg.Expr, tokens: Tokens) -> None:
+def _refuse_subquery(expr: alg.Expr, tokens: Tokens) -> None:
     """What a relation of constants is made of must not change with a table."""
-    if any(subqueries(made)):
+    if any(subqueries(expr)):
         raise Refused("SUBQUERY_PLACE", span_of(tokens))
 
 

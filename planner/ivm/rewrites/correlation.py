@@ -143,17 +143,17 @@ def _restrict_correlated(
     node: alg.Node,
     around: Sequence[alg.Col],
     keys: Keys,
-    known: Sequence[tuple[alg.Col, alg.Col]] = (),
+    pairs_above: Sequence[tuple[alg.Col, alg.Col]] = (),
 ) -> alg.Node:
     """A node, where an equality with a column around decides what of it is seen.
 
-    ``known`` are the pairs of the filters right above it: all of them together say which rows.
+    ``pairs_above`` are those of the filters right above it: all of them together say which rows.
     """
     match node:
         case alg.Project() | alg.Aggregate() | alg.Distinct() | alg.Window():
             return replace(node, child=_restrict_correlated(node.child, around, keys))
         case alg.Filter():
-            pairs = [*known, *join_pairs(node.predicates, node.child.columns, around)]
+            pairs = [*pairs_above, *join_pairs(node.predicates, node.child.columns, around)]
             if isinstance(node.child, alg.Filter):
                 below = _restrict_correlated(node.child, around, keys, pairs)
                 return replace(node, child=below)

@@ -77,7 +77,7 @@ class DeltaDerivation:
         self.groups: dict[int, tuple[alg.Step, alg.Step]] = {}
         self.state_keys: dict[int, tuple[str, tuple[tuple[str, str], ...]]] = {}
         self._rule = rule
-        self._known: dict[alg.Node, alg.Node | None] = {}
+        self._deltas: dict[alg.Node, alg.Node | None] = {}
         self._steps: dict[tuple[StepRole, alg.Node], alg.Step] = {}
 
     def fresh(self, name: str, kind: str = "") -> alg.Col:
@@ -104,9 +104,9 @@ class DeltaDerivation:
         """The signed change of a node: its columns in some order, and the diff, if any."""
         if not self.touches(node):
             return None
-        if node not in self._known:
-            self._known[node] = self._rule(node, self)
-        return self._known[node]
+        if node not in self._deltas:
+            self._deltas[node] = self._rule(node, self)
+        return self._deltas[node]
 
     def old(self, node: alg.Node) -> alg.Node:
         """The node before the change; tables that did not change are read as they are."""

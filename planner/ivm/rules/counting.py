@@ -244,21 +244,23 @@ def _merge(
     node: alg.Aggregate,
     state: StatePlan,
     delta: alg.Node,
-    stored: alg.Node,
+    stored_groups: alg.Node,
     changes: DeltaDerivation,
 ) -> alg.Node:
     """The stored groups and the change's, added up: keys, n, then n_x and s of each argument."""
     change = change_groups(node, state, delta, changes)
     mine = [
         alg.Projection(alg.Expr.of(c), changes.fresh(""))
-        for c in stored.columns[: len(node.keys) + 1]
+        for c in stored_groups.columns[: len(node.keys) + 1]
     ]
     for count, total in state.places(len(node.keys) + 1).values():
-        mine.append(alg.Projection(alg.Expr.of(stored.columns[count]), changes.fresh("")))
+        mine.append(alg.Projection(alg.Expr.of(stored_groups.columns[count]), changes.fresh("")))
         if total is not None:
-            mine.append(alg.Projection(alg.Expr.of(stored.columns[total]), changes.fresh("")))
+            mine.append(
+                alg.Projection(alg.Expr.of(stored_groups.columns[total]), changes.fresh(""))
+            )
             mine.append(alg.Projection(alg.Expr.of("NULL"), changes.fresh("")))
-    before = alg.Project(child=stored, items=tuple(mine))
+    before = alg.Project(child=stored_groups, items=tuple(mine))
     both = union_all([change, before], tuple(changes.fresh("") for _ in before.columns))
     return _add_up(state, both, len(node.keys), changes)
 

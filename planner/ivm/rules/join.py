@@ -67,11 +67,11 @@ def _order_operands(operands: Sequence[Node], conditions: Sequence[Expr]) -> lis
     done, waiting = [operands[0]], [*operands[1:]]
     needs = [columns_in(c) for c in conditions]
     while waiting:
-        seen = {col for o in done for col in o.columns}
+        columns_before = {col for o in done for col in o.columns}
 
-        def connects(operand: Node, seen: set[Col] = seen) -> bool:
-            both = seen | set(operand.columns)
-            return any(n <= both and n & set(operand.columns) and n & seen for n in needs)
+        def connects(operand: Node, before: set[Col] = columns_before) -> bool:
+            both = before | set(operand.columns)
+            return any(n <= both and n & set(operand.columns) and n & before for n in needs)
 
         chosen = next((o for o in waiting if connects(o)), waiting[0])
         done.append(chosen)

@@ -343,5 +343,5 @@ def columns(cols: Sequence[alg.Col]) -> str:
     return _list([c.sql for c in cols])
 
 
-def _list(listed: Sequence[str]) -> str:
-    return ", ".join(listed) or NOTHING
+def _list(items: Sequence[str]) -> str:
+    return ", ".join(items) or NOTHING

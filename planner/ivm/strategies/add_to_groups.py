@@ -145,7 +145,7 @@ class _Groups:
         node: alg.Aggregate,
         state: StatePlan,
         change: alg.Aggregate,
-        stored: alg.StoredGroups,
+        stored_groups: alg.StoredGroups,
         there: alg.Col,
     ) -> None:
         at = len(node.keys)
@@ -157,12 +157,16 @@ class _Groups:
         waiting = iter(change.columns[at + 1 :])
         for argument, is_summed in state.arguments:
             self.parts[argument] = tuple(next(waiting) for _ in range(3 if is_summed else 1))
-        self.stored = dict(zip(node.calls, stored.columns[at:], strict=True))
+        self.stored_column_of = dict(zip(node.calls, stored_groups.columns[at:], strict=True))
 
     def _stored_count(self, argument: alg.Expr | None) -> alg.Col | None:
         """The stored COUNT of an argument (None: of rows), if the view shows it."""
         return next(
-            (c for k, c in self.stored.items() if k.function == "count" and k.argument == argument),
+            (
+                c
+                for k, c in self.stored_column_of.items()
+                if k.function == "count" and k.argument == argument
+            ),
             None,
         )
 
@@ -196,7 +200,7 @@ class _Groups:
             assert count is not None  # the view shows it
             return count
         plus, minus = moved
-        was = self.stored[call]
+        was = self.stored_column_of[call]
         total = alg.Expr.of(
             *("coalesce (", was, ", 0 ) + coalesce (", plus, ", 0 ) - coalesce (", minus, ", 0 )")
         )

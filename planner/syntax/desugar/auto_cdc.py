@@ -82,15 +82,15 @@ def compile_flow(
 
 
 def _find_columns(names: Iterable[str], span: Span, columns: Sequence[Column]) -> list[Column]:
-    known = "The source has the columns"
-    return [schemas.get(columns, name, span=span, heading=known) for name in names]
+    heading = "The source has the columns"
+    return [schemas.get(columns, name, span=span, heading=heading) for name in names]
 
 
-def _choose(wanted: ColumnList | None, columns: Sequence[Column]) -> list[Column]:
-    if wanted is None:
+def _choose(column_list: ColumnList | None, columns: Sequence[Column]) -> list[Column]:
+    if column_list is None:
         return list(columns)
-    named = _find_columns(wanted.names, wanted.span, columns)
-    return [c for c in columns if c not in named] if wanted.without else named
+    named = _find_columns(column_list.names, column_list.span, columns)
+    return [c for c in columns if c not in named] if column_list.without else named
 
 
 def on_one_line(expression: Span) -> str:
@@ -134,22 +134,22 @@ class _Form:
         self,
         flow: CreateFlow,
         keys: list[Column],
-        chosen: list[Column],
+        target_columns: list[Column],
         sequence_types: Sequence[str],
         columns: Sequence[Column],
     ) -> None:
         self.flow = flow
         self.keys = [backtick(k.name) for k in keys]
         folded = {fold(k.name) for k in keys}
-        self.values = [c for c in chosen if fold(c.name) not in folded]
-        self.chosen = chosen
+        self.values = [c for c in target_columns if fold(c.name) not in folded]
+        self.target_columns = target_columns
         self.sequence_type = sequence_types[0]
         self.sequence_types = sequence_types
         self.source = flow.source.span.text
         self.state = flow.name.span.text
         tracked = _choose(flow.tracked, columns)
         self.tracked = [c for c in self.values if c in tracked]
-        self.names = [backtick(c.name) for c in chosen]
+        self.names = [backtick(c.name) for c in target_columns]
 
     def by_key(self, one: str, other: str, *more: str) -> str:
         """The condition that two relations speak of the same key."""
@@ -218,7 +218,7 @@ class _Form:
 
     def texts(self, view_name: str) -> FlowTexts:
         quiet = "IF NOT EXISTS " if self.flow.if_not_exists else ""
-        declared = [(backtick(c.name), c.type) for c in self.chosen] + self.state_columns()
+        declared = [(backtick(c.name), c.type) for c in self.target_columns] + self.state_columns()
         made = _indent(comment_above(self.flow.span.text, ""), 4).rstrip()
         body = ";\n".join("    " + statement for statement in self.body())
         task = (

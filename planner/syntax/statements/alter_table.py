@@ -35,7 +35,7 @@ def read_column_change(cursor: Cursor) -> st.ColumnChange | None:
 
 def _expect_column(cursor: Cursor) -> None:
     if not (cursor.accept("COLUMNS") or cursor.accept("COLUMN")):
-        cursor.fail("COLUMN", known=["COLUMN", "COLUMNS"])
+        cursor.fail("COLUMN", words=["COLUMN", "COLUMNS"])
 
 
 def _add(cursor: Cursor) -> st.AddColumns:
@@ -113,7 +113,7 @@ def _alter(cursor: Cursor) -> st.ColumnChange:
         return st.SetDefault(column=column, value=None)
     if cursor.upper() != "COMMENT":
         expected = '"TYPE", "SET NOT NULL", "DROP NOT NULL", "SET DEFAULT" or "DROP DEFAULT"'
-        cursor.fail(expected, known=_KNOWN)
+        cursor.fail(expected, words=_KNOWN)
     hint = f"Type: COMMENT ON COLUMN <table>.{quote(column.name)} IS '...'"
     raise not_supported(cursor.here, "ALTER COLUMN ... COMMENT", hint=hint)
 

@@ -138,21 +138,21 @@ def _read_options(cursor: Cursor, target: st.RelationRef, kind: ObjectKind) -> s
     return st.SetOptions(span=cursor.span, kind=kind, target=target, options=options, reset=reset)
 
 
-def _inside(cursor: Cursor, known: Sequence[str]) -> Tokens:
+def _inside(cursor: Cursor, options: Sequence[str]) -> Tokens:
     inside = cursor.group()
     if not inside:
         cursor.position -= 1
-        cursor.fail("an option", known=known)
+        cursor.fail("an option", words=options)
     cursor.end()
     return inside
 
 
-def _names(tokens: Tokens, known: Sequence[str]) -> tuple[str, ...]:
+def _names(tokens: Tokens, options: Sequence[str]) -> tuple[str, ...]:
     found = []
     for group in cut_at_commas(tokens):
         name = " ".join(token.upper for token in group)
-        if name not in known:
-            raise unknown_option(span_of(group or tokens), name, known)
+        if name not in options:
+            raise unknown_option(span_of(group or tokens), name, options)
         _check_free(name, span_of(group))
         found.append(name)
     return tuple(found)

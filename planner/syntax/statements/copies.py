@@ -34,7 +34,7 @@ def read_copy(cursor: Cursor) -> CopyFrom | CopyTo:
         cursor.end()
         return CopyFrom(span=cursor.span, target=target, columns=columns, file=file)
     if not cursor.at("TO"):
-        cursor.fail("FROM or TO", known=("FROM", "TO"))
+        cursor.fail("FROM or TO", words=("FROM", "TO"))
     return _copy_to(cursor, Select(span=target.span, query=rows_of(target)))
 
 

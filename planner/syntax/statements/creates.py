@@ -106,7 +106,7 @@ def read_create(tokens: Tokens) -> st.Statement:
         cursor.take()
         cursor.expect("VIEW" if word == "MATERIALIZED" else "TASK")
     if or_replace or word not in ("SCHEMA", "DATABASE", "NAMESPACE"):
-        cursor.fail(_EXPECTED, known=_KNOWN)
+        cursor.fail(_EXPECTED, words=_KNOWN)
     cursor.take()
     return _schema(cursor)
 
@@ -194,7 +194,7 @@ class _TableClauses:
         else:
             cursor.fail(
                 'a column list, "AS" or "LOCATION"',
-                known=("USING", "LOCATION", "COMMENT", "PARTITIONED", "CLUSTER", "TBLPROPERTIES"),
+                words=("USING", "LOCATION", "COMMENT", "PARTITIONED", "CLUSTER", "TBLPROPERTIES"),
             )
         if word not in ("LOCATION", "COMMENT", "USING", "FROM"):
             self.layout = self.layout or here
@@ -298,7 +298,7 @@ def _view(cursor: Cursor, *, or_replace: bool) -> st.CreateView:
 
 def _query(cursor: Cursor) -> st.SqlText:
     if cursor.upper() not in QUERY_WORDS:
-        cursor.fail("a query", known=("SELECT", "WITH", "VALUES", "FROM", "TABLE"))
+        cursor.fail("a query", words=("SELECT", "WITH", "VALUES", "FROM", "TABLE"))
     return analyse(span_of(cursor.rest), form="query", tokens=cursor.rest)
 
 

@@ -140,7 +140,7 @@ def _changes(
         word = cursor.name("DEFAULT or APPEND_ONLY")
         if word.upper not in ("DEFAULT", "APPEND_ONLY"):
             cursor.position -= 1
-            cursor.fail("DEFAULT or APPEND_ONLY", known=("DEFAULT", "APPEND_ONLY"))
+            cursor.fail("DEFAULT or APPEND_ONLY", words=("DEFAULT", "APPEND_ONLY"))
         cursor.end()
         with_deletes = word.upper == "DEFAULT"
     if (
@@ -153,7 +153,7 @@ def _changes(
     return _Changes(relation, with_deletes, place, quote(parts[-1]))
 
 
-def _spelled(tokens: Tokens, found: list[_Changes], target: st.RelationRef) -> str:
+def _spelled(tokens: Tokens, change_refs: list[_Changes], target: st.RelationRef) -> str:
     """The statement with ctsql's words for SELF, CHANGES and METADATA$ACTION.
 
     Raises NOT_SUPPORTED for other columns of Snowflake's own.
@@ -171,11 +171,11 @@ def _spelled(tokens: Tokens, found: list[_Changes], target: st.RelationRef) -> s
                 raise not_supported(place, place.text, why=why, hint=hint)
             asked = True
             edits.append(st.Edit(span=place, text=backtick(_ACTION)))
-        in_changes = any(c.span.start <= token.start < c.span.stop for c in found)
+        in_changes = any(c.span.start <= token.start < c.span.stop for c in change_refs)
         is_self = token.kind is tk.Kind.WORD and token.upper == "SELF"
         if is_self and not in_changes and tk.upper_at(tokens, index - 1) not in (".", "AS"):
             edits.append(st.Edit(span=token.span, text=target.span.text))
-    for changes in found:
+    for changes in change_refs:
         stop = next(i for i, t in enumerate(tokens) if t.stop == changes.span.stop)
         edits.append(st.Edit(span=changes.span, text=_rows(changes, tokens, stop + 1, asked=asked)))
     return splice(span, edits).text

@@ -141,9 +141,9 @@ def _header(tree: Tree[LarkToken], tokens: Tokens, stop: int) -> Header:
     )
 
 
-def _token(made: LarkToken, tokens: Tokens) -> Token:
-    assert made.start_pos is not None
-    return tokens[made.start_pos]
+def _token(leaf: LarkToken, tokens: Tokens) -> Token:
+    assert leaf.start_pos is not None
+    return tokens[leaf.start_pos]
 
 
 def _leaves(tree: Tree[LarkToken], tokens: Tokens) -> list[Token]:

@@ -53,13 +53,13 @@ def read_kafka(cursor: Cursor) -> KafkaSource:
 
 
 def _read_option(
-    group: Tokens, given: dict[str, Any], options: dict[str, str], secrets: dict[str, str]
+    group: Tokens, values: dict[str, Any], options: dict[str, str], secrets: dict[str, str]
 ) -> None:
     cursor = Cursor(group, of="option")
     tokens = cursor.dotted_name("an option, as TOPIC 'orders'")
     span = span_of(tokens)
     name = ".".join(token.text for token in tokens).lower()
-    if name in given or name in options or name in secrets:
+    if name in values or name in options or name in secrets:
         raise invalid(span, f"option {name} is given twice")
     if name in _SET_BY_US or not (name in _OPTIONS or name.startswith(_PASSED)):
         near = did_you_mean(name, _OPTIONS)
@@ -68,7 +68,7 @@ def _read_option(
         raise invalid(span, f"there is no option {name}", detail, near)
     _ = cursor.accept("=") or cursor.accept("=>")
     if name in _OPTIONS:
-        given[name] = _value(cursor, name)
+        values[name] = _value(cursor, name)
     elif cursor.accept("ENV"):
         secrets[name] = cursor.string("the name of a variable in quotes").text
     elif _SECRET.search(name):

@@ -111,8 +111,8 @@ def _words(group: Tokens) -> str:
     return " ".join(words)
 
 
-def _begins(name: str, known: str) -> bool:
-    return name == known or name.startswith(known + " ")
+def _begins(name: str, option: str) -> bool:
+    return name == option or name.startswith(option + " ")
 
 
 def _task_option(group: Tokens, name: str) -> Option:
@@ -174,15 +174,15 @@ _READERS: dict[str, Callable[[Cursor, str], int | str | bool | Every]] = {
 }
 
 
-def unknown_option(span: Span, name: str, known: Iterable[str]) -> CtsqlError:
+def unknown_option(span: Span, name: str, options: Iterable[str]) -> CtsqlError:
     """An INVALID_OPTION for an option that there is not; the caller raises it."""
-    detail = f"There is no such option. The options are: {', '.join(known)}."
-    hint = did_you_mean(name, known)
+    detail = f"There is no such option. The options are: {', '.join(options)}."
+    hint = did_you_mean(name, options)
     return bad_option(span, name, detail, value="any value here", hint=hint)
 
 
-def _unknown(group: Tokens, name: str, known: Iterable[str]) -> CtsqlError:
-    return unknown_option(span_of(group[: len(name.split())]), name, known)
+def _unknown(group: Tokens, name: str, options: Iterable[str]) -> CtsqlError:
+    return unknown_option(span_of(group[: len(name.split())]), name, options)
 
 
 def _twice(group: Tokens, name: str) -> CtsqlError:

@@ -39,7 +39,7 @@ def refresh_option(group: Tokens) -> Option:
         return _policy(cursor, group)
     else:
         words = ("ON", "EVERY", "AT", "POLICY")
-        cursor.fail("ON COMMIT, EVERY, AT or POLICY", known=words)
+        cursor.fail("ON COMMIT, EVERY, AT or POLICY", words=words)
     cursor.end()
     value_span = span_of(group[start:])
     return Option(name="REFRESH", value=value, span=span_of(group), value_span=value_span)

@@ -173,7 +173,7 @@ class _FlowClauses:
         here = cursor.here
         words = next((w for w in _CLAUSES if cursor.accept(*w)), None)
         if words is None:
-            cursor.fail("a clause of AUTO CDC", known=[w[0] for w in _CLAUSES])
+            cursor.fail("a clause of AUTO CDC", words=[w[0] for w in _CLAUSES])
         name = " ".join(words)
         if name in self._seen:
             raise syntax_error(here, f"{name} is given twice")

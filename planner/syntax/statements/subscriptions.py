@@ -87,7 +87,7 @@ def _clause(cursor: Cursor) -> str:
     clauses = (("AS", "OF"), ("AS",), ("FROM",), ("UP", "TO"), ("WITH",))
     words = next((w for w in clauses if cursor.accept(*w)), None)
     if words is None:
-        cursor.fail("AS OF, FROM, UP TO, AS, WITH or the end", known=_CLAUSES)
+        cursor.fail("AS OF, FROM, UP TO, AS, WITH or the end", words=_CLAUSES)
     return " ".join(words)
 
 

@@ -55,7 +55,7 @@ def read_test(cursor: Cursor) -> st.Test:
         expectations.append(_expectation(cursor, steps))
     if not expectations:
         known = _PARTS if not steps else ("AND", "THEN", "EXPECT")
-        cursor.fail("EXPECT" if steps else "GIVEN or EXPECT", known=known, hint=_hint(cursor))
+        cursor.fail("EXPECT" if steps else "GIVEN or EXPECT", words=known, hint=_hint(cursor))
     if cursor.current is not None:
         hint = "Changes stand in front of the first EXPECT; EXPECT x AFTER n looks back."
         is_step = cursor.upper() in ("GIVEN", "THEN")
@@ -146,7 +146,7 @@ def _rows(cursor: Cursor, edits: list[st.Edit]) -> st.SqlText:
             _refuse_slip(tokens, problem)
             raise
     if not cursor.at("AS"):
-        cursor.fail("VALUES or AS (query)", known=("VALUES", "AS"))
+        cursor.fail("VALUES or AS (query)", words=("VALUES", "AS"))
     edits.append(st.Edit(span=cursor.take().span, text=""))
     return _query(cursor)[0]
 

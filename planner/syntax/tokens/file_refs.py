@@ -36,8 +36,10 @@ def ending_of(path: str) -> str:
     return name[dot:] if name[max(dot, 0) :] in _ENDINGS else ""
 
 
-def file_ref(path: Token, given: str | None, options: tuple[tuple[str, str], ...] = ()) -> FileRef:
-    """The file of a string; ``given`` is its format, None for what the ending says.
+def file_ref(
+    path: Token, format_name: str | None, options: tuple[tuple[str, str], ...] = ()
+) -> FileRef:
+    """The file of a string; ``format_name`` is its format, None for what the ending says.
 
     Raises:
         FILE_FORMAT_UNKNOWN: neither says a format.
@@ -45,7 +47,7 @@ def file_ref(path: Token, given: str | None, options: tuple[tuple[str, str], ...
     if not path.text.strip():
         raise syntax_error(path.span, "the name of a file is empty")
     ending = ending_of(path.text)
-    if given is None and not ending:
+    if format_name is None and not ending:
         readers = ", ".join(f"{name.lower()}('...')" for name in READERS)
         raise error(
             "FILE_FORMAT_UNKNOWN",
@@ -54,9 +56,9 @@ def file_ref(path: Token, given: str | None, options: tuple[tuple[str, str], ...
             known=", ".join(_ENDINGS),
             hint=f"Say what it is: {readers}; in COPY: (FORMAT csv)",
         )
-    if ending == ".tsv" and given is None and not {"sep", "delimiter"} & dict(options).keys():
+    if ending == ".tsv" and format_name is None and not {"sep", "delimiter"} & dict(options).keys():
         options = (*options, ("sep", "\t"))
-    kind = given or _ENDINGS[ending]
+    kind = format_name or _ENDINGS[ending]
     return FileRef(path=path.text, span=path.span, format=kind, options=options)
 
 

@@ -220,10 +220,10 @@ class _Reader(PieceReader):
                 return found
             found = Shape("", start, self.at, inside)
 
-    def path_follows(self, found: Shape) -> bool:
+    def path_follows(self, operand: Shape) -> bool:
         """Whether ``:`` extracts from an operand; from a literal text it does not."""
-        piece = self.pieces[found.start]
-        is_text = not found.inside and isinstance(piece, str) and STRING.match(piece)
+        piece = self.pieces[operand.start]
+        is_text = not operand.inside and isinstance(piece, str) and STRING.match(piece)
         return not is_text and (self.is_name(1) or self.text(1) == "[")
 
     def base(self) -> Shape:

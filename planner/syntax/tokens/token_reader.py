@@ -101,7 +101,7 @@ class Cursor:
         """Read these words; the last one is returned."""
         for word in words:
             if not self.accept(word):
-                self.fail(word, hint=hint, known=[word] if word.isalpha() else ())
+                self.fail(word, hint=hint, words=[word] if word.isalpha() else ())
         return self.tokens[self.position - 1]
 
     def take(self, what: str = "") -> Token:
@@ -184,10 +184,10 @@ class Cursor:
         if self.current is not None:
             self.fail(self._end, hint=hint)
 
-    def fail(self, expected: str, *, hint: str = "", known: Iterable[str] = ()) -> NoReturn:
-        """Raise a SYNTAX_ERROR; of one of the ``known`` words it may be a slip."""
+    def fail(self, expected: str, *, hint: str = "", words: Iterable[str] = ()) -> NoReturn:
+        """Raise a SYNTAX_ERROR; of one of the ``words`` it may be a slip."""
         found = self._end if self.current is None else found_text(self.current)
-        near = did_you_mean(self.upper(), known) if self.upper() else ""
+        near = did_you_mean(self.upper(), words) if self.upper() else ""
         raise syntax_error(self.here, f"found {found}, expected {expected}", hint=hint or near)
 
 

@@ -80,9 +80,9 @@ class DuckAnalyst(SparkAnalyst):
         """Is there no function by chance?"""
         return self._is_definite(self._analysed(query))
 
-    def assignable(self, given: str, declared: str) -> bool:
+    def assignable(self, value_type: str, column_type: str) -> bool:
         """ANSI store assignment."""
-        return given == "void" or may_store(given, declared)
+        return value_type == "void" or may_store(value_type, column_type)
 
 
 class DuckEngine:
