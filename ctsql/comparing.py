@@ -108,7 +108,7 @@ class Typed:
             _exact(f"e{i}", told.get(i), field, self.types[i])
             for i, field in enumerate(self.schema.fields)
         ]
-        return _numbered(expected).selectExpr(*made)
+        return _number_columns(expected).selectExpr(*made)
 
     def of_query(self, expected: DataFrame, span: Span) -> DataFrame:
         """The rows of a query, with its columns, in order, cast to these.
@@ -123,13 +123,13 @@ class Typed:
             made.append(_exact(f"CAST(e{i} AS {self.types[i]})", told, field, self.types[i]))
         try:
             with translate_spark_errors():
-                return _numbered(expected).selectExpr(*made)
+                return _number_columns(expected).selectExpr(*made)
         except CtsqlError as problem:
             problem.span = problem.span or span
             raise
 
 
-def _numbered(rows: DataFrame) -> DataFrame:
+def _number_columns(rows: DataFrame) -> DataFrame:
     """Rows whose columns are named by their places."""
     return rows.toDF(*(f"e{i}" for i in range(len(rows.columns))))
 

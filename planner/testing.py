@@ -84,7 +84,7 @@ def plan_test(test: st.Test, schema: str, folder: Folder) -> TestPlan:
     _check_conditions(test)
     stand_ins = _stand_ins(test, schema, folder)
     wanted = [qualify(ref, schema) for ref in _relations(test) if ref.file is None]
-    definitions = _needed(wanted, stand_ins, folder)
+    definitions = _definitions_for(wanted, stand_ins, folder)
     _check_known(test, schema, folder, stand_ins, definitions)
     return TestPlan(
         test=test,
@@ -168,7 +168,7 @@ def _relations(test: st.Test) -> Iterator[st.RelationRef]:
                 pass
 
 
-def _needed(
+def _definitions_for(
     names: Iterable[Name], stand_ins: dict[Name, StandIn], folder: Folder
 ) -> list[Definition]:
     """The definitions that make what is wanted, each after what it reads."""

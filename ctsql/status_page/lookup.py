@@ -150,25 +150,25 @@ class Lookup:
         shown = seen.of(object_id)
         if item is None or shown is None:
             return None
-        filters = Wanted(objects=frozenset({str(item.name)}))
+        request = Wanted(objects=frozenset({str(item.name)}))
         with reader.as_stored():
             item = reader.relations.current(item)
-            (row,) = objects(reader, filters)
+            (row,) = objects(reader, request)
             found = Details(
                 shown=shown,
                 row=row,
                 definition=current_definition(reader, item),
                 plan=_plan(reader, item, shown),
                 refreshes=(),
-                failures=tuple(islice(failures(reader, filters), FAILURES_MAX)),
+                failures=tuple(islice(failures(reader, request), FAILURES_MAX)),
                 reads=tuple(_reads_of(seen, object_id)),
                 readers=tuple(_readers_of(reader, seen, object_id)),
-                storage=_storage_rows(reader, filters),
+                storage=_storage_rows(reader, request),
                 quarantine=_quarantine_of(reader, item),
             )
             if shown.state == State.UNREADABLE.value:
                 return found
-            newest = replace(filters, newest=Newest(REFRESHES_MAX, "at"))
+            newest = replace(request, newest=Newest(REFRESHES_MAX, "at"))
             first, at = _oldest(reader, item)
             return replace(
                 found,
@@ -284,9 +284,9 @@ def _readers_of(reader: LogReader, overview: Overview, object_id: str) -> Iterat
             yield Reader(subscription.name, "subscription", "input", needs_from)
 
 
-def _storage_rows(reader: LogReader, filters: Wanted) -> tuple[StorageRow, ...] | None:
+def _storage_rows(reader: LogReader, request: Wanted) -> tuple[StorageRow, ...] | None:
     try:
-        return tuple(storage(reader, filters))
+        return tuple(storage(reader, request))
     except NeedsSpark:
         return None
 

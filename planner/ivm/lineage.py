@@ -362,7 +362,7 @@ class _Marking:
         parts = dict.fromkeys(call.over for call in node.calls)
         columns = tuple(dict.fromkeys(c for over in parts for c in over))
         fresh = {c: replace(c, number=next(self._numbers)) for c in columns}
-        side = self._narrowed(below, columns, fresh, pairs if len(parts) == 1 else ())
+        side = self._narrow_side(below, columns, fresh, pairs if len(parts) == 1 else ())
         if not all(parts):  # a function over all rows
             return alg.Join(children=(node, side), conditions=())
         text: list[alg.Part | str] = []
@@ -381,7 +381,7 @@ class _Marking:
         fresh = {c: replace(c, number=next(self._numbers)) for c in columns}
         of_node = {e.col: e.source for e in equal}
         mapped = tuple((of_node[a], k) for a, k in pairs if a in of_node)
-        side = self._narrowed(below, columns, fresh, mapped)
+        side = self._narrow_side(below, columns, fresh, mapped)
         conditions = []
         for e in equal:
             test = alg.Expr.of(e.col, "<=>", fresh[e.source])
@@ -390,7 +390,7 @@ class _Marking:
             conditions.append(test)
         return alg.Join(children=(node, side), conditions=tuple(conditions))
 
-    def _narrowed(
+    def _narrow_side(
         self,
         below: alg.Node,
         columns: Sequence[alg.Col],

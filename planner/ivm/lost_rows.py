@@ -229,7 +229,7 @@ class _Walk:
             return  # it depends on the row around in another way
         inner_parts: list[_Part] = []
         if inner.left is not None and inner.left.column is not None:
-            move = _renamed({inner.left.column: node.columns[0]})
+            move = _renaming({inner.left.column: node.columns[0]})
             inner_parts = [m for p in parts if (m := move(p)) is not None]
         yield self.add(node, inner_parts)
 
@@ -242,7 +242,7 @@ class _Walk:
             own = tuple(p for p in thing.predicates if not columns_in(p) & set(around))
             if len(own) == len(thing.predicates):
                 return thing
-            move = _renamed(dict(join_pairs(thing.predicates, around, thing.child.columns)))
+            move = _renaming(dict(join_pairs(thing.predicates, around, thing.child.columns)))
             parts_below = self.found_by.setdefault(thing.child, [])
             parts_below += [m for p in parts if (m := move(p)) is not None]
             return replace(thing, predicates=own) if own else thing.child
@@ -298,30 +298,30 @@ def _moves(node: alg.Node) -> list[tuple[alg.Node, _Move]]:
             return [(node.child, _expressed({i.col: i.expr for i in node.items}))]
         case alg.Aggregate():
             keys = {} if node.sets is not None else {k.col: k.source for k in node.keys}
-            return [(node.child, _renamed(keys, leaves_out=False))]
+            return [(node.child, _renaming(keys, leaves_out=False))]
         case alg.Join():
             return [(c, _of_side(node.conditions, c.columns)) for c in node.children]
         case alg.OuterOrSemiJoin():
             return _sides(node)
         case alg.LateralJoin():
-            return [(node.left, _renamed({c: c for c in node.left.columns}))]
+            return [(node.left, _renaming({c: c for c in node.left.columns}))]
         case alg.SetOperation():
-            left = (node.left, _renamed({c: c for c in node.columns}))
+            left = (node.left, _renaming({c: c for c in node.columns}))
             right = dict(zip(node.columns, node.right.columns, strict=True))
             is_except = node.operator.lower().startswith("except")
-            return [left] if is_except else [left, (node.right, _renamed(right))]
+            return [left] if is_except else [left, (node.right, _renaming(right))]
         case alg.UnionAll():
             places = [dict(zip(node.columns, b.cols, strict=True)) for b in node.branches]
             return [
-                (b.node, _renamed(place, leaves_out=False))
+                (b.node, _renaming(place, leaves_out=False))
                 for b, place in zip(node.branches, places, strict=True)
             ]
         case alg.Window() | alg.Distinct():
-            return [(node.child, _renamed({c: c for c in node.child.columns}, leaves_out=False))]
+            return [(node.child, _renaming({c: c for c in node.child.columns}, leaves_out=False))]
         case alg.Scan() | alg.Values():
             return []
         case _:
-            return [(c, _renamed({col: col for col in c.columns})) for c in inputs(node)]
+            return [(c, _renaming({col: col for col in c.columns})) for c in inputs(node)]
 
 
 def _sides(node: alg.OuterOrSemiJoin) -> list[tuple[alg.Node, _Move]]:
@@ -330,13 +330,13 @@ def _sides(node: alg.OuterOrSemiJoin) -> list[tuple[alg.Node, _Move]]:
     if node.kind is kind.FULL:
         return []
     stays = node.right if node.kind is kind.RIGHT else node.left
-    found: list[tuple[alg.Node, _Move]] = [(stays, _renamed({c: c for c in stays.columns}))]
+    found: list[tuple[alg.Node, _Move]] = [(stays, _renaming({c: c for c in stays.columns}))]
     if node.kind is kind.SEMI:
         found.append((node.right, _of_side(node.conditions, node.right.columns)))
     return found
 
 
-def _renamed(place: Mapping[alg.Col, alg.Col], *, leaves_out: bool = True) -> _Move:
+def _renaming(place: Mapping[alg.Col, alg.Col], *, leaves_out: bool = True) -> _Move:
     """Over other columns; ``leaves_out``: whether the operator leaves rows out."""
 
     def move(part: _Part) -> _Part | None:
@@ -353,7 +353,7 @@ def _of_side(conditions: Sequence[alg.Expr], columns: Sequence[alg.Col]) -> _Mov
     for one in equal_classes(conditions):
         mine = sorted((c for c in one if c in columns), key=lambda c: c.number)
         place = {**{c: mine[0] for c in one if mine}, **place}
-    return _renamed(place)
+    return _renaming(place)
 
 
 def _expressed(texts: Mapping[alg.Col, alg.Expr]) -> _Move:

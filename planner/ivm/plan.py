@@ -84,12 +84,16 @@ class ChangePlan:
         return self._final(self.query, signed=False)
 
     def delta(
-        self, changed: Collection[str], states: Collection[int] = (), *, large: Collection[str] = ()
+        self,
+        changed_tables: Collection[str],
+        states: Collection[int] = (),
+        *,
+        large: Collection[str] = (),
     ) -> ChangeTexts | None:
         """The texts of the signed change; None if the view cannot change.
 
         Args:
-            changed: the tables with a change that is not empty. states: the numbers of state
+            changed_tables: the tables with a change that is not empty. states: the numbers of state
                 tables to use; they must hold the groups as of before. large: of the tables, those
                 with so large a change that a step more is worth it where it leaves less of it.
 
@@ -98,7 +102,7 @@ class ChangePlan:
         """
         if self.inexact is not None:
             raise ValueError(f"no signed change: {self.inexact.code}")
-        changes = self._changes(changed, states, large=large)
+        changes = self._changes(changed_tables, states, large=large)
         found = changes.of(self.query)
         return None if found is None else self._with_states(changes, found, signed=True)
 
@@ -128,14 +132,18 @@ class ChangePlan:
         return self.is_limited or self.compares_groups
 
     def rows_from_groups(
-        self, changed: Collection[str], states: Collection[int], *, large: Collection[str] = ()
+        self,
+        changed_tables: Collection[str],
+        states: Collection[int],
+        *,
+        large: Collection[str] = (),
     ) -> ChangeTexts | None:
         """The texts of all rows, not signed, from all groups of a state table.
 
         These are the first of the groups (ORDER BY .. LIMIT), or what comes of comparing them.
         None if nothing changed.
         """
-        changes = self._changes(changed, states, large=large)
+        changes = self._changes(changed_tables, states, large=large)
         found = state_table.rows_from_groups(self.query, changes)
         return None if found is None else self._with_states(changes, found, signed=False)
 
@@ -152,7 +160,7 @@ class ChangePlan:
         return () if top is None else tuple(self.columns[i] for i in sums_shown(top, self.query))
 
     def rows_by_key(
-        self, changed: Collection[str], *, add: bool = True, large: Collection[str] = ()
+        self, changed_tables: Collection[str], *, add: bool = True, large: Collection[str] = ()
     ) -> KeyedTexts | None:
         """The texts by which the affected keys of the view are replaced.
 
@@ -166,7 +174,7 @@ class ChangePlan:
         top = keyed_top(self.query)
         if top is None or (self.inexact is None and None in top.places):
             return None  # the signed change knows the keys better
-        changes = self._changes(changed, large=large)
+        changes = self._changes(changed_tables, large=large)
         is_added = add and self.inexact is None
         added = added_rows(top, self.query, self.columns, changes) if is_added else None
         desired, certain = added or (desired_rows(top, changes), None)
@@ -193,7 +201,11 @@ class ChangePlan:
         )
 
     def first_rows(
-        self, changed: Collection[str], states: Collection[int] = (), *, large: Collection[str] = ()
+        self,
+        changed_tables: Collection[str],
+        states: Collection[int] = (),
+        *,
+        large: Collection[str] = (),
     ) -> TopTexts | None:
         """The texts by which ORDER BY .. LIMIT is kept from the view's own rows, if it can be.
 
@@ -204,7 +216,7 @@ class ChangePlan:
         limit = limit_top(self.query)
         if limit is None:
             return None
-        changes = self._changes(changed, states, large=large)
+        changes = self._changes(changed_tables, states, large=large)
         found = first_rows(self.query, limit, self.columns, changes)
         if found is None:
             return None
@@ -247,12 +259,16 @@ class ChangePlan:
         return changes.rules
 
     def _changes(
-        self, changed: Collection[str], states: Collection[int] = (), *, large: Collection[str] = ()
+        self,
+        changed_tables: Collection[str],
+        states: Collection[int] = (),
+        *,
+        large: Collection[str] = (),
     ) -> DeltaDerivation:
         tables = state_tables(self.query)
         numbers = {n: s.number for n, s in tables if s.number in states}
         above = numbers_above(self.query)
-        return DeltaDerivation(changed, above, change, numbers.get, large=large)
+        return DeltaDerivation(changed_tables, above, change, numbers.get, large=large)
 
     def _aggregate(self, number: int) -> tuple[Aggregate, StatePlan]:
         return {s.number: (n, s) for n, s in state_tables(self.query)}[number]

@@ -239,13 +239,13 @@ def _sink(node: Temporal, windows: dict[str, Window], filters: tuple[Expr, ...] 
             moved = Temporal(child=child.child, predicates=predicates, turns=turns)
             below = _sink(moved, windows, tuple(_with_columns(f, items) for f in filters))
         case Scan():
-            return _narrowed(child, node, windows, filters)
+            return _narrow(child, node, windows, filters)
         case _:
             return node
     return node if isinstance(_bottom(below), Temporal) else replace(child, child=below)
 
 
-def _narrowed(
+def _narrow(
     scan: Scan, node: Temporal, windows: dict[str, Window], filters: tuple[Expr, ...]
 ) -> Scan:
     """The scan of a window of what is scanned; of a window's rows it is one of the same table."""

@@ -73,13 +73,13 @@ def _lower_view(node: lp.ViewReference, context: Context) -> RelationRows:
         return RelationRows(lower_query(query, context).toDF(*node.columns))
     # SELECT * with a condition: what the object has lost is lost here, too, and not read by that.
     read = _lower_relation(below, context)
-    names = [c for c in node.columns if c not in read.lost]
+    names = [c for c in node.columns if c not in read.lost_columns]
 
     def run(frames: Sequence[DataFrame]) -> DataFrame:
         return _run_over(query, frames, context).select(*backtick_all(names))
 
     rows = run_on([read], run, query.sql.span, (query.sql, *names))
-    return RelationRows(rows.toDF(*names), str(node.name), read.lost)
+    return RelationRows(rows.toDF(*names), str(node.name), read.lost_columns)
 
 
 def _present(rows: DataFrame, node: lp.Relation) -> RelationRows:

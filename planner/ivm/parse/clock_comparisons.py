@@ -41,7 +41,7 @@ class Condition:
     predicate: Expr
     turns: tuple[Turn, ...] = ()
 
-    def rewritten(self, rewrite: Callable[[Expr], Expr]) -> "Condition":
+    def rewrite_with(self, rewrite: Callable[[Expr], Expr]) -> "Condition":
         """The same over other columns."""
         turns = tuple(replace(t, value=rewrite(t.value)) for t in self.turns)
         return Condition(rewrite(self.predicate), turns)

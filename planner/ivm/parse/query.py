@@ -36,8 +36,8 @@ class Compiler(Relations):
         node = selected.node
         if limited:
             node = self._limit(text, selected)
-        if selected.hidden:
-            kept = node.columns[: -selected.hidden]
+        if selected.hidden_count:
+            kept = node.columns[: -selected.hidden_count]
             node = alg.Project(child=node, items=pass_through(kept))
         return node, selected.names
 

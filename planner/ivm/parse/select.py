@@ -39,12 +39,12 @@ class _Output:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """A compiled SELECT; ``hidden`` of the node's columns, the last ones, are for ORDER BY only."""
+    """A compiled SELECT; the last ``hidden_count`` columns of the node are for ORDER BY only."""
 
     node: alg.Node
     names: list[str]
     order: tuple[alg.Order, ...]
-    hidden: int
+    hidden_count: int
 
 
 class Block:
@@ -73,8 +73,8 @@ class Block:
         if self.text.group or self.text.having or self.aggregates:
             node, grouped = self._group(node, outputs, aliases)
             exprs = [grouped.rewrite(e) for e in exprs]
-            having = [c.rewritten(grouped.rewrite) for c in having]
-            qualify = [c.rewritten(grouped.rewrite) for c in qualify]
+            having = [c.rewrite_with(grouped.rewrite) for c in having]
+            qualify = [c.rewrite_with(grouped.rewrite) for c in qualify]
             ordered = [replace(o, expr=grouped.rewrite(o.expr)) for o in ordered]
             self.windows = {self._draft_over(d, grouped): c for d, c in self.windows.items()}
         node = filter_rows(node, having)
@@ -281,7 +281,7 @@ class Block:
         node: alg.Node,
         outputs: Sequence[_Output],
         exprs: Sequence[alg.Expr],
-        ordered: Sequence[alg.Order],
+        requested_order: Sequence[alg.Order],
     ) -> Selected:
         items = [
             alg.Projection(expr, self.compiler.fresh(output.name, type_of(expr)))
@@ -289,12 +289,12 @@ class Block:
         ]
         by_expr = {item.expr: item.col for item in reversed(items)}
         order = []
-        hidden = 0
-        for one in ordered:
+        hidden_count = 0
+        for one in requested_order:
             if one.expr not in by_expr:
                 if self.text.is_distinct:
                     raise Refused("TEXT_NOT_READ", one.expr.span)
-                hidden += 1
+                hidden_count += 1
                 col = self.compiler.fresh("", type_of(one.expr))
                 items.append(alg.Projection(one.expr, col))
                 by_expr[one.expr] = col
@@ -302,7 +302,7 @@ class Block:
         made: alg.Node = alg.Project(child=node, items=tuple(items))
         if self.text.is_distinct:
             made = alg.Distinct(child=made)
-        return Selected(made, [o.name for o in outputs], tuple(order), hidden)
+        return Selected(made, [o.name for o in outputs], tuple(order), hidden_count)
 
 
 def _outside_queries(tokens: Tokens) -> Iterator[Token]:

@@ -49,7 +49,7 @@ class DeltaDerivation:
     """Derives the change of one query, for one set of changed tables.
 
     Args:
-        changed: tables with a change that is not empty. numbers: for new columns.
+        changed_tables: those with a change that is not empty. numbers: for new columns.
         rule: the change of a node, by kind; it calls back for the nodes below.
         state: for an aggregate that has one, the number of its state table.
 
@@ -62,13 +62,13 @@ class DeltaDerivation:
 
     def __init__(
         self,
-        changed: Collection[str],
+        changed_tables: Collection[str],
         numbers: Iterator[int],
         rule: Callable[[alg.Node, "DeltaDerivation"], alg.Node | None],
         state: Callable[[alg.Aggregate], int | None],
         large: Collection[str] = (),
     ) -> None:
-        self.changed = frozenset(changed)
+        self.changed_tables = frozenset(changed_tables)
         self.large = frozenset(large)
         self.numbers = numbers
         self.state = state
@@ -98,7 +98,7 @@ class DeltaDerivation:
 
     def touches(self, node: alg.Node) -> bool:
         """Whether the node reads a changed table."""
-        return bool(tables(node) & self.changed)
+        return bool(tables(node) & self.changed_tables)
 
     def of(self, node: alg.Node) -> alg.Node | None:
         """The signed change of a node: its columns in some order, and the diff, if any."""
@@ -110,7 +110,7 @@ class DeltaDerivation:
 
     def old(self, node: alg.Node) -> alg.Node:
         """The node before the change; tables that did not change are read as they are."""
-        return at(node, alg.Version.OLD, self.changed)
+        return at(node, alg.Version.OLD, self.changed_tables)
 
     def step(self, role: StepRole, node: alg.Node, *, must_be_stored: bool = False) -> alg.Step:
         """The rows of a node as a step; equal nodes with equal roles share one."""

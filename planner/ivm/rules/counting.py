@@ -56,15 +56,15 @@ class StatePlan:
             and, if it is added up, ``s1``; their types are those of the text that fills it.
         key_columns: how many of them, from the first, are the group.
         arguments: the arguments, and whether each is added up or only counted.
-        bounded: columns in which no value may be above :data:`BOUND`; where one is, averages cannot
-            be computed from the state.
+        bounded_columns: those in which no value may be above :data:`BOUND`; where one is, averages
+            cannot be computed from the state.
     """
 
     number: int
     columns: tuple[str, ...]
     key_columns: int
     arguments: tuple[tuple[alg.Expr, bool], ...] = ()
-    bounded: tuple[str, ...] = ()
+    bounded_columns: tuple[str, ...] = ()
 
     def places(self, start: int) -> dict[alg.Expr, tuple[int, int | None]]:
         """The positions of each argument's columns, if the first argument's are at ``start``."""
@@ -99,7 +99,7 @@ def state_of(node: alg.Aggregate, number: int) -> StatePlan | None:
         columns=tuple(names),
         key_columns=len(node.keys),
         arguments=tuple(arguments.items()),
-        bounded=tuple(bounded),
+        bounded_columns=tuple(bounded),
     )
 
 

@@ -176,8 +176,8 @@ def read_appending(
         message = "the query of a streaming table reads no STREAM"
         raise invalid(span_of(tokens), message, "Nothing says when it is to run.", NO_STREAM_HINT)
     whole = list(read_whole(statement))
-    inserts = splice(statement.span, [*whole, *_renamed(streams, "{}")]).text
-    fills = splice(statement.span, [*whole, *_renamed(streams, "contents({})")]).text
+    inserts = splice(statement.span, [*whole, *_rename_edits(streams, "{}")]).text
+    fills = splice(statement.span, [*whole, *_rename_edits(streams, "contents({})")]).text
     bare = (dataclasses.replace(r, change=None, span=r.name_span, inner=None) for r in streams)
     sources = {tuple(fold(p) for p in r.parts): r for r in bare}
     return st.Appending(
@@ -185,7 +185,7 @@ def read_appending(
     )
 
 
-def _renamed(streams: list[st.RelationRef], form: str) -> Iterator[st.Edit]:
+def _rename_edits(streams: list[st.RelationRef], form: str) -> Iterator[st.Edit]:
     for ref in streams:
         alias = "" if ref.aliased or form == "{}" else f" AS {backtick(ref.parts[-1])}"
         yield st.Edit(span=ref.span, text=form.format(ref.name_span.text) + alias)
