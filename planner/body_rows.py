@@ -65,7 +65,7 @@ def written_rows(
 
     Args:
         is_later: of a later pass of the body: the outputs hold :func:`made_before`, too, and these
-            rows are among the written ones as far as they are still there.
+            rows are among those written as far as they are still there.
         again: rows that are read beside those inserted, by the id by which the body reads an input.
     """
     body, input_views = task.transaction, {view.object_id: view for view in task.input_views}
@@ -290,10 +290,10 @@ class _Step:
         merge = _Merge(node)
         left = self.output
         if merge.of(MergeWhen.MATCHED) or merge.of(MergeWhen.NOT_MATCHED_BY_SOURCE):
-            left = self._rows_left(merge.left())
+            left = self._rows_left(merge.rows_left())
         new_rows = [
             self._new_rows(f"MERGE, WHEN {when.name.replace('_', ' ')}", pieces)
-            for when, pieces in merge.written()
+            for when, pieces in merge.clause_rows()
         ]
         return replace(left, proposed=(*left.proposed, *new_rows))
 
@@ -361,7 +361,7 @@ class _Merge:
         """The clauses for one kind of rows, in order."""
         return [c for c in self.node.clauses if c.when is when]
 
-    def written(self) -> Iterator[tuple[MergeWhen, Pieces]]:
+    def clause_rows(self) -> Iterator[tuple[MergeWhen, Pieces]]:
         """What each clause writes."""
         for when in MergeWhen:
             where: Pieces = []
@@ -395,7 +395,7 @@ class _Merge:
         source: Pieces = [f" {join} (", self.node.source, f") AS {self.node.source_alias}"]
         return [*source, " ON ((", self.node.on, ")", *also, ")"]
 
-    def left(self) -> Pieces:
+    def rows_left(self) -> Pieces:
         """The held rows that no clause is about."""
         alias = self.node.alias
         matched, alone = self.of(MergeWhen.MATCHED), self.of(MergeWhen.NOT_MATCHED_BY_SOURCE)
