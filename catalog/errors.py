@@ -106,8 +106,10 @@ def bad_option(
     span: Span, option: str, detail: str, *, value: str = "", hint: str = ""
 ) -> CtsqlError:
     """An INVALID_OPTION; ``value`` is what was found, or else the text of the place."""
-    told = value or span.text
-    return error("INVALID_OPTION", span=span, option=option, value=told, detail=detail, hint=hint)
+    value_text = value or span.text
+    return error(
+        "INVALID_OPTION", span=span, option=option, value=value_text, detail=detail, hint=hint
+    )
 
 
 def broken(invariant: str, detail: str) -> CtsqlError:

@@ -97,8 +97,8 @@ def decimal_size(data_type: str) -> tuple[int, int] | None:
     >>> decimal_size("DECIMAL(10, 2)"), decimal_size("int")
     ((10, 2), None)
     """
-    found = _DECIMAL.fullmatch(data_type.lower())
-    return None if found is None else (int(found[1]), int(found[2]))
+    match = _DECIMAL.fullmatch(data_type.lower())
+    return None if match is None else (int(match[1]), int(match[2]))
 
 
 def names(columns: Iterable[Column]) -> tuple[str, ...]:
@@ -146,8 +146,8 @@ def signature(columns: Iterable[Column]) -> list[tuple[str, str]]:
 
 def find(columns: Iterable[Column], name: str) -> Column | None:
     """The column of that name whatever its case, or None."""
-    wanted = fold(name)
-    return next((column for column in columns if fold(column.name) == wanted), None)
+    key = fold(name)
+    return next((column for column in columns if fold(column.name) == key), None)
 
 
 def get(
@@ -163,12 +163,12 @@ def get(
     """
     column = find(columns, name)
     if column is None:
-        listed = ", ".join(map(quote, names(columns)))
+        column_list = ", ".join(map(quote, names(columns)))
         raise error(
             "UNKNOWN_COLUMN",
             span=span,
             column=name,
-            detail=f"{heading} {listed}.",
+            detail=f"{heading} {column_list}.",
             hint=did_you_mean(name, names(columns)),
         )
     return column
@@ -244,12 +244,12 @@ def _counterparts(
     old = {fold(c.name): c for c in there}
     new = {fold(c.name) for c in new_columns}
     going = [c for key, c in old.items() if key not in new]
-    found: list[tuple[Column, Column | None]] = []
+    pairs: list[tuple[Column, Column | None]] = []
     for column in new_columns:
         before = old.get(fold(column.name))
         if before is None:
             before = next((c for c in going if c.type == column.type), None)
             if before is not None:
                 going.remove(before)
-        found.append((column, before))
-    return found, going
+        pairs.append((column, before))
+    return pairs, going

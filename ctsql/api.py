@@ -137,13 +137,15 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
             CtsqlError: with its condition; nothing is committed then.
         """
         span, statement = loading.one_change(sql)
-        given = list(seq_of_parameters)
-        appended = loading.append_given(self, statement, given)
+        parameter_sets = list(seq_of_parameters)
+        appended = loading.append_given(self, statement, parameter_sets)
         if appended is not None:
             return appended
         variables = caller_variables(None)
         with nullcontext() if self.in_transaction else self.transaction():
-            counts = [self.run_statement(span, values, variables).rowcount for values in given]
+            counts = [
+                self.run_statement(span, values, variables).rowcount for values in parameter_sets
+            ]
         return loading.sum_of(statement.verb, counts)
 
     # ---- statements
@@ -539,7 +541,7 @@ def _with_variables(
     con: Connection, engine: "Engine", statement: st.Statement, variables: CallerVariables
 ) -> Iterator[None]:
     """Let a statement read the variables that it may; errors say how it could read another."""
-    asked = con._settings.reads_variables
+    reads_all = con._settings.reads_variables
     if variables is NOWHERE or not (runs_once(statement) or is_definition(statement)):
         yield
         return
@@ -550,8 +552,8 @@ def _with_variables(
         for name in variables.variables:
             check_free(catalog, Name(con.search_schema, name), None, quiet=False)
     with (
-        variables.hints(all_of_caller=asked, is_definition=is_definition(statement)),
-        engine.external.with_variables(variables.readable(all_of_caller=asked)),
+        variables.hints(all_of_caller=reads_all, is_definition=is_definition(statement)),
+        engine.external.with_variables(variables.readable(all_of_caller=reads_all)),
     ):
         yield
 

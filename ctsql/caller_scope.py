@@ -53,13 +53,13 @@ class CallerVariables:
         if self._namespace is not None:
             return (self._namespace,)
         frame = self._frame
-        found: list[Mapping[str, Any]] = []
+        scopes: list[Mapping[str, Any]] = []
         while frame is not None and frame.f_code.co_name in _INLINE:
-            found.append(frame.f_locals)
+            scopes.append(frame.f_locals)
             frame = frame.f_back
         if frame is not None:
-            found += [frame.f_locals, frame.f_globals]
-        return tuple(found)
+            scopes += [frame.f_locals, frame.f_globals]
+        return tuple(scopes)
 
     @contextmanager
     def hints(self, *, all_of_caller: bool, is_definition: bool) -> Iterator[None]:

@@ -293,11 +293,11 @@ _WITHOUT = {"test": ("--warehouse",)}
 
 def _help_of(context: click.Context, command: str) -> str:
     """The help of ``ctsql run`` or ``ctsql status``: only the options that matter there."""
-    about, named = _ABOUT[command]
+    about, options = _ABOUT[command]
     lines = []
     for option in context.command.params:
         record = option.get_help_record(context)
-        shown = {*named, *_FOR_ALL} - {*_WITHOUT.get(command, ())}
+        shown = {*options, *_FOR_ALL} - {*_WITHOUT.get(command, ())}
         if record is not None and set(option.opts) & shown:
             lines.append(record)
     formatter = context.make_formatter()
@@ -340,9 +340,9 @@ def _check(arguments: dict[str, Any], command: str | None) -> None:
             and command not in commands
             and arguments[str(option.name)] not in (None, False)
         ):
-            listed = ", ".join(f"ctsql {c}" for c in commands)
+            commands_text = ", ".join(f"ctsql {c}" for c in commands)
             also = ". With ctsql run type --serve." if name == "--listen" else ""
-            raise click.UsageError(f"{name} goes with: {listed}{also}")
+            raise click.UsageError(f"{name} goes with: {commands_text}{also}")
     if arguments["watch"] and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.UsageError("--watch needs a terminal; without it: ctsql status --json")
     if arguments["as_json"] and command is None:
@@ -502,11 +502,11 @@ def _read(name: str) -> Source:
             raw = Path(name).read_bytes()
         return Source(raw.decode("utf-8-sig"), name)
     except OSError as problem:
-        meant = did_you_mean(name, COMMANDS)
-        if not meant and not name.endswith(".sql"):
-            meant = f"To open a warehouse: ctsql --warehouse {shlex.quote(name)}"
+        suggestion = did_you_mean(name, COMMANDS)
+        if not suggestion and not name.endswith(".sql"):
+            suggestion = f"To open a warehouse: ctsql --warehouse {shlex.quote(name)}"
         raise click.UsageError(
-            f"Cannot read {name}: {problem.strerror}. {meant}".rstrip()
+            f"Cannot read {name}: {problem.strerror}. {suggestion}".rstrip()
         ) from problem
     except UnicodeDecodeError as problem:
         raise click.UsageError(f"{name} is not UTF-8 text (byte {problem.start}).") from problem
@@ -553,8 +553,8 @@ def _dump(runner: Runner, folder: Path) -> int:
     def work() -> None:
         from ctsql.dump import write_dump
 
-        written = write_dump(runner.connection, folder)
-        runner.settings.note(f"wrote {len(written)} file(s) into {folder}")
+        files = write_dump(runner.connection, folder)
+        runner.settings.note(f"wrote {len(files)} file(s) into {folder}")
 
     return runner.guard(work)
 

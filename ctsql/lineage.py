@@ -88,9 +88,9 @@ def place(location: str) -> tuple[str, str]:
     >>> place("file:/data/w#1/t"), place("s3a://bucket/w?/t")
     (('file', '/data/w#1/t'), ('s3://bucket', 'w?/t'))
     """
-    found = _LOCATION.fullmatch(location)
-    assert found is not None  # every text fits
-    scheme, host, path = found.groups()
+    match = _LOCATION.fullmatch(location)
+    assert match is not None  # every text fits
+    scheme, host, path = match.groups()
     if not host:
         return "file", path
     if scheme in _BUCKETS:

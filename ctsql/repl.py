@@ -330,8 +330,8 @@ def failure_lines(status: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = []
     for row in failed[:FAILURES_SHOWN]:
         reason = " ".join(row["error_message"].split())
-        said = f"{row['kind']} {row['schema']}.{row['name']} has failed: {reason}"
-        lines.append(said if len(said) <= FAILURE_CHARS else f"{said[:FAILURE_CHARS]}...")
+        line = f"{row['kind']} {row['schema']}.{row['name']} has failed: {reason}"
+        lines.append(line if len(line) <= FAILURE_CHARS else f"{line[:FAILURE_CHARS]}...")
     if len(failed) > FAILURES_SHOWN:
         lines.append(
             f"{len(failed) - FAILURES_SHOWN} more object(s) have failed; ctsql status lists them"

@@ -107,13 +107,13 @@ class Settings:
         self.values[name] = value
 
     def _set_read_only(self, statement: SetSetting) -> None:
-        wanted = _boolean(statement, READ_ONLY)
-        if wanted and not self.read_only:
+        read_only = _boolean(statement, READ_ONLY)
+        if read_only and not self.read_only:
             what = "going back to read-only"
             why = "A connection that writes may have written."
             hint = "Open another connection with --read-only, or connect(read_only=True)."
             raise not_supported(statement.span, what, why=why, hint=hint)
-        self.read_only = wanted
+        self.read_only = read_only
 
     def _unknown(self, name: str, statement: SetSetting | ShowSetting | ResetSetting) -> Exception:
         return error(
@@ -184,10 +184,10 @@ def _text(*, is_on: bool) -> str:
 
 
 def _boolean(statement: SetSetting, option: str) -> bool:
-    wanted = read_switch(statement.value)
-    if wanted is None:
+    value = read_switch(statement.value)
+    if value is None:
         raise bad_option(statement.value_span, option, "", hint=f"Type: SET {option} = false")
-    return wanted
+    return value
 
 
 def _bad_value(statement: SetSetting, option: str, hint: str, detail: str = "") -> CtsqlError:

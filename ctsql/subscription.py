@@ -212,8 +212,8 @@ class Subscription:
                 by_time.setdefault(row[0], []).append(row)
             for t in times:
                 rows = by_time.get(t)
-                made = partial(self._result, t, whole=False)
-                yield t, None if rows is None else Batch(t, made, rows)
+                compute = partial(self._result, t, whole=False)
+                yield t, None if rows is None else Batch(t, compute, rows)
 
     def _result(self, t: int, *, whole: bool) -> Result:
         with self._open_engine() as engine:
@@ -224,14 +224,14 @@ class Subscription:
         """The changes at T; None if they cancel."""
         whole = self._feed.is_snapshot(t)
         with self._open_engine() as engine:
-            frame, counted = self._feed.rows(engine, t, whole=whole)
-        made = partial(self._result, t, whole=whole)
-        if counted is not None and counted > ROWS_AT_ONCE_MAX:
-            return Batch(t, made, None)
+            frame, count = self._feed.rows(engine, t, whole=whole)
+        compute = partial(self._result, t, whole=whole)
+        if count is not None and count > ROWS_AT_ONCE_MAX:
+            return Batch(t, compute, None)
         rows = Result.of_dataframe(frame, convert=self._convert).head(ROWS_AT_ONCE_MAX + 1)
         if len(rows) > ROWS_AT_ONCE_MAX:
-            return Batch(t, made, None)
-        return Batch(t, made, rows) if rows else None
+            return Batch(t, compute, None)
+        return Batch(t, compute, rows) if rows else None
 
     @property
     def heads(self) -> tuple[list[str], list[str]]:

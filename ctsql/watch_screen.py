@@ -176,8 +176,8 @@ def sparkline(values: Sequence[float], width: int, *, plain: bool = False) -> st
     shown = values[-width:]
     most = max(shown, default=0)
     top = len(bars) - 1
-    made = (bars[min(int(v / most * top + 0.5), top) if most else 0] for v in shown)
-    return "".join(made).rjust(width)
+    marks = (bars[min(int(v / most * top + 0.5), top) if most else 0] for v in shown)
+    return "".join(marks).rjust(width)
 
 
 def duration(seconds: float) -> str:

@@ -161,8 +161,8 @@ class _Held:
             return self.stored_rows
         parts = [self.stored_rows, *(one.rows for one in self.proposed)]
         rows = {f"part{i}": part for i, part in enumerate(parts)}
-        columns = ", ".join(backtick_all(self.base.columns))
-        text = " UNION ALL ".join(f"SELECT {columns} FROM {{{name}}}" for name in rows)
+        column_list = ", ".join(backtick_all(self.base.columns))
+        text = " UNION ALL ".join(f"SELECT {column_list} FROM {{{name}}}" for name in rows)
         return _view(_compose([text], rows), self.base.columns)
 
 
@@ -185,8 +185,8 @@ def _compose(pieces: Sequence[Piece], rows: Mapping[str, Rows]) -> lp.Query:
     texts = []
     for piece in pieces:
         if isinstance(piece, lp.Query):
-            found = {r: name(n) for r, n in zip(piece.sql.relations, piece.relations, strict=True)}
-            texts.append(rewrite(piece.sql, relation=found.__getitem__).text)
+            names = {r: name(n) for r, n in zip(piece.sql.relations, piece.relations, strict=True)}
+            texts.append(rewrite(piece.sql, relation=names.__getitem__).text)
             continue
         text = piece
         for key in (k for k in rows if f"{{{k}}}" in piece):
@@ -205,13 +205,13 @@ def _changes(node: lp.ChangesInput) -> lp.ViewReference:
         columns=columns,
         with_snapshot=node.with_snapshot,
     )
-    gone = lp.DeletesInput(object_id=node.object_id, name=node.name, columns=columns)
-    listed = ", ".join(backtick_all(columns))
+    went = lp.DeletesInput(object_id=node.object_id, name=node.name, columns=columns)
+    column_list = ", ".join(backtick_all(columns))
     text = (
-        f"SELECT {listed}, count(*) AS {diff} FROM {{came}} GROUP BY {listed} UNION ALL"
-        f" SELECT {listed}, - count(*) AS {diff} FROM {{gone}} GROUP BY {listed}"
+        f"SELECT {column_list}, count(*) AS {diff} FROM {{came}} GROUP BY {column_list} UNION ALL"
+        f" SELECT {column_list}, - count(*) AS {diff} FROM {{gone}} GROUP BY {column_list}"
     )
-    return _view(_compose([text], {"came": came, "gone": gone}), node.columns)
+    return _view(_compose([text], {"came": came, "gone": went}), node.columns)
 
 
 def _as_deletes(node: lp.Node) -> lp.Node:
@@ -346,8 +346,8 @@ class _Step:
             "came": self.input_views.get(node.object_id, node),
             "again": self.again[node.object_id],
         }
-        listed = ", ".join(backtick_all(node.columns))
-        text = " UNION ALL ".join(f"SELECT {listed} FROM {{{name}}}" for name in rows)
+        columns = ", ".join(backtick_all(node.columns))
+        text = " UNION ALL ".join(f"SELECT {columns} FROM {{{name}}}" for name in rows)
         return _view(_compose([text], rows), node.columns)
 
 

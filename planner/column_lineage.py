@@ -45,8 +45,8 @@ def column_origins(plan: ViewWrite | TaskWrite, *, direct: bool = False) -> dict
             columns = [c.name for c in plan.columns]
             return {plan.object_id: _Origins(direct).of_query(plan.desired, columns)}
         case TaskWrite():
-            found = ((o.object_id, written_rows(plan, o.object_id)) for o in plan.all_outputs)
-            return {o: _Origins(direct).of_output(writes) for o, writes in found}
+            writes_of = ((o.object_id, written_rows(plan, o.object_id)) for o in plan.all_outputs)
+            return {o: _Origins(direct).of_output(writes) for o, writes in writes_of}
 
 
 def query_origins(query: Query, columns: Sequence[str]) -> Origins:
@@ -68,9 +68,9 @@ class _Origins:
             if write.query is None:
                 return {}
             names = [c.name for c in write.columns]
-            found = self.of_query(write.query, names)
-            unknown |= set(names) - found.keys()
-            for name, origins in found.items():
+            origins_by_name = self.of_query(write.query, names)
+            unknown |= set(names) - origins_by_name.keys()
+            for name, origins in origins_by_name.items():
                 origins_of[name] = origins_of.get(name, frozenset()) | origins
         return {name: origins for name, origins in origins_of.items() if name not in unknown}
 
@@ -91,14 +91,14 @@ class _Origins:
     ) -> frozenset[Origin] | None:
         if root is None:
             return None
-        found: set[Origin] = set()
+        all_origins: set[Origin] = set()
         for leaf in (n for n in root.walk() if isinstance(n.source, exp.Table)):
             name = exp.to_column(leaf.name, dialect="spark").name
             origins = self._of_leaf(relations.get(leaf.source.name), name)
             if origins is None:
                 return None
-            found |= origins
-        return frozenset(found)
+            all_origins |= origins
+        return frozenset(all_origins)
 
     def _of_leaf(self, node: Node | None, column: str) -> frozenset[Origin] | None:
         if not isinstance(node, Relation):

@@ -133,9 +133,9 @@ class Insert:
     def __post_init__(self) -> None:
         if self.into is None:
             return
-        known = {c.name for c in self.target}
-        if not set(self.into) <= known or len(set(self.into)) != len(self.into):
-            raise ValueError(f"insert into {self.into}, but the output has {sorted(known)}")
+        target_names = {c.name for c in self.target}
+        if not set(self.into) <= target_names or len(set(self.into)) != len(self.into):
+            raise ValueError(f"insert into {self.into}, but the output has {sorted(target_names)}")
 
     @property
     def filled(self) -> tuple[str, ...]:
@@ -352,8 +352,8 @@ class ViewWrite:
     @property
     def failing(self) -> tuple[Constraint, ...]:
         """The constraints that make the contents an error; ``desired`` itself fails for keys."""
-        found = (c for c in self.constraints if c.action is OnViolation.FAIL)
-        return tuple(c for c in found if not c.key)
+        constraints = (c for c in self.constraints if c.action is OnViolation.FAIL)
+        return tuple(c for c in constraints if not c.key)
 
 
 Node = (

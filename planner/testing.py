@@ -83,8 +83,8 @@ def plan_test(test: st.Test, schema: str, folder: Folder) -> TestPlan:
     """
     _check_conditions(test)
     stand_ins = _stand_ins(test, schema, folder)
-    wanted = [qualify(ref, schema) for ref in _relations(test) if ref.file is None]
-    definitions = _definitions_for(wanted, stand_ins, folder)
+    names_read = [qualify(ref, schema) for ref in _relations(test) if ref.file is None]
+    definitions = _definitions_for(names_read, stand_ins, folder)
     _check_known(test, schema, folder, stand_ins, definitions)
     return TestPlan(
         test=test,
@@ -120,23 +120,23 @@ def _times(steps: Sequence[st.TestStep]) -> Iterator[int]:
 
 
 def _stand_ins(test: st.Test, schema: str, folder: Folder) -> dict[Name, StandIn]:
-    found: dict[Name, StandIn] = {}
+    stand_ins: dict[Name, StandIn] = {}
     for step in test.steps:
         for change, columns in zip(step.changes, step.columns, strict=True):
             ref = change.target
             name = qualify(ref, schema)
-            made = folder.find(name)
-            if made is not None and _is_plain(made):
+            definition = folder.find(name)
+            if definition is not None and _is_plain(definition):
                 if columns:
                     message = f'the columns of table "{name}" are known'
-                    detail = f"It is made at {made.span.place()}."
+                    detail = f"It is made at {definition.span.place()}."
                     raise invalid(ref.span, message, detail, "Leave their types out.")
-            elif columns and name in found and not _same(columns, found[name].columns):
+            elif columns and name in stand_ins and not _same(columns, stand_ins[name].columns):
                 message = f'the columns of "{name}" are given twice'
                 raise invalid(ref.span, message, "", "Leave their types out here.")
-            elif columns or made is not None:
-                found.setdefault(name, StandIn(name=name, ref=ref, columns=columns))
-    return found
+            elif columns or definition is not None:
+                stand_ins.setdefault(name, StandIn(name=name, ref=ref, columns=columns))
+    return stand_ins
 
 
 def _same(left: Sequence[st.ColumnDef], right: Sequence[st.ColumnDef]) -> bool:
@@ -198,16 +198,18 @@ def _check_known(
     definitions: Sequence[Definition],
 ) -> None:
     """Raise UNKNOWN_RELATION unless all that is read is made."""
-    known = {name for made in folder.definitions for name in made.names} | stand_ins.keys()
+    names = {
+        name for definition in folder.definitions for name in definition.names
+    } | stand_ins.keys()
     for ref in _relations(test):
         name = qualify(ref, schema)
-        if ref.file is None and name not in known:
-            raise _unknown(ref.span, name, known)
+        if ref.file is None and name not in names:
+            raise _unknown(ref.span, name, names)
     for stand_in in stand_ins.values():
-        made = folder.find(stand_in.name)
-        if made is not None and not stand_in.columns:
-            _check_not_attached(made, stand_in.ref.span)
-    check_made(definitions, known, test.name_span)
+        definition = folder.find(stand_in.name)
+        if definition is not None and not stand_in.columns:
+            _check_not_attached(definition, stand_in.ref.span)
+    check_made(definitions, names, test.name_span)
 
 
 def check_made(definitions: Iterable[Definition], names: Iterable[Name], span: Span) -> None:

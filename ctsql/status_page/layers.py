@@ -55,8 +55,8 @@ def layout(names: Sequence[str], lines: Iterable[Line]) -> Layout:
         names: each once. lines: between names; those from an object to itself, and those that
             would close a circle, do not move anything.
     """
-    known = set(names)
-    kept = sorted({(a, b) for a, b in lines if a != b and a in known and b in known})
+    names_there = set(names)
+    kept = sorted({(a, b) for a, b in lines if a != b and a in names_there and b in names_there})
     parts = _parts(names, kept)
     loose = sorted(n for part in parts if len(part) == 1 for n in part)
     places: dict[str, Place] = {}

@@ -97,12 +97,12 @@ class Recent:
 
     def _rate(self, now: int) -> float | None:
         rows = [count for _, count in self.commits]
-        known = [count for count in rows if count is not None]
-        if len(known) < len(rows):
+        counts = [count for count in rows if count is not None]
+        if len(counts) < len(rows):
             return None
         is_cut = len(rows) == PACE_COMMITS_MAX
         span = max(now - self.commits[-1][0], 1_000) if is_cut else PACE_MS
-        return sum(known) * _MINUTE_MS / min(span, PACE_MS)
+        return sum(counts) * _MINUTE_MS / min(span, PACE_MS)
 
 
 def _rows(commit: Commit) -> int | None:
@@ -145,33 +145,33 @@ class Lookup:
 
     def details(self, reader: LogReader, object_id: str) -> Details | None:
         """The page of one object; None if there is none with this id."""
-        seen = self.overview(reader)
+        overview = self.overview(reader)
         item = reader.catalog.items.get(object_id)
-        shown = seen.of(object_id)
+        shown = overview.of(object_id)
         if item is None or shown is None:
             return None
         request = Wanted(objects=frozenset({str(item.name)}))
         with reader.as_stored():
             item = reader.relations.current(item)
             (row,) = objects(reader, request)
-            found = Details(
+            page = Details(
                 shown=shown,
                 row=row,
                 definition=current_definition(reader, item),
                 plan=_plan(reader, item, shown),
                 refreshes=(),
                 failures=tuple(islice(failures(reader, request), FAILURES_MAX)),
-                reads=tuple(_reads_of(seen, object_id)),
-                readers=tuple(_readers_of(reader, seen, object_id)),
+                reads=tuple(_reads_of(overview, object_id)),
+                readers=tuple(_readers_of(reader, overview, object_id)),
                 storage=_storage_rows(reader, request),
                 quarantine=_quarantine_of(reader, item),
             )
             if shown.state == State.UNREADABLE.value:
-                return found
+                return page
             newest = replace(request, newest=Newest(REFRESHES_MAX, "at"))
             first, at = _oldest(reader, item)
             return replace(
-                found,
+                page,
                 refreshes=tuple(refreshes(reader, newest)),
                 logged_from=first,
                 logged_at=at,
@@ -179,11 +179,11 @@ class Lookup:
 
     def history(self, reader: LogReader) -> History:
         """The newest refreshes and failures of all objects, and the files of each."""
-        seen = self.overview(reader)
+        overview = self.overview(reader)
         with reader.as_stored():
-            names = frozenset(o.name for o in seen.objects if o.state != State.UNREADABLE.value)
-            wanted = Wanted(objects=names)
-            last = list(refreshes(reader, replace(wanted, newest=Newest(REFRESHES_MAX, "at"))))
+            names = frozenset(o.name for o in overview.objects if o.state != State.UNREADABLE.value)
+            request = Wanted(objects=names)
+            last = list(refreshes(reader, replace(request, newest=Newest(REFRESHES_MAX, "at"))))
             failed: list[FailureRow] = []
             for name in sorted(names):
                 one = failures(reader, Wanted(objects=frozenset({name}), at=_since(last)))
@@ -198,19 +198,19 @@ class Lookup:
 
     def _seldom(self, name: str, ask: Callable[[], T]) -> T:
         """An answer that reads the logs of all tables; kept for SELDOM_SECONDS at least."""
-        known = self._cache.get(name)
-        if known is None or time.monotonic() >= known[0]:
+        entry = self._cache.get(name)
+        if entry is None or time.monotonic() >= entry[0]:
             begun = time.monotonic()
             answer = ask()
             ended = time.monotonic()
-            known = (ended + max(SELDOM_SECONDS, SELDOM_FACTOR * (ended - begun)), answer)
-            self._cache[name] = known
-        kept: T = known[1]
-        return kept
+            entry = (ended + max(SELDOM_SECONDS, SELDOM_FACTOR * (ended - begun)), answer)
+            self._cache[name] = entry
+        cached: T = entry[1]
+        return cached
 
     def _paces(self, reader: LogReader) -> dict[str, Pace]:
         now = clock.now_ms()
-        found = {}
+        paces = {}
         for item in reader.catalog:
             if item.location is None or item.problem:
                 continue
@@ -221,8 +221,8 @@ class Lookup:
                 if problem.condition not in UNREADABLE:
                     raise
                 continue
-            found[item.id] = recent.pace(now)
-        return found
+            paces[item.id] = recent.pace(now)
+        return paces
 
 
 def _since(last: list[Refresh]) -> Bounds:

@@ -98,12 +98,12 @@ class Overview:
     def reads(self) -> dict[str, str]:
         """The names of what each object reads, by its id; references in parentheses."""
         names = {o.id: o.name for o in self.objects}
-        found: dict[str, list[str]] = {o.id: [] for o in self.objects}
+        roles: dict[str, list[str]] = {o.id: [] for o in self.objects}
         for arrow in self.arrows:
             if arrow.read in names and arrow.reader in names:
                 name = names[arrow.read]
-                found[arrow.reader].append(f"({name})" if arrow.role == REFERENCE else name)
-        return {reader: ", ".join(told) for reader, told in found.items()}
+                roles[arrow.reader].append(f"({name})" if arrow.role == REFERENCE else name)
+        return {reader: ", ".join(told) for reader, told in roles.items()}
 
     @property
     def counts(self) -> dict[str, int]:
@@ -199,19 +199,19 @@ def overview(
     ids = {row.object: row.object_id for row in rows}
     lag_of = {lag.object: lag for lag in lags}
     failure_of = {failure.object: failure for failure in open_failures}
-    found = [
+    shown = [
         _shown(row, lag_of.get(row.object), failure_of.get(row.object), paces.get(row.object_id))
         for row in rows
     ]
     places = {state: n for n, state in enumerate(_WORST_FIRST)}
-    found.sort(key=lambda o: (places[o.state], -o.lag_seconds, o.name))
+    shown.sort(key=lambda o: (places[o.state], -o.lag_seconds, o.name))
     arrows = {
         Arrow(ids[d.reads], ids[d.object], d.role)
         for d in dependencies
         if d.reads in ids and d.object in ids
     }
     ordered = sorted(arrows, key=lambda a: (a.read, a.reader, a.role))
-    return Overview(tuple(found), tuple(ordered), now_t, besides)
+    return Overview(tuple(shown), tuple(ordered), now_t, besides)
 
 
 def _shown(

@@ -181,17 +181,17 @@ def _environment(version: str) -> Environment:
     Args:
         version: of the files, so that a browser keeps no old ones.
     """
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader("ctsql.status_page"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals |= {"version": version, "problems_max": PROBLEMS_MAX}
-    made.globals |= {"node_width": drawing.NODE_WIDTH, "node_height": drawing.NODE_HEIGHT}
-    made.globals |= {"bars_width": drawing.BARS_WIDTH, "bars_height": drawing.BARS_HEIGHT}
-    made.globals |= {"timeline_width": drawing.TIMELINE_WIDTH}
+    environment.globals |= {"version": version, "problems_max": PROBLEMS_MAX}
+    environment.globals |= {"node_width": drawing.NODE_WIDTH, "node_height": drawing.NODE_HEIGHT}
+    environment.globals |= {"bars_width": drawing.BARS_WIDTH, "bars_height": drawing.BARS_HEIGHT}
+    environment.globals |= {"timeline_width": drawing.TIMELINE_WIDTH}
     for name in (
         "brief",
         "duration",
@@ -202,7 +202,7 @@ def _environment(version: str) -> Environment:
         "sentences",
         "slug",
     ):
-        made.filters[name] = getattr(words, name)
-    made.filters["literal"] = quote_text
-    made.globals["parts"] = made.get_template("parts.html").module
-    return made
+        environment.filters[name] = getattr(words, name)
+    environment.filters["literal"] = quote_text
+    environment.globals["parts"] = environment.get_template("parts.html").module
+    return environment

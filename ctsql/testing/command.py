@@ -41,13 +41,13 @@ def choose(folder: Path, part: str | None, variables: Mapping[str, str]) -> Chos
         INVALID_USAGE: there is no folder or no such test in it. And what reading its files raises.
     """
     suite = collect(sql_files(folder, variables))
-    chosen = suite if part is None else suite.select(part)
-    if not chosen.cases:
+    selected = suite if part is None else suite.select(part)
+    if not selected.cases:
         count = len(suite.cases)
-        named = f" that has {part} in its name" if part else ""
+        condition = f" that has {part} in its name" if part else ""
         others = f"There are {count} others." if count else ""
-        raise misuse(f"there is no test in {folder}{named}", others)
-    return Chosen(suite=chosen, left_out=len(suite.cases) - len(chosen.cases))
+        raise misuse(f"there is no test in {folder}{condition}", others)
+    return Chosen(suite=selected, left_out=len(suite.cases) - len(selected.cases))
 
 
 def workers_for(cases: int) -> int:

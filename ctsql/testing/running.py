@@ -190,15 +190,15 @@ class Running:
             for expected in self.plan.test.expectations:
                 match expected:
                     case st.ExpectRows():
-                        found = self._check_rows(expected)
+                        failure = self._check_rows(expected)
                     case st.ExpectNoChange():
-                        found = self._check_no_change(expected)
+                        failure = self._check_no_change(expected)
                     case st.ExpectError():
-                        found = self._check_error(expected)
+                        failure = self._check_error(expected)
                     case _:
                         raise TypeError(f"no expectation: {type(expected).__name__}")
-                if found is not None:
-                    yield found
+                if failure is not None:
+                    yield failure
 
     def _rows(self, query: st.SqlText, at: int) -> RowSet:
         """The rows of a query as :meth:`_read` has them; all of a small table without a job."""
@@ -224,8 +224,8 @@ class Running:
     def _lower(self, query: Query, at: int) -> DataFrame:
         engine = self.engine
         sources = StoredSources(engine.warehouse, as_now=True)
-        given = engine.external_rows(query.relations)
-        return lower_query(query, Context(engine.session, sources, at, clock_at=at), given)
+        rows = engine.external_rows(query.relations)
+        return lower_query(query, Context(engine.session, sources, at, clock_at=at), rows)
 
     def _bind(self, query: st.SqlText, at: int) -> Query:
         names = Namespace(self.engine, self.plan.schema)
@@ -246,8 +246,8 @@ class Running:
             typed.check_count(len(row), place)
         if expectation.cells:
             text = typed_values(text, expectation.cells, typed.types, typed.copied)
-        found = self._read(text, at)
-        return typed.of_values(found) if expectation.cells else typed.of_query(found, rows.span)
+        values = self._read(text, at)
+        return typed.of_values(values) if expectation.cells else typed.of_query(values, rows.span)
 
     def _check_rows(self, expectation: st.ExpectRows) -> Failure | None:
         at = self._time(expectation.after)
@@ -302,28 +302,28 @@ class Running:
     # ---- errors
 
     def _check_error(self, expectation: st.ExpectError) -> Failure | None:
-        found = (
+        errors = (
             self._errors_in(expectation)
             if expectation.subject
             else self._refusals(expectation.after)
         )
-        if any(_is_as_expected(problem, expectation) for problem in found):
+        if any(_is_as_expected(problem, expectation) for problem in errors):
             return None
-        wanted = expectation.condition
+        description = expectation.condition
         if expectation.like is not None:
-            wanted += f" like '{expectation.like}'"
-        if found:
-            message = f"{wanted} was expected, and this came{self._when(expectation.after)}"
-            return Failure(span=expectation.span, message=message, problem=found[0])
+            description += f" like '{expectation.like}'"
+        if errors:
+            message = f"{description} was expected, and this came{self._when(expectation.after)}"
+            return Failure(span=expectation.span, message=message, problem=errors[0])
         if expectation.subject is not None:
             what = expectation.subject.span.text
             message = (
-                f"{wanted} was expected, and {what} can be read{self._when(expectation.after)}"
+                f"{description} was expected, and {what} can be read{self._when(expectation.after)}"
             )
         else:
             step = "no step" if expectation.after is None else f"step {expectation.after}"
             is_one = expectation.after is not None
-            message = f"{wanted} was expected, and {step} is {'not ' if is_one else ''}refused"
+            message = f"{description} was expected, and {step} is {'not ' if is_one else ''}refused"
             message += "; of an object: EXPECT ERROR ... IN x"
         return Failure(span=expectation.span, message=message)
 
@@ -345,12 +345,12 @@ class Running:
 
 def _is_as_expected(problem: CtsqlError, expectation: st.ExpectError) -> bool:
     """Whether an error, or one that it comes from, is the expected one."""
-    found: BaseException | None = problem
-    while found is not None:
-        if isinstance(found, CtsqlError) and found.condition == expectation.condition:
-            text = "\n".join(filter(None, (found.message, found.detail)))
+    error: BaseException | None = problem
+    while error is not None:
+        if isinstance(error, CtsqlError) and error.condition == expectation.condition:
+            text = "\n".join(filter(None, (error.message, error.detail)))
             return expectation.like is None or _is_like(text, expectation.like)
-        found = found.__cause__
+        error = error.__cause__
     return False
 
 

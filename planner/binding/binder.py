@@ -111,9 +111,9 @@ class Binder:
     def resolve(self, ref: st.RelationRef) -> Item:
         """The object a reference means."""
         name = qualify(ref, self.search_schema)
-        stored = self._stored_reads.get(name)
-        if stored is not None:
-            return self.catalog.items[stored.object_id].check()
+        read = self._stored_reads.get(name)
+        if read is not None:
+            return self.catalog.items[read.object_id].check()
         item = self.catalog.get(name, span=ref.span)
         check_holds_rows(self.catalog, item, ref.span)
         if self.analyst is not None and not self.runs_once:
@@ -177,8 +177,8 @@ class Binder:
         return lp.Get(object_id=item.id, name=item.name, columns=columns, role=role)
 
     def _column_names(self, item: Item, name: Name) -> tuple[str, ...]:
-        stored = self._stored_reads.get(name)
-        return stored.columns if stored else tuple(c.name for c in self.columns_of(item))
+        read = self._stored_reads.get(name)
+        return read.columns if read else tuple(c.name for c in self.columns_of(item))
 
     def rows_of(self, item: Item, name: Name, role: lp.Role) -> lp.Get | lp.ViewReference:
         """What of a task's input the body sees, in a role: all, or what a view or WHERE leaves."""
@@ -344,18 +344,20 @@ class Binder:
         not_null = not_null_columns(statement, columns)
         columns = tuple(replace(c, nullable=False) if c.name in not_null else c for c in columns)
         constraints = tuple(
-            bind_constraint(made, replace(own, columns=columns), self.analyst)
-            for made in statement.constraints
+            bind_constraint(constraint, replace(own, columns=columns), self.analyst)
+            for constraint in statement.constraints
         )
         if self.analyst is not None:
-            for typed, made in zip(statement.constraints, constraints, strict=True):
-                check_key(typed, [c for c in columns if c.name in made.key])
-                refuse_nondeterministic(made, "materialized view", self.analyst.is_deterministic)
+            for typed, constraint in zip(statement.constraints, constraints, strict=True):
+                check_key(typed, [c for c in columns if c.name in constraint.key])
+                refuse_nondeterministic(
+                    constraint, "materialized view", self.analyst.is_deterministic
+                )
         for typed in statement.constraints:
             self._refer(typed, columns)
         sql = without_broken(statement, [c.name for c in columns])
         query = replace(query, sql=sql, relations=self.query_relations(sql))
-        stored = lp.Get(
+        stored_node = lp.Get(
             object_id=own.id,
             name=own.name,
             columns=tuple(c.name for c in columns),
@@ -366,7 +368,7 @@ class Binder:
             name=own.name,
             columns=columns,
             desired=query,
-            stored=stored,
+            stored=stored_node,
             refresh=refresh_parts(statement),
             not_null=not_null,
             constraints=constraints,
@@ -393,13 +395,13 @@ def _diff_of(ref: st.RelationRef, columns: Sequence[str]) -> str:
 
     Raises INVALID_STATEMENT if no alias list renames a column of that name.
     """
-    known = [fold(column) for column in columns]
-    if DIFF_NAME not in known:
+    folded = [fold(column) for column in columns]
+    if DIFF_NAME not in folded:
         return DIFF_NAME
     if ref.names_columns:
         return DIFF
     free = "copies"
-    while free in known:
+    while free in folded:
         free += "_"
     named = ", ".join(quote(column) for column in (*columns, free))
     table = ref.name_span.text

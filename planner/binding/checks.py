@@ -54,18 +54,18 @@ def name_unnamed(columns: Sequence[Column], sql: SqlText) -> tuple[Column, ...]:
     ``count``, ``a + 1`` in the second place ``column_2``. A name in backticks stays.
     """
     typed = {fold(t.text) for t in tokenise(sql.span) if t.kind is Kind.QUOTED}
-    taken = {fold(c.name) for c in columns}
-    made: list[Column] = []
+    names = {fold(c.name) for c in columns}
+    result: list[Column] = []
     for place, column in enumerate(columns, start=1):
         if fold(column.name) not in typed and has_forbidden(column.name):
             call = _CALL.match(column.name)
             base = call.group(1) if call else f"column_{place}"
             later = (f"{base}_{number}" for number in itertools.count(2))
-            name = next(n for n in itertools.chain([base], later) if fold(n) not in taken)
-            taken.add(fold(name))
+            name = next(n for n in itertools.chain([base], later) if fold(n) not in names)
+            names.add(fold(name))
             column = replace(column, name=name)
-        made.append(column)
-    return tuple(made)
+        result.append(column)
+    return tuple(result)
 
 
 def check_storable(columns: Sequence[Column], span: Span) -> None:
@@ -165,16 +165,16 @@ def not_null_columns(
 
     Raises UNKNOWN_COLUMN, DUPLICATE_COLUMN.
     """
-    found: list[str] = []
+    names: list[str] = []
     for option in statement.options:
         if option.name != NOT_NULL:
             continue
-        wanted = str(option.value)
-        name = schemas.get(columns, wanted, span=option.value_span, heading="Columns here:").name
-        if name in found:
-            raise error("DUPLICATE_COLUMN", span=option.value_span, column=wanted)
-        found.append(name)
-    return tuple(found)
+        text = str(option.value)
+        name = schemas.get(columns, text, span=option.value_span, heading="Columns here:").name
+        if name in names:
+            raise error("DUPLICATE_COLUMN", span=option.value_span, column=text)
+        names.append(name)
+    return tuple(names)
 
 
 _AS_COLUMN = "Compute it when the row is inserted into the input, as a column."

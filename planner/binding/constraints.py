@@ -111,8 +111,8 @@ def _size(column: Column) -> tuple[int, int] | None:
     kind = _kind(column)
     if kind not in _DIGITS:
         return None
-    said = [int(number) for number in re.findall(r"\d+", column.type)]
-    digits, fraction = said + [_DIGITS[kind], 0][len(said) :]
+    numbers = [int(number) for number in re.findall(r"\d+", column.type)]
+    digits, fraction = numbers + [_DIGITS[kind], 0][len(numbers) :]
     return digits - fraction, fraction
 
 
@@ -120,23 +120,25 @@ def without_broken(view: st.CreateMaterializedView, columns: Sequence[str]) -> s
     """The query of a view of some columns, without the rows that a constraint leaves out. Pure."""
     left_out, failing = _conditions(view, *_LEFT_OUT), _conditions(view, st.OnViolation.FAIL)
     keyed = [
-        (c, kept)
-        for c, kept in zip(view.constraints, kept_texts(view), strict=True)
+        (c, condition)
+        for c, condition in zip(view.constraints, kept_texts(view), strict=True)
         if _is_key(c) and c.action is st.OnViolation.FAIL
     ]
     if not left_out and not keyed:
         return view.query
-    kept = left_out or "TRUE"
+    condition = left_out or "TRUE"
     if left_out and failing:
-        kept = f"({kept}) OR NOT ({failing})"  # such a row is no row to be left out, but an error
+        condition = (
+            f"({condition}) OR NOT ({failing})"  # such a row is no row to be left out, but an error
+        )
     for constraint, holds in keyed:
-        said = quote_text(
+        message = quote_text(
             f'constraint "{constraint.name}" is broken: {constraint.rule} does not hold for '
         )
         row = f"to_json(named_struct({_pairs(columns)}))"
-        failure = f"CAST(raise_error(concat({said}, {row})) AS BOOLEAN)"
-        kept = f"CASE WHEN NOT {holds} THEN {failure} ELSE {kept} END"
-    return over_query(view, columns, ", ".join(map(backtick, columns)), f" WHERE {kept}")
+        failure = f"CAST(raise_error(concat({message}, {row})) AS BOOLEAN)"
+        condition = f"CASE WHEN NOT {holds} THEN {failure} ELSE {condition} END"
+    return over_query(view, columns, ", ".join(map(backtick, columns)), f" WHERE {condition}")
 
 
 def over_query(
@@ -169,17 +171,17 @@ def quarantine_query(view: st.CreateMaterializedView, columns: Sequence[str]) ->
 
     Names in it mean what they mean in the view's query.
     """
-    kept = _conditions(view, st.OnViolation.QUARANTINE)
-    if not kept:
+    condition = _conditions(view, st.OnViolation.QUARANTINE)
+    if not condition:
         return None
-    named = _broken(view, [c.name for c in view.constraints], ", ")
+    names = _broken(view, [c.name for c in view.constraints], ", ")
     why = _broken(view, [f"{c.rule} does not hold" for c in view.constraints], "; ")
     failing = _conditions(view, st.OnViolation.FAIL)
-    which = f"NOT ({kept})" + (f" AND {failing}" if failing else "")
+    which = f"NOT ({condition})" + (f" AND {failing}" if failing else "")
     name, reason = QUARANTINE_REASON
     before, after = _source_texts(view, columns)
     return (
-        f"SELECT {', '.join(map(backtick, columns))}, {named} AS {name}, {why} AS {reason} "
+        f"SELECT {', '.join(map(backtick, columns))}, {names} AS {name}, {why} AS {reason} "
         f"FROM {before}\n{splice(view.query.span, view.query.edits).text}{after} WHERE {which}"
     )
 
@@ -196,14 +198,17 @@ def _source_texts(view: st.CreateMaterializedView, columns: Sequence[str]) -> tu
 
     It has a column for each UNIQUE and each REFERENCES, which says whether it holds.
     """
-    listed = ", ".join(map(backtick, columns))
-    before, after = "(", f"\n) AS {PROPOSED}({listed})"
+    column_list = ", ".join(map(backtick, columns))
+    before, after = "(", f"\n) AS {PROPOSED}({column_list})"
     refers = [(i, c) for i, c in _with_numbers(view) if c.references is not None]
     if refers:
         own = ", ".join(f"{PROPOSED}.{backtick(c)} AS {backtick(c)}" for c in columns)
-        kept = ", ".join(f"{_referred(c, i)} AS {_key_column(i, c)}" for i, c in refers)
+        key_columns = ", ".join(f"{_referred(c, i)} AS {_key_column(i, c)}" for i, c in refers)
         joins = "".join(_join(c, i) for i, c in refers)
-        before, after = f"(SELECT {own}, {kept} FROM {before}", f"{after}{joins}) AS {PROPOSED}"
+        before, after = (
+            f"(SELECT {own}, {key_columns} FROM {before}",
+            f"{after}{joins}) AS {PROPOSED}",
+        )
     unique = [f"{_alone(c)} AS {_key_column(i, c)}" for i, c in _with_numbers(view) if c.unique]
     if unique:
         before = f"(SELECT *, {', '.join(unique)} FROM {before}"
@@ -226,8 +231,8 @@ def _join(constraint: st.ConstraintDef, number: int) -> str:
     other = f"{OTHER_}{number}"
     keys = ", ".join(f"{backtick(key)} AS {KEY_}{n}" for n, (_, key) in pairs)
     equal = " AND ".join(f"{PROPOSED}.{backtick(own)} = {other}.{KEY_}{n}" for n, (own, _) in pairs)
-    named = constraint.references.name_span.text
-    return f" LEFT JOIN (SELECT DISTINCT {keys} FROM {named}) AS {other} ON {equal}"
+    relation = constraint.references.name_span.text
+    return f" LEFT JOIN (SELECT DISTINCT {keys} FROM {relation}) AS {other} ON {equal}"
 
 
 def _referred(constraint: st.ConstraintDef, number: int) -> str:
@@ -248,14 +253,14 @@ def _conditions(view: st.CreateMaterializedView, *actions: st.OnViolation) -> st
 
     Pure.
     """
-    kept = zip(view.constraints, kept_texts(view), strict=True)
-    return " AND ".join(text for c, text in kept if c.action in actions)
+    conditions = zip(view.constraints, kept_texts(view), strict=True)
+    return " AND ".join(text for c, text in conditions if c.action in actions)
 
 
 def _broken(view: st.CreateMaterializedView, texts: Sequence[str], between: str) -> str:
     each = ", ".join(
-        f"IF({kept}, CAST(NULL AS STRING), {quote_text(text)})"
-        for kept, text in zip(kept_texts(view), texts, strict=True)
+        f"IF({condition}, CAST(NULL AS STRING), {quote_text(text)})"
+        for condition, text in zip(kept_texts(view), texts, strict=True)
     )
     return f"concat_ws({quote_text(between)}, {each})"
 

@@ -126,10 +126,10 @@ class BodyBinder:
 
     def _insert(self, statement: st.InsertStatement) -> lp.Insert:
         into: list[Column] = []
-        for wanted in statement.columns:
-            column = self._column(wanted.name, wanted.span)
+        for name in statement.columns:
+            column = self._column(name.name, name.span)
             if column in into:
-                raise error("DUPLICATE_COLUMN", span=wanted.span, column=wanted.name)
+                raise error("DUPLICATE_COLUMN", span=name.span, column=name.name)
             into.append(column)
         query = self.binder.query(
             self._with_defaults(statement, into or self.own.columns), self.roles
@@ -230,9 +230,9 @@ class BodyBinder:
     def _check_assigned(
         self, assignments: Sequence[lp.Assign], types: Sequence[str], place: Span
     ) -> None:
-        for assign, given in zip(assignments, types, strict=True):
+        for assign, value_type in zip(assignments, types, strict=True):
             span = assign.value.sql.span if assign.value is not None else place
-            self._check_type(self._column(assign.column, span), given, span, span.text)
+            self._check_type(self._column(assign.column, span), value_type, span, span.text)
 
 
 def _of_source(alias: str, column: Column, star: Span) -> lp.Query:

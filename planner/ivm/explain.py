@@ -33,8 +33,8 @@ def explain(
     lines = [headline]
     _walk(plan.query, 1, plan.rules(), print_reason, lines)
     if plan.kept_state is not None:
-        kept, need = plan.kept_state
-        lines.append(f"state table, kept {need.value}: {', '.join(kept.columns)}")
+        state, need = plan.kept_state
+        lines.append(f"state table, kept {need.value}: {', '.join(state.columns)}")
     for name, window in plan.windows.items():
         lines.append(f"{name}: the rows of {window.table} with {window.comparisons}")
     for table, columns in plan.reads.items():
@@ -49,12 +49,12 @@ def _walk(
     print_reason: Telling,
     lines: list[str],
 ) -> None:
-    found = rules.get(node)
+    rule_use = rules.get(node)
     text = label(node)
-    if found is not None:
-        text += f"  [{found.rule}]"
-        if found.note is not None:
-            text += f" {print_reason(found.note)}"
+    if rule_use is not None:
+        text += f"  [{rule_use.rule}]"
+        if rule_use.note is not None:
+            text += f" {print_reason(rule_use.note)}"
     lines.append("  " * depth + text)
     for child in inputs(node):
         _walk(child, depth + 1, rules, print_reason, lines)

@@ -106,20 +106,20 @@ class Search:
         self, candidates: Sequence[int], pushdown_candidates: Sequence[int]
     ) -> list[Verdict]:
         """What became of the row at each stage, by how many rows each has."""
-        found = []
+        verdicts = []
         for stage, count, rest in zip(self.stages, candidates, pushdown_candidates, strict=True):
             some = [candidates[i] > 0 for i in stage.below]
             if count:
-                found.append(Verdict.PASSES)
+                verdicts.append(Verdict.PASSES)
             elif stage.table is not None:
-                found.append(Verdict.NEVER_THERE)
+                verdicts.append(Verdict.NEVER_THERE)
             elif rest:
-                found.append(Verdict.OTHER_VALUES)
+                verdicts.append(Verdict.OTHER_VALUES)
             elif all(some) if stage.needs_all else any(some):
-                found.append(Verdict.LOST)
+                verdicts.append(Verdict.LOST)
             else:
-                found.append(Verdict.GONE)
-        return found
+                verdicts.append(Verdict.GONE)
+        return verdicts
 
 
 def rows_and_names(node: alg.Filter) -> tuple[Text, tuple[str, ...]]:
@@ -269,10 +269,10 @@ def _needed_predicates(node: alg.Node) -> Iterator[tuple[alg.Expr, Sequence[alg.
 
 def _needed_subquery(predicate: alg.Expr) -> alg.Subquery | None:
     """The subquery that must have rows for a predicate to be true; None if there is none."""
-    found = [p for p in predicate.parts if isinstance(p, alg.Subquery)]
-    if len(found) != 1:
+    subqueries_in = [p for p in predicate.parts if isinstance(p, alg.Subquery)]
+    if len(subqueries_in) != 1:
         return None
-    (inner,) = found
+    (inner,) = subqueries_in
     words = [p.upper() for p in predicate.parts if isinstance(p, str)]
     match inner.kind:
         case alg.SubqueryKind.EXISTS:
@@ -330,10 +330,10 @@ def _sides(node: alg.OuterOrSemiJoin) -> list[tuple[alg.Node, _Move]]:
     if node.kind is kind.FULL:
         return []
     stays = node.right if node.kind is kind.RIGHT else node.left
-    found: list[tuple[alg.Node, _Move]] = [(stays, _renaming({c: c for c in stays.columns}))]
+    sides: list[tuple[alg.Node, _Move]] = [(stays, _renaming({c: c for c in stays.columns}))]
     if node.kind is kind.SEMI:
-        found.append((node.right, _of_side(node.conditions, node.right.columns)))
-    return found
+        sides.append((node.right, _of_side(node.conditions, node.right.columns)))
+    return sides
 
 
 def _renaming(place: Mapping[alg.Col, alg.Col], *, leaves_out: bool = True) -> _Move:

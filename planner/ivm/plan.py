@@ -103,8 +103,8 @@ class ChangePlan:
         if self.inexact is not None:
             raise ValueError(f"no signed change: {self.inexact.code}")
         changes = self._changes(changed_tables, states, large=large)
-        found = changes.of(self.query)
-        return None if found is None else self._with_states(changes, found, signed=True)
+        change = changes.of(self.query)
+        return None if change is None else self._with_states(changes, change, signed=True)
 
     def _with_states(self, changes: DeltaDerivation, rows: Node, *, signed: bool) -> ChangeTexts:
         final = self._final(rows, signed=signed)
@@ -144,8 +144,8 @@ class ChangePlan:
         None if nothing changed.
         """
         changes = self._changes(changed_tables, states, large=large)
-        found = state_table.rows_from_groups(self.query, changes)
-        return None if found is None else self._with_states(changes, found, signed=False)
+        rows = state_table.rows_from_groups(self.query, changes)
+        return None if rows is None else self._with_states(changes, rows, signed=False)
 
     @property
     def adds_groups(self) -> bool:
@@ -220,11 +220,11 @@ class ChangePlan:
         found = first_rows(self.query, limit, self.columns, changes)
         if found is None:
             return None
-        node, step, stored = found
+        node, step, stored_rows = found
         return TopTexts(
             steps=_steps(changes),
             rows=self._final(node, signed=False),
-            holds=FirstRowsTest(_whole(step), _whole(stored), limit),
+            holds=FirstRowsTest(_whole(step), _whole(stored_rows), limit),
             states=_states(changes),
         )
 
@@ -243,8 +243,8 @@ class ChangePlan:
 
     def rules(self) -> Mapping[Node, RuleUse]:
         """The rule of each operator, with the state table that is kept at all times, if any."""
-        kept = self.kept_state
-        states = [kept[0].number] if kept is not None and kept[1] is StateNeed.ALWAYS else []
+        state = self.kept_state
+        states = [state[0].number] if state is not None and state[1] is StateNeed.ALWAYS else []
         changes = self._changes(self.reads, states)
         if states and compared_groups(self.query):
             compared_rows(self.query, changes)
@@ -348,16 +348,16 @@ def change_plan(
 
 
 def _unique(names: Sequence[str]) -> tuple[str, ...]:
-    found: list[str] = []
+    tables: list[str] = []
     for index, name in enumerate(names, 1):
-        is_taken = not name or name.lower() in {n.lower() for n in found}
-        found.append(f"c{index}" if is_taken else name)
-    return tuple(found)
+        is_taken = not name or name.lower() in {n.lower() for n in tables}
+        tables.append(f"c{index}" if is_taken else name)
+    return tuple(tables)
 
 
 def _reads(node: Node) -> dict[str, tuple[str, ...]]:
-    found: dict[str, dict[str, None]] = {}
+    columns_of: dict[str, dict[str, None]] = {}
     for below in descend(node):
         if isinstance(below, Scan):
-            found.setdefault(below.table, {}).update(dict.fromkeys(below.names))
-    return {table: tuple(found[table]) for table in sorted(found)}
+            columns_of.setdefault(below.table, {}).update(dict.fromkeys(below.names))
+    return {table: tuple(columns_of[table]) for table in sorted(columns_of)}

@@ -52,8 +52,8 @@ def fail_broken(rows: DataFrame, constraints: Sequence[Constraint]) -> DataFrame
     first = rows.schema.fields[0]
     value = F.col(names[0])
     for constraint in reversed(constraints):
-        said = f'constraint "{constraint.name}" is broken: {constraint.rule} does not hold for '
-        failure = F.raise_error(F.concat(F.lit(said), row)).cast(first.dataType)
+        message = f'constraint "{constraint.name}" is broken: {constraint.rule} does not hold for '
+        failure = F.raise_error(F.concat(F.lit(message), row)).cast(first.dataType)
         value = F.when(F.expr(kept_text(constraint)), value).otherwise(failure)
     return rows.select(value.alias(first.name, metadata=first.metadata), *names[1:])
 

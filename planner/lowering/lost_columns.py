@@ -91,10 +91,10 @@ def _lost_and_read(
     try:
         plan = run([_as_bound(r, columns) for r in relations])._jdf.queryExecution().optimizedPlan()
     except CtsqlError as problem:
-        named = [one for one in columns if fold(one[1]) in fold(problem.message)]
-        return (named or columns)[0]
-    found = re.search(_MARK + r"(\d+)", _whole_text(plan))
-    return None if found is None else columns[int(found.group(1))]
+        columns_named = [one for one in columns if fold(one[1]) in fold(problem.message)]
+        return (columns_named or columns)[0]
+    match = re.search(_MARK + r"(\d+)", _whole_text(plan))
+    return None if match is None else columns[int(match.group(1))]
 
 
 def _as_bound(relation: RelationRows, columns: Sequence[tuple[str, str]]) -> DataFrame:

@@ -88,8 +88,8 @@ class View:
         read: dict[RelationRef, RelationRows] = {}
         for query in (p for p in pieces if isinstance(p, Query)):
             output_frames = self.output_frames(query.relations)
-            found = relation_rows(query.relations, self.context, output_frames)
-            for ref, relation in zip(query.sql.relations, found, strict=True):
+            relations = relation_rows(query.relations, self.context, output_frames)
+            for ref, relation in zip(query.sql.relations, relations, strict=True):
                 read.setdefault(ref, relation)
         texts = tuple(p.sql if isinstance(p, Query) else p for p in pieces)
         users = [t for t in texts if isinstance(t, SqlText)]

@@ -92,9 +92,9 @@ def _present(rows: DataFrame, node: lp.Relation) -> RelationRows:
         return RelationRows(rows, str(node.name))
     diff = [rows[DIFF].alias(columns.pop())] if isinstance(node, lp.ChangesInput) else []
     there = {fold(c) for c in rows.columns}
-    found = backtick_all([c for c in columns if fold(c) in there])
+    present = backtick_all([c for c in columns if fold(c) in there])
     lost = tuple(c for c in columns if fold(c) not in there)
-    return RelationRows(rows.select(*found, *diff), str(node.name), lost)
+    return RelationRows(rows.select(*present, *diff), str(node.name), lost)
 
 
 def lower_query(
@@ -189,9 +189,9 @@ def spark_text(
     sql: SqlText, names: dict[RelationRef, str], context: Context, parameters: Sequence[str] = ()
 ) -> Iterator[str]:
     """A text of the user's as Spark takes it; errors of Spark's inside are about the user's."""
-    sent = Composed((rewrite_text(sql, names, context, parameters),))
-    with _translated(sent, sql.span, names, context):
-        yield sent.text
+    composed = Composed((rewrite_text(sql, names, context, parameters),))
+    with _translated(composed, sql.span, names, context):
+        yield composed.text
 
 
 def _run(sent: Composed, span: Span, names: dict[RelationRef, str], context: Context) -> DataFrame:

@@ -188,11 +188,11 @@ class ConstraintDef:
         """What it asks for, as SQL on one line."""
         if self.predicate is not None:
             return f"CHECK ({' '.join(self.predicate.span.text.split())})"
-        listed = ", ".join(self.columns)
+        column_list = ", ".join(self.columns)
         if self.references is not None:
             other = f"{self.references.name_span.text} ({', '.join(self.keys)})"
-            return f"FOREIGN KEY ({listed}) REFERENCES {other}"
-        return f"UNIQUE ({listed})" if self.unique else f"NOT NULL ({listed})"
+            return f"FOREIGN KEY ({column_list}) REFERENCES {other}"
+        return f"UNIQUE ({column_list})" if self.unique else f"NOT NULL ({column_list})"
 
     @property
     def is_of_delta(self) -> bool:

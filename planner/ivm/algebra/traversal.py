@@ -75,15 +75,15 @@ def tables(node: alg.Node) -> frozenset[str]:
 
 def columns_in(expr: alg.Expr) -> frozenset[alg.Col]:
     """The columns an expression uses, free ones of its subqueries included."""
-    found: set[alg.Col] = set()
+    columns: set[alg.Col] = set()
     for part in expr.parts:
         if isinstance(part, alg.Col):
-            found.add(part)
+            columns.add(part)
         elif isinstance(part, alg.Subquery):
-            found |= free(part.node)
+            columns |= free(part.node)
             if part.left is not None:
-                found |= columns_in(part.left)
-    return frozenset(found)
+                columns |= columns_in(part.left)
+    return frozenset(columns)
 
 
 def _own_columns(node: alg.Node) -> Iterator[alg.Col]:
@@ -112,14 +112,14 @@ def free(node: alg.Node) -> frozenset[alg.Col]:
 
 def with_inputs(node: alg.Node, change: Callable[[alg.Node], alg.Node]) -> alg.Node:
     """The operator over other inputs; not for UNION ALL, whose inputs have columns."""
-    made: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for f in dataclasses.fields(node):
         value = getattr(node, f.name)
         if isinstance(value, alg.Node):
-            made[f.name] = change(value)
+            fields[f.name] = change(value)
         elif isinstance(value, tuple) and value and isinstance(value[0], alg.Node):
-            made[f.name] = tuple(change(child) for child in value)
-    return dataclasses.replace(node, **made)
+            fields[f.name] = tuple(change(child) for child in value)
+    return dataclasses.replace(node, **fields)
 
 
 def key_sources(node: alg.Node) -> dict[alg.Col, alg.Col] | None:
@@ -240,22 +240,22 @@ _CLOSED = ("(", "[", "CASE"), (")", "]", "END")
 
 def _split(parts: tuple[alg.Part, ...], word: str) -> list[tuple[alg.Part, ...]]:
     """What a word connects, where it is in no brackets; the AND of a BETWEEN connects nothing."""
-    found: list[list[alg.Part]] = [[]]
+    pieces: list[list[alg.Part]] = [[]]
     depth = betweens = 0
     for part in parts:
-        said = part.upper() if isinstance(part, str) else ""
-        depth += (said in _CLOSED[0]) - (said in _CLOSED[1])
+        word_here = part.upper() if isinstance(part, str) else ""
+        depth += (word_here in _CLOSED[0]) - (word_here in _CLOSED[1])
         if depth < 0:
             return [parts]  # a field that is called END
-        if depth == 0 and said == "BETWEEN":
+        if depth == 0 and word_here == "BETWEEN":
             betweens += 1
-        elif depth == 0 and said == "AND" and betweens:
+        elif depth == 0 and word_here == "AND" and betweens:
             betweens -= 1
-        elif depth == 0 and said == word:
-            found.append([])
+        elif depth == 0 and word_here == word:
+            pieces.append([])
             continue
-        found[-1].append(part)
-    return [tuple(one) for one in found]
+        pieces[-1].append(part)
+    return [tuple(one) for one in pieces]
 
 
 def _unwrapped(parts: tuple[alg.Part, ...]) -> tuple[alg.Part, ...]:

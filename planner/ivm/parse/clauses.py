@@ -214,11 +214,11 @@ def _is_clause(tokens: Tokens, index: int, word: str) -> bool:
 
 
 def _windows(tokens: Tokens, clauses: list[tuple[str, int, int]]) -> dict[str, Tokens]:
-    found: dict[str, Tokens] = {}
+    windows: dict[str, Tokens] = {}
     for name, lo, hi in clauses:
         for group in tk.cut_at_commas(tokens[lo + 1 : hi]) if name == "WINDOW" else ():
-            found[group[0].text.lower()] = group[3:-1]
-    return found
+            windows[group[0].text.lower()] = group[3:-1]
+    return windows
 
 
 def _body(tokens: Tokens, windows: dict[str, Tokens]) -> BodyText:

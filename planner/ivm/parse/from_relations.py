@@ -118,13 +118,13 @@ class Relations(ABC):
     def _relation(self, parts: Sequence[str], span: Span) -> tuple[alg.Node, list[str]]:
         """A table or a plain view."""
         name = ".".join(fold(part) for part in parts)
-        found = self.relations.get(name)
-        if found is None:
+        relation = self.relations.get(name)
+        if relation is None:
             raise Refused("RELATION_UNKNOWN", span)
-        if isinstance(found, PlainView):
+        if isinstance(relation, PlainView):
             below = type(self)(
-                Reading.of(found.sql),
-                found.relations,
+                Reading.of(relation.sql),
+                relation.relations,
                 self.numbers,
                 with_subqueries_in_joins=self.with_subqueries_in_joins,
             )
@@ -132,9 +132,9 @@ class Relations(ABC):
                 node, _ = below.query(clauses.read_query(below.reading.tokens), Scope())
             except Refused as refusal:  # the place is in another text
                 raise Refused(refusal.reason.code, span) from refusal
-            return node, list(found.columns)
-        columns = tuple(self.fresh(c.name, c.type) for c in found)
-        names = [c.name for c in found]
+            return node, list(relation.columns)
+        columns = tuple(self.fresh(c.name, c.type) for c in relation)
+        names = [c.name for c in relation]
         return alg.Scan(table=name, names=tuple(names), columns=columns), names
 
     def _rows(self, source: clauses.TextSource, scope: Scope) -> Found:
@@ -178,9 +178,9 @@ class Relations(ABC):
         elif not columns:
             raise Refused("GENERATOR_PLACE", span_of(tokens))
         kind = "double" if is_floating(generator) else ""
-        made = tuple(self.fresh(n, kind) for n in columns)
+        new_columns = tuple(self.fresh(n, kind) for n in columns)
         return alg.Generate(
-            child=child, generator=generator, is_outer=False, generated_columns=made
+            child=child, generator=generator, is_outer=False, generated_columns=new_columns
         )
 
     def _view(self, source: from_clause.ViewSource, scope: Scope) -> Found:
@@ -188,12 +188,12 @@ class Relations(ABC):
         if fold(source.generator[0].text) not in spark_functions.GENERATORS:
             raise Refused("FUNCTION_UNKNOWN", source.generator[0].span)
         inner = _inside(scope, below.sources)
-        made = self._generator(source.generator, source.columns, below.node, inner)
+        generate = self._generator(source.generator, source.columns, below.node, inner)
         named = Named(
             alias=(fold(source.alias or ""),),
-            columns=tuple((c.name, c) for c in made.generated_columns),
+            columns=tuple((c.name, c) for c in generate.generated_columns),
         )
-        return Found(replace(made, is_outer=source.is_outer), (*below.sources, named))
+        return Found(replace(generate, is_outer=source.is_outer), (*below.sources, named))
 
     def _join(self, source: from_clause.JoinSource, scope: Scope) -> Found:
         left = self.source(source.left, scope)
@@ -305,8 +305,8 @@ def inner_join(left: alg.Node, right: alg.Node, conditions: tuple[alg.Expr, ...]
             found += side.conditions
         else:
             children += (side,)
-    joined = alg.Join(children=children, conditions=found)
-    return filter_rows(joined, [Condition(c) for c in conditions])
+    join = alg.Join(children=children, conditions=found)
+    return filter_rows(join, [Condition(c) for c in conditions])
 
 
 def filter_rows(node: alg.Node, conditions: Sequence[Condition]) -> alg.Node:

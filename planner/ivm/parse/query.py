@@ -37,8 +37,8 @@ class Compiler(Relations):
         if limited:
             node = self._limit(text, selected)
         if selected.hidden_count:
-            kept = node.columns[: -selected.hidden_count]
-            node = alg.Project(child=node, items=pass_through(kept))
+            shown = node.columns[: -selected.hidden_count]
+            node = alg.Project(child=node, items=pass_through(shown))
         return node, selected.names
 
     def _limit(self, text: QueryText, selected: Selected) -> alg.Node:

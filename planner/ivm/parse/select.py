@@ -299,10 +299,10 @@ class Block:
                 items.append(alg.Projection(one.expr, col))
                 by_expr[one.expr] = col
             order.append(alg.Order(expr=alg.Expr.of(by_expr[one.expr]), direction=one.direction))
-        made: alg.Node = alg.Project(child=node, items=tuple(items))
+        project: alg.Node = alg.Project(child=node, items=tuple(items))
         if self.text.is_distinct:
-            made = alg.Distinct(child=made)
-        return Selected(made, [o.name for o in outputs], tuple(order), hidden_count)
+            project = alg.Distinct(child=project)
+        return Selected(project, [o.name for o in outputs], tuple(order), hidden_count)
 
 
 def _outside_queries(tokens: Tokens) -> Iterator[Token]:

@@ -25,8 +25,10 @@ def prune(node: alg.Node, columns: Collection[alg.Col]) -> alg.Node:
     need = frozenset(columns)
     match node:
         case alg.Scan():
-            kept = [(n, c) for n, c in zip(node.names, node.columns, strict=True) if c in need]
-            return replace(node, names=tuple(n for n, _ in kept), columns=tuple(c for _, c in kept))
+            pairs = [(n, c) for n, c in zip(node.names, node.columns, strict=True) if c in need]
+            return replace(
+                node, names=tuple(n for n, _ in pairs), columns=tuple(c for _, c in pairs)
+            )
         case alg.Values():
             return node
         case alg.Filter():

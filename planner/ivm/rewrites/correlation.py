@@ -108,18 +108,18 @@ def _join(node: alg.Join) -> Core | None:
     None if one of these is about rows that were chosen: without it the join is a product.
     """
     cores = [correlation_core(child) for child in node.children]
-    found = [c for c in cores if c is not None]
-    if len(found) < len(cores):
+    inner_cores = [c for c in cores if c is not None]
+    if len(inner_cores) < len(cores):
         return None
-    columns = {col for c in found for col in c.node.columns}
-    apart = frozenset().union(*(c.apart for c in found))
+    columns = {col for c in inner_cores for col in c.node.columns}
+    apart = frozenset().union(*(c.apart for c in inner_cores))
     conditions = tuple(c for c in node.conditions if columns_in(c) <= columns)
     if any(not columns_in(c) <= apart for c in conditions):
         return None
     return Core(
-        alg.Join(children=tuple(c.node for c in found), conditions=conditions),
-        tuple(pair for c in found for pair in c.pairs),
-        {a: b for c in found for a, b in c.traced.items()},
+        alg.Join(children=tuple(c.node for c in inner_cores), conditions=conditions),
+        tuple(pair for c in inner_cores for pair in c.pairs),
+        {a: b for c in inner_cores for a, b in c.traced.items()},
         apart,
     )
 
@@ -169,5 +169,5 @@ def _hint(node: alg.Node, pairs: Sequence[tuple[alg.Col, alg.Col]], keys: Keys) 
     if not pairs:
         return node
     step, names = keys([outer for _, outer in pairs])
-    found = tuple((inner, name) for (inner, _), name in zip(pairs, names, strict=True))
-    return restrict(node, step, found, is_hint=True)
+    key_pairs = tuple((inner, name) for (inner, _), name in zip(pairs, names, strict=True))
+    return restrict(node, step, key_pairs, is_hint=True)

@@ -66,9 +66,9 @@ def _cut_by(
 ) -> alg.Node:
     for other in restrictions:
         pairs = equated(operand.columns, other.columns, classes)
-        made = restrict(operand, other, pairs, is_hint=True)
-        if made != operand:
-            return made
+        restricted = restrict(operand, other, pairs, is_hint=True)
+        if restricted != operand:
+            return restricted
     return operand
 
 
@@ -80,9 +80,9 @@ def _cut_subqueries(node: alg.Filter) -> alg.Filter:
         if any(isinstance(below, alg.SemiJoinRestriction) for below in descend(inside)):
             return inside
         for other in restrictions:
-            made = restrict_to_visible(subquery, inside, other.columns, _keys_of(other))
-            if made != inside:
-                return made
+            restricted = restrict_to_visible(subquery, inside, other.columns, _keys_of(other))
+            if restricted != inside:
+                return restricted
         return inside
 
     predicates = tuple(with_subqueries(p, narrowed) for p in node.predicates)

@@ -91,9 +91,9 @@ class DeltaDerivation:
     def repeat(self, child: alg.Node, times: alg.Expr) -> alg.Generate:
         """Each row of a child so many times."""
         generator = alg.Expr.of("explode ( sequence ( 1 , CAST (", times, "AS INT ) ) )")
-        made = (self.fresh("copy", "int"),)
+        copies = (self.fresh("copy", "int"),)
         return alg.Generate(
-            child=child, generator=generator, is_outer=False, generated_columns=made
+            child=child, generator=generator, is_outer=False, generated_columns=copies
         )
 
     def touches(self, node: alg.Node) -> bool:
@@ -116,17 +116,17 @@ class DeltaDerivation:
         """The rows of a node as a step; equal nodes with equal roles share one."""
         if isinstance(node, alg.Step):
             return node
-        known = self._steps.get((role, node))
-        if known is None:
+        step = self._steps.get((role, node))
+        if step is None:
             name = f"{role.name.lower()}_{len(self.steps) + 1}"
-            known = self._steps[(role, node)] = alg.Step(name=name, columns=node.columns)
+            step = self._steps[(role, node)] = alg.Step(name=name, columns=node.columns)
             self.steps.append(
                 PlannedStep(name=name, role=role, node=node, must_be_stored=must_be_stored)
             )
         elif must_be_stored:
-            place = next(i for i, s in enumerate(self.steps) if s.name == known.name)
+            place = next(i for i, s in enumerate(self.steps) if s.name == step.name)
             self.steps[place] = replace(self.steps[place], must_be_stored=True)
-        return known
+        return step
 
     def keys(
         self, change: alg.Node, columns: Sequence[alg.Col]

@@ -68,11 +68,11 @@ class StatePlan:
 
     def places(self, start: int) -> dict[alg.Expr, tuple[int, int | None]]:
         """The positions of each argument's columns, if the first argument's are at ``start``."""
-        found: dict[alg.Expr, tuple[int, int | None]] = {}
+        positions: dict[alg.Expr, tuple[int, int | None]] = {}
         for argument, is_summed in self.arguments:
-            found[argument] = (start, start + 1 if is_summed else None)
+            positions[argument] = (start, start + 1 if is_summed else None)
             start += 2 if is_summed else 1
-        return found
+        return positions
 
 
 def state_of(node: alg.Aggregate, number: int) -> StatePlan | None:
@@ -161,13 +161,13 @@ def all_groups(node: alg.Aggregate, changes: DeltaDerivation) -> alg.Node | None
     changes.note(node, RULE)
     state, rows, _ = found
     if node.keys:
-        stored = _scan_groups(state, changes)
-        columns = stored.columns
+        stored_groups = _scan_groups(state, changes)
+        columns = stored_groups.columns
         keys, names = changes.keys(_change_below(node, changes), [k.source for k in node.keys])
         equal = zip(columns, names, strict=False)
         others = alg.OuterOrSemiJoin(
             kind=alg.JoinKind.ANTI,
-            left=stored,
+            left=stored_groups,
             right=keys,
             conditions=tuple(alg.Expr.of(a, "<=>", b) for a, b in equal),
         )
@@ -203,16 +203,16 @@ def _groups(
     if delta is None or state is None:
         return None
     step = _change_below(node, changes)
-    stored: alg.Node = _scan_groups(state, changes)
+    stored_groups: alg.Node = _scan_groups(state, changes)
     if node.keys:
         keys, names = changes.keys(step, [k.source for k in node.keys])
-        pairs = tuple(zip(stored.columns, names, strict=False))
-        stored = restrict(stored, keys, pairs)
+        pairs = tuple(zip(stored_groups.columns, names, strict=False))
+        stored_groups = restrict(stored_groups, keys, pairs)
         wanted = tuple((n, key.sql) for n, key in zip(state.columns, names, strict=False))
         changes.state_keys.setdefault(state.number, (keys.name, wanted))
     known = changes.groups.get(state.number)
     if known is None:
-        before = changes.step(StepRole.STORED_GROUPS, stored)
+        before = changes.step(StepRole.STORED_GROUPS, stored_groups)
         merged = _merge(node, state, step, before, changes)
         known = changes.groups[state.number] = (changes.step(StepRole.GROUPS, merged), before)
     return (state, *known)

@@ -142,9 +142,9 @@ def _one_set(
     for call in node.calls:
         col = changes.copy(call.col)
         if call.grouping is None:
-            made = replace(call, col=changes.copy(call.col))
-            calls.append(made)
-            items.append(alg.Projection(alg.Expr.of(made.col), col))
+            copied_call = replace(call, col=changes.copy(call.col))
+            calls.append(copied_call)
+            items.append(alg.Projection(alg.Expr.of(copied_call.col), col))
         else:
             items.append(alg.Projection(_grouping_value(call, key_of), col))
     count = alg.count_rows(changes.fresh("count", "bigint"))

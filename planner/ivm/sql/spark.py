@@ -131,10 +131,10 @@ class Printer:
                 return self._lateral(node)
             case alg.Generate():
                 outer = "OUTER " if node.is_outer else ""
-                made = ", ".join(c.sql for c in node.generated_columns)
+                generated = ", ".join(c.sql for c in node.generated_columns)
                 return (
                     f"SELECT {columns(node.columns)} FROM {self._from(node.child)} {PREFIX}k"
-                    f" LATERAL VIEW {outer}{self.expr(node.generator)} {PREFIX}g AS {made}"
+                    f" LATERAL VIEW {outer}{self.expr(node.generator)} {PREFIX}g AS {generated}"
                 )
             case alg.Aggregate():
                 return self._aggregate(node)
@@ -147,8 +147,8 @@ class Printer:
             case alg.UnionAll():
                 return self._union(node)
             case alg.Window():
-                listed = [c.sql for c in node.child.columns] + self._computed(node.calls)
-                return f"SELECT {_list(listed)} FROM {self._from(node.child)}"
+                select_list = [c.sql for c in node.child.columns] + self._computed(node.calls)
+                return f"SELECT {_list(select_list)} FROM {self._from(node.child)}"
             case alg.Limit():
                 return self._limit(node)
             case alg.SemiJoinRestriction():
@@ -161,9 +161,9 @@ class Printer:
                 where = f" WHERE {tests}" if tests else ""
                 return f"SELECT {columns(node.columns)} FROM {child}{where}"
             case alg.ConstantDiff():
-                listed = [c.sql for c in node.child.columns]
-                listed.append(f"CAST({node.diff} AS BIGINT) AS {node.columns[-1].sql}")
-                return f"SELECT {_list(listed)} FROM {self._from(node.child)}"
+                select_list = [c.sql for c in node.child.columns]
+                select_list.append(f"CAST({node.diff} AS BIGINT) AS {node.columns[-1].sql}")
+                return f"SELECT {_list(select_list)} FROM {self._from(node.child)}"
             case _:
                 assert_never(node)
 
@@ -180,14 +180,14 @@ class Printer:
         assert isinstance(below, alg.Aggregate)
         texts = {k.col: k.source.sql for k in below.keys}
         texts |= {c.col: f"({self.expr(c.expr)})" for c in below.calls}
-        listed = []
+        select_list = []
         for item in node.items:
             found = [
                 texts.get(p, p.sql) if isinstance(p, alg.Col) else self._part(p)
                 for p in item.expr.parts
             ]
-            listed.append(f"{join_texts(found)} AS {item.col.sql}")
-        return f"SELECT {_list(listed)} {self._from_groups(below)}"
+            select_list.append(f"{join_texts(found)} AS {item.col.sql}")
+        return f"SELECT {_list(select_list)} {self._from_groups(below)}"
 
     def _lateral(self, node: alg.LateralJoin) -> str:
         kind = "LEFT JOIN" if node.is_left else "JOIN"
@@ -245,8 +245,8 @@ class Printer:
 
     def _aggregate(self, node: alg.Aggregate) -> str:
         keys = [f"{k.source.sql} AS {k.col.sql}" for k in node.keys]
-        listed = _list(keys + self._computed(node.calls))
-        return f"SELECT {listed} {self._from_groups(node)}"
+        select_list = _list(keys + self._computed(node.calls))
+        return f"SELECT {select_list} {self._from_groups(node)}"
 
     def _from_groups(self, node: alg.Aggregate) -> str:
         text = f"FROM {self._from(node.child)}"
@@ -266,8 +266,8 @@ class Printer:
                 texts.append(self.query(branch.node))
                 continue
             pairs = zip(branch.cols, node.columns, strict=True)
-            listed = [a.sql if a == b else f"{a.sql} AS {b.sql}" for a, b in pairs]
-            texts.append(f"SELECT {_list(listed)} FROM {self._from(branch.node)}")
+            select_list = [a.sql if a == b else f"{a.sql} AS {b.sql}" for a, b in pairs]
+            texts.append(f"SELECT {_list(select_list)} FROM {self._from(branch.node)}")
         return f"SELECT {columns(node.columns)} FROM ({' UNION ALL '.join(texts)})"
 
     def _limit(self, node: alg.Limit) -> str:

@@ -62,11 +62,11 @@ def compile_flow(
     Raises:
         UNKNOWN_COLUMN, INVALID_STATEMENT: a clause names columns that cannot be meant.
     """
-    chosen = _choose(flow.columns, columns)
+    target_columns = _choose(flow.columns, columns)
     keys = _find_columns(flow.keys, flow.keys_span, columns)
-    kept = {fold(c.name) for c in chosen}
+    names = {fold(c.name) for c in target_columns}
     for key in keys:
-        if fold(key.name) not in kept:
+        if fold(key.name) not in names:
             raise invalid(
                 flow.columns.span if flow.columns else flow.keys_span,
                 f'key column "{key.name}" is not among the columns of the target',
@@ -78,7 +78,7 @@ def compile_flow(
         form = _Scd1Grouped
     elif flow.scd_type == 2:
         form = _Scd2
-    return form(flow, keys, chosen, sequence_types, columns).texts(view_name)
+    return form(flow, keys, target_columns, sequence_types, columns).texts(view_name)
 
 
 def _find_columns(names: Iterable[str], span: Span, columns: Sequence[Column]) -> list[Column]:
@@ -89,8 +89,10 @@ def _find_columns(names: Iterable[str], span: Span, columns: Sequence[Column]) -
 def _choose(column_list: ColumnList | None, columns: Sequence[Column]) -> list[Column]:
     if column_list is None:
         return list(columns)
-    named = _find_columns(column_list.names, column_list.span, columns)
-    return [c for c in columns if c not in named] if column_list.without else named
+    listed_columns = _find_columns(column_list.names, column_list.span, columns)
+    return (
+        [c for c in columns if c not in listed_columns] if column_list.without else listed_columns
+    )
 
 
 def on_one_line(expression: Span) -> str:
@@ -378,8 +380,8 @@ class _Scd1Grouped(_Form):
 
     def events(self) -> str:
         """The events of one T, each with a struct of its sequence values."""
-        told = [on_one_line(group.sequence) for group in self.flow.groups]
-        none = f"IF(coalesce({', '.join(f'CAST({t} AS STRING)' for t in told)}) IS NULL, "
+        sequences = [on_one_line(group.sequence) for group in self.flow.groups]
+        none = f"IF(coalesce({', '.join(f'CAST({t} AS STRING)' for t in sequences)}) IS NULL, "
         checked = f"{none}raise_error('{NO_SEQUENCE}'), NULL)"
         fields = ", ".join(
             f"'f{i}', {on_one_line(unit.sequence)}" for i, unit in enumerate(self.units)

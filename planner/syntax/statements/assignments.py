@@ -19,12 +19,12 @@ def read_assignments(
 
     Raises SYNTAX_ERROR, DUPLICATE_COLUMN, NOT_SUPPORTED_YET for a field of a column.
     """
-    found: list[Assignment] = []
+    assignments: list[Assignment] = []
     for group in cut_at_commas(tokens):
         if not group:
             raise syntax_error(tokens[0].span, "an assignment is missing after SET")
-        found.append(_assignment(Cursor(group, of="assignment"), qualifiers, cte_names))
-    return check_unique(found)
+        assignments.append(_assignment(Cursor(group, of="assignment"), qualifiers, cte_names))
+    return check_unique(assignments)
 
 
 def check_unique(assignments: list[Assignment]) -> tuple[Assignment, ...]:

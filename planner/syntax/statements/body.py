@@ -92,12 +92,12 @@ def _behind_with(tokens: Tokens, verb: int) -> st.DeleteStatement | st.UpdateSta
     ctes = analyse(span_of(clause), form="ctes", tokens=clause)
     start = 2 if tokens[1].upper == "RECURSIVE" else 1
     commas = [i + 1 for i, t in tk.at_depth_0(clause) if t.upper == ","]
-    known = frozenset(clause[i].text.lower() for i in (start, *commas))
+    cte_names = frozenset(clause[i].text.lower() for i in (start, *commas))
     cursor = Cursor(tokens[verb:])
     span = span_of(tokens)
     read = _delete if cursor.at("DELETE") else _update
-    made: st.DeleteStatement | st.UpdateStatement = read(cursor, span, known)
-    return dataclasses.replace(made, ctes=ctes)
+    statement: st.DeleteStatement | st.UpdateStatement = read(cursor, span, cte_names)
+    return dataclasses.replace(statement, ctes=ctes)
 
 
 def _misplacement(cursor: Cursor, span: Span, name: str) -> CtsqlError:
@@ -148,13 +148,13 @@ def _default_places(tokens: Tokens) -> tuple[tuple[int, Span], ...]:
     """The values in VALUES that are the word DEFAULT, each with its column's index."""
     if tokens[0].upper != "VALUES":
         return ()
-    found: list[tuple[int, Span]] = []
+    places: list[tuple[int, Span]] = []
     for row in tk.cut_at_commas(tokens[1:]):
         values = tk.in_parentheses(row)
         for place, value in enumerate(tk.cut_at_commas(values) if values else ()):
             if len(value) == 1 and value[0].upper == "DEFAULT":
-                found.append((place, value[0].span))
-    return tuple(found)
+                places.append((place, value[0].span))
+    return tuple(places)
 
 
 def _delete(

@@ -177,11 +177,11 @@ def _plan(cursor: Cursor) -> st.Statement:
     start = cursor.position
     cursor.expect("ALTER", "TABLE", hint="What is planned is ALTER TABLE.")
     cursor.position = start + 1
-    made = _alter(cursor)
-    if not isinstance(made, st.AlterTable):
+    statement = _alter(cursor)
+    if not isinstance(statement, st.AlterTable):
         hint = "ADD, DROP, RENAME and ALTER COLUMN are planned."
         raise not_supported(cursor.span, "PLAN of another change", hint=hint)
-    return replace(made, plan=True)
+    return replace(statement, plan=True)
 
 
 def _comment(cursor: Cursor) -> st.Statement:

@@ -106,9 +106,9 @@ def read_constraint(cursor: Cursor, column: str | None = None) -> ConstraintDef:
 def constraint_of(text: str) -> ConstraintDef:
     """The constraint of a text as :func:`constraint_text` makes it."""
     cursor = Cursor(tokenise(Source(text, "constraint").whole()), of="constraint")
-    made = read_constraint(cursor)
+    constraint = read_constraint(cursor)
     cursor.end()
-    return made
+    return constraint
 
 
 def _names(cursor: Cursor) -> tuple[str, ...]:
@@ -117,11 +117,11 @@ def _names(cursor: Cursor) -> tuple[str, ...]:
         cursor.position -= 1
         cursor.fail("a column")
     inside = Cursor(listed, of="list")
-    found = [inside.name("a column").text]
+    names = [inside.name("a column").text]
     while inside.accept(","):
-        found.append(inside.name("a column").text)
+        names.append(inside.name("a column").text)
     inside.end()
-    return tuple(found)
+    return tuple(names)
 
 
 def with_names(constraints: Sequence[ConstraintDef]) -> tuple[ConstraintDef, ...]:
@@ -139,12 +139,12 @@ def with_names(constraints: Sequence[ConstraintDef]) -> tuple[ConstraintDef, ...
             message = f'two constraints are called "{one.name}"'
             raise invalid(one.span, message, hint="Give each its own name.")
         names_in_use.add(fold(one.name))
-    found = []
+    named = []
     for one in constraints:
         name = one.name or _free_name(one, names_in_use)
         names_in_use.add(fold(name))
-        found.append(replace(one, name=name))
-    return tuple(found)
+        named.append(replace(one, name=name))
+    return tuple(named)
 
 
 def _free_name(constraint: ConstraintDef, names_in_use: set[str]) -> str:
@@ -164,14 +164,14 @@ def _free_name(constraint: ConstraintDef, names_in_use: set[str]) -> str:
 
 def constraint_text(constraint: ConstraintDef) -> str:
     """A constraint as one of a whole row, with its name."""
-    listed = ", ".join(map(quote, constraint.columns))
+    column_list = ", ".join(map(quote, constraint.columns))
     if constraint.predicate is not None:
         rule = f"CHECK ({constraint.predicate.span.text})"
     elif constraint.references is not None:
         other = f"{constraint.references.name_span.text} ({', '.join(map(quote, constraint.keys))})"
-        rule = f"FOREIGN KEY ({listed}) REFERENCES {other}"
+        rule = f"FOREIGN KEY ({column_list}) REFERENCES {other}"
     else:
-        rule = f"{'UNIQUE' if constraint.unique else 'NOT NULL'} ({listed})"
+        rule = f"{'UNIQUE' if constraint.unique else 'NOT NULL'} ({column_list})"
     fate = (
         "" if constraint.action is OnViolation.FAIL else f" ON VIOLATION {constraint.action.value}"
     )

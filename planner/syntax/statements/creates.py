@@ -419,13 +419,13 @@ def _task(tokens: Tokens) -> st.CreateContinualTask:
     header = read_header(tokens, task=True)
     columns, constraints = _list_of_task(header.columns, header.target.span)
     outputs = tuple(_output(name, inside) for name, inside in header.outputs)
-    written = (outputs[0].target if outputs else header.target).span.text
+    target_text = (outputs[0].target if outputs else header.target).span.text
     options = task_options(header.options)
     return st.CreateContinualTask(
         span=span_of(tokens),
         target=header.target,
         inputs=header.inputs,
-        body=read_body(tokens[header.stop :], end_of(tokens), written),
+        body=read_body(tokens[header.stop :], end_of(tokens), target_text),
         body_span=span_of(tokens[header.stop :]),
         as_span=tokens[header.stop - 1].span,
         options_span=header.options_span,
@@ -451,9 +451,9 @@ def _list_of_task(inside: Tokens | None, place: Span) -> _Listed:
     """The columns of a task's list, and its constraints; none without a list."""
     if inside is None:
         return (), ()
-    found: list[st.ConstraintDef] = []
-    columns = read_columns(inside, place, typed=True, defaults=True, constraints=found)
-    return columns, with_names(found)
+    constraints: list[st.ConstraintDef] = []
+    columns = read_columns(inside, place, typed=True, defaults=True, constraints=constraints)
+    return columns, with_names(constraints)
 
 
 def _list_of_view(inside: Tokens | None, place: Span) -> _Listed:
@@ -461,11 +461,11 @@ def _list_of_view(inside: Tokens | None, place: Span) -> _Listed:
     if inside is None:
         return (), ()
     refuse_expectations(inside)
-    found: list[st.ConstraintDef] = []
-    columns = read_columns(inside, place, typed=False, constraints=found)
-    for one in found:
+    constraints: list[st.ConstraintDef] = []
+    columns = read_columns(inside, place, typed=False, constraints=constraints)
+    for one in constraints:
         if one.predicate is not None and one.predicate.clocks:
             clock = one.predicate.clocks[0].span
             why = "Rows of a view would break it because time passes, without a change of any."
             raise not_supported(clock, "the clock in a CHECK of a view", why=why)
-    return columns, with_names(found)
+    return columns, with_names(constraints)

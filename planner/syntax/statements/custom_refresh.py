@@ -73,14 +73,14 @@ def read_refresh(
         raise invalid(
             place, "REFRESH USING takes one INSERT INTO SELF or MERGE INTO SELF", "", _HINT
         )
-    found = _find_changes(inside)
-    if not found:
+    changes = _find_changes(inside)
+    if not changes:
         message = "REFRESH USING reads no CHANGES, so nothing says when it is to run"
         hint = "Read a table with CHANGES, or type: CREATE DYNAMIC TABLE ... AS SELECT ..."
         raise invalid(span_of(inside), message, "", hint)
-    typed = _spelled(inside, found, target)
+    typed = _spelled(inside, changes, target)
     body = _with_contents(typed, target)
-    inputs = {tuple(fold(t.text) for t in c.relation[::2]): span_of(c.relation) for c in found}
+    inputs = {tuple(fold(t.text) for t in c.relation[::2]): span_of(c.relation) for c in changes}
     options = "" if clauses.lag is None else f" WITH (COALESCE = {clauses.lag.text})"
     comment = "" if clauses.comment is None else f" COMMENT {quote_text(clauses.comment)}"
     named = ", ".join(span.text for span in inputs.values())
@@ -104,7 +104,7 @@ def _check_clauses(clauses: DynamicClauses) -> None:
 
 def _find_changes(tokens: Tokens) -> list[_Changes]:
     """The relations that are read with CHANGES, in both spellings."""
-    found = []
+    changes = []
     for index, token in enumerate(tokens):
         if token.upper != "CHANGES" or tk.upper_at(tokens, index + 1) != "(":
             continue
@@ -114,12 +114,12 @@ def _find_changes(tokens: Tokens) -> list[_Changes]:
             begin = index - 1
             while tk.upper_at(tokens, begin - 1) == "." and begin >= 2:
                 begin -= 2
-            found.append(_changes(tokens, begin, tokens[begin:index], inside, stop + 1))
+            changes.append(_changes(tokens, begin, tokens[begin:index], inside, stop + 1))
         else:
             named = tk.cut_at_commas(inside)[0]
             options = inside[len(named) + 1 :]
-            found.append(_changes(tokens, index, named, options, stop + 1))
-    return found
+            changes.append(_changes(tokens, index, named, options, stop + 1))
+    return changes
 
 
 def _changes(

@@ -280,8 +280,12 @@ def _read_cron(cursor: Cursor) -> tuple[Span, Cron]:
             what = f"SCHEDULE CRON in the time zone {zone.text}"
             hint = "Type AT TIME ZONE 'UTC', and the hours of UTC."
             raise not_supported(zone.span, what, why="Times are UTC, everywhere.", hint=hint)
-    made = from_quartz(text.text)
-    found = parse_every(made) if made is not None else "It is none of Quartz that is known here."
+    cron_text = from_quartz(text.text)
+    found = (
+        parse_every(cron_text)
+        if cron_text is not None
+        else "It is none of Quartz that is known here."
+    )
     if not isinstance(found, Cron):
         hint = "It has six fields, as '0 0 3 * * ?' for each day at 3:00."
         told = found if isinstance(found, str) else "It is no cron text."

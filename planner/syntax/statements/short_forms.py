@@ -134,8 +134,8 @@ def read_flow(cursor: Cursor, *, or_replace: bool) -> CreateFlow | CreateAppendF
     read = _FlowClauses(cursor)
     while cursor.current is not None:
         read.clause()
-    made = read.flow(name, target, source, if_not_exists=if_not_exists)
-    return replace(made, or_replace=or_replace)
+    flow = read.flow(name, target, source, if_not_exists=if_not_exists)
+    return replace(flow, or_replace=or_replace)
 
 
 def _source(cursor: Cursor) -> RelationRef:

@@ -54,8 +54,8 @@ def read_test(cursor: Cursor) -> st.Test:
     while cursor.at("EXPECT"):
         expectations.append(_expectation(cursor, steps))
     if not expectations:
-        known = _PARTS if not steps else ("AND", "THEN", "EXPECT")
-        cursor.fail("EXPECT" if steps else "GIVEN or EXPECT", words=known, hint=_hint(cursor))
+        words = _PARTS if not steps else ("AND", "THEN", "EXPECT")
+        cursor.fail("EXPECT" if steps else "GIVEN or EXPECT", words=words, hint=_hint(cursor))
     if cursor.current is not None:
         hint = "Changes stand in front of the first EXPECT; EXPECT x AFTER n looks back."
         is_step = cursor.upper() in ("GIVEN", "THEN")

@@ -69,10 +69,10 @@ def analyse(
     tree, sql = _tree(span, form, tokens, outside)
     _check_form(tree, span, form, tokens)
     target_starts = {target.span.start for target in targets}
-    found, edits = _relations(tree, sql, tokens, target_starts, cte_names)
+    relations, edits = _relations(tree, sql, tokens, target_starts, cte_names)
     return SqlText(
         span=span,
-        relations=tuple(with_prefixes(found, tokens)),
+        relations=tuple(with_prefixes(relations, tokens)),
         clocks=replaceable_calls.clocks(tokens),
         nondeterministic=replaceable_calls.nondeterministic(tokens),
         edits=tuple(
@@ -92,10 +92,10 @@ def query_tree(query: SqlText) -> exp.Expr:
 
 def with_prefixes(relations: Iterable[RelationRef], tokens: Tokens) -> list[RelationRef]:
     """The relations, each with the schemas before its columns: ``s.t.c`` must become ``t.c``."""
-    found = list(relations)
-    named = {ref.span.start for ref in found}
+    refs = list(relations)
+    named = {ref.span.start for ref in refs}
     schemas: dict[tuple[str, ...], int] = {}
-    for index, ref in enumerate(found):
+    for index, ref in enumerate(refs):
         if len(ref.parts) == MAX_NAME_PARTS and not ref.aliased:
             schemas.setdefault(tuple(p.lower() for p in ref.parts), index)
     prefixes: dict[int, list[Span]] = {}
@@ -105,9 +105,9 @@ def with_prefixes(relations: Iterable[RelationRef], tokens: Tokens) -> list[Rela
             prefix = Span(chain[0].source, chain[0].start, chain[1].start)
             prefixes.setdefault(schemas[key], []).append(prefix)
     for index, spans in prefixes.items():
-        old = found[index].column_prefixes
-        found[index] = dataclasses.replace(found[index], column_prefixes=(*old, *spans))
-    return found
+        old = refs[index].column_prefixes
+        refs[index] = dataclasses.replace(refs[index], column_prefixes=(*old, *spans))
+    return refs
 
 
 def mark_target(target: RelationRef, tokens: Tokens, *, aliased: bool) -> RelationRef:
@@ -236,7 +236,7 @@ def _relations(
 ) -> tuple[list[RelationRef], list[Edit]]:
     """The relations in order of text, and aliases that must be added away from their names."""
     starts = {token.start: index for index, token in enumerate(tokens)}
-    found: dict[int, RelationRef] = {}
+    refs: dict[int, RelationRef] = {}
     edits: list[Edit] = []
     for table in tree.find_all(exp.Table):
         index = _first_token(table, sql, starts)
@@ -245,9 +245,9 @@ def _relations(
         ref, edit = _read_relation(table, tokens, index, cte_names)
         if ref is not None:
             # A pipe's tree holds the same relation several times.
-            found.setdefault(ref.span.start, ref)
+            refs.setdefault(ref.span.start, ref)
             edits.extend(edit)
-    ordered = [found[start] for start in sorted(found)]
+    ordered = [refs[start] for start in sorted(refs)]
     return ordered, list(dict.fromkeys(edits))
 
 

@@ -202,12 +202,12 @@ def found_text(token: Token | None) -> str:
 def column_names(cursor: Cursor) -> list[Token]:
     """Read ``(a, b)`` or ``a, b``."""
     inner = cursor.accept("(")
-    found = [cursor.name("a column")]
+    names = [cursor.name("a column")]
     while cursor.accept(","):
-        found.append(cursor.name("a column"))
+        names.append(cursor.name("a column"))
     if inner:
         cursor.expect(")")
-    return found
+    return names
 
 
 def relation_ref(parts: Tokens, *, aliased: bool) -> RelationRef:

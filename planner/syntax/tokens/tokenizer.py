@@ -317,7 +317,7 @@ def cut_at_commas(tokens: Tokens, *, are_columns: bool = False) -> list[Tokens]:
     Returns:
         at least one group; a group between two commas can be empty.
     """
-    found: list[Tokens] = []
+    groups: list[Tokens] = []
     begin = depth = angles = 0
     for index, token in enumerate(tokens):
         symbol = token.upper
@@ -328,9 +328,9 @@ def cut_at_commas(tokens: Tokens, *, are_columns: bool = False) -> list[Tokens]:
         elif angles and set(symbol) == {">"}:
             angles = max(angles - len(symbol), 0)
         if symbol == "," and depth == 0 and angles == 0:
-            found.append(tokens[begin:index])
+            groups.append(tokens[begin:index])
             begin = index + 1
-    return [*found, tokens[begin:]]
+    return [*groups, tokens[begin:]]
 
 
 def upper_at(tokens: Tokens, index: int) -> str:
