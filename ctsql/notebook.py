@@ -196,10 +196,10 @@ class Notebook:
                 display(shown)  # type: ignore[no-untyped-call]
             work = partial(self.connection.run_statement, span, None, variables)
             result = self._worker.run(work, self.connection.cancel)
-            shown = self._shown(result)
+            shown = self._display(result)
         return shown
 
-    def _shown(self, result: Result) -> object:
+    def _display(self, result: Result) -> object:
         """What a cell shows of a result; a status is printed."""
         from IPython.display import display
 

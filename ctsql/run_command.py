@@ -50,7 +50,7 @@ def follow(runner: Runner, options: RunOptions) -> int:
 
     def tell(event: "Event") -> None:
         if options.as_json:
-            with settings.progress.hidden():
+            with settings.progress.hide():
                 settings.out.write(event.to_json() + "\n")
                 settings.out.flush()
         elif not settings.quiet:

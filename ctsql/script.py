@@ -76,7 +76,7 @@ class Settings:
             text = line()
         else:
             text = json.dumps({"at": times.to_iso(clock.now_ms()), **fields()}, ensure_ascii=False)
-        with self.progress.hidden():
+        with self.progress.hide():
             self.messages.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def fail(self, problem: BaseException) -> None:

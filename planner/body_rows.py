@@ -69,7 +69,7 @@ def written_rows(
         again: rows that are read beside those inserted, by the id by which the body reads an input.
     """
     body, input_views = task.transaction, {view.object_id: view for view in task.input_views}
-    if any(isinstance(s, lp.Insert) and not s.filled for s in body.statements):
+    if any(isinstance(s, lp.Insert) and not s.filled_columns for s in body.statements):
         return (Written(statement="INSERT", untold=BY_NAME),)
     outputs = _before(body, is_later=is_later)
     for number, statement in enumerate(body.statements, 1):
@@ -263,8 +263,8 @@ class _Step:
 
     def _insert(self, node: lp.Insert) -> _Held:
         target = {fold(c.name): c for c in node.target}
-        columns = tuple(target[fold(c)] for c in node.filled)
-        query = self._bound(node.query)
+        columns = tuple(target[fold(c)] for c in node.filled_columns)
+        query = self._rebind(node.query)
         places = [f"{COLUMN_}{i}" for i in range(len(columns))]
         values: dict[str, Piece | None] = {a.column: a.value for a in node.defaults}
         values |= {c.name: place for c, place in zip(columns, places, strict=True)}
@@ -315,10 +315,10 @@ class _Step:
         return replace(output, stored_rows=stored_rows, proposed=tuple(proposed))
 
     def _query(self, pieces: Sequence[Piece], rows: Rows) -> lp.Query:
-        bound = [p if isinstance(p, str) else self._bound(p) for p in pieces]
-        return _compose(bound, {"rows": rows})
+        pieces_bound = [p if isinstance(p, str) else self._rebind(p) for p in pieces]
+        return _compose(pieces_bound, {"rows": rows})
 
-    def _bound(self, query: lp.Query) -> lp.Query:
+    def _rebind(self, query: lp.Query) -> lp.Query:
         """A text over what the outputs hold now."""
 
         def change(node: lp.Node) -> lp.Node:
@@ -336,9 +336,9 @@ class _Step:
                 case _:
                     return node
 
-        rebound = lp.map_nodes(query, change)
-        assert isinstance(rebound, lp.Query)  # it stays one
-        return rebound
+        query_over_outputs = lp.map_nodes(query, change)
+        assert isinstance(query_over_outputs, lp.Query)  # it stays one
+        return query_over_outputs
 
     def _with_again(self, node: lp.InsertsInput) -> lp.ViewReference:
         """What came, with the rows that are read beside it."""

@@ -138,7 +138,7 @@ class Insert:
             raise ValueError(f"insert into {self.into}, but the output has {sorted(target_names)}")
 
     @property
-    def filled(self) -> tuple[str, ...]:
+    def filled_columns(self) -> tuple[str, ...]:
         """The output columns that the query's columns fill, in order; empty if Spark has to say."""
         return self.into or tuple(c.name for c in self.query.columns or ())
 

@@ -200,7 +200,9 @@ def overview(
     lag_of = {lag.object: lag for lag in lags}
     failure_of = {failure.object: failure for failure in open_failures}
     shown = [
-        _shown(row, lag_of.get(row.object), failure_of.get(row.object), paces.get(row.object_id))
+        _shown_object(
+            row, lag_of.get(row.object), failure_of.get(row.object), paces.get(row.object_id)
+        )
         for row in rows
     ]
     places = {state: n for n, state in enumerate(_WORST_FIRST)}
@@ -214,7 +216,7 @@ def overview(
     return Overview(tuple(shown), tuple(ordered), now_t, besides)
 
 
-def _shown(
+def _shown_object(
     row: ObjectRow, lag: LagRow | None, failure: FailureRow | None, pace: Pace | None
 ) -> Shown:
     return Shown(

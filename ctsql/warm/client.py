@@ -61,7 +61,7 @@ def served(arguments: Sequence[str]) -> int | None:
         return None
     connection = _connected(address)
     if connection is None and KEEP in arguments:
-        connection = _started(address)
+        connection = _start_keeper(address)
     if connection is None:
         return None
     with connection:
@@ -79,7 +79,7 @@ def shared_spark(*, keep: bool) -> "SparkSession | None":
     address = socket_of(folder())
     connection = _connected(address)
     if connection is None and keep:
-        connection = _started(address)
+        connection = _start_keeper(address)
     if connection is None:
         return None
     with suppress(OSError):
@@ -148,7 +148,7 @@ def _connected(address: Path) -> socket.socket | None:
     return connection
 
 
-def _started(address: Path) -> socket.socket | None:
+def _start_keeper(address: Path) -> socket.socket | None:
     """Start a keeper, and connect to it."""
     sys.stderr.write("starting a Spark that stays for the commands after this one\n")
     with suppress(OSError):

@@ -189,7 +189,7 @@ class Binder:
         self.reads[item.id] = Reading(name=name, object_id=item.id, columns=columns)
         rows: lp.Get | lp.ViewReference
         if item.kind is ObjectKind.VIEW:
-            rows = self.view(item, {self.followed(item).id: role})
+            rows = self.view(item, {self.followed_item(item).id: role})
         else:
             rows = lp.Get(object_id=item.id, name=item.name, columns=columns, role=role)
         text = self.inputs[item.id].rows
@@ -200,7 +200,7 @@ class Binder:
             query = replace(query, columns=self.analyst.columns(query))
         return lp.ViewReference(object_id=item.id, name=item.name, columns=columns, query=query)
 
-    def followed(self, item: Item, span: Span | None = None) -> Item:
+    def followed_item(self, item: Item, span: Span | None = None) -> Item:
         """What a task follows that has an object as its input: a plain view's one source.
 
         Raises TASK_INPUT_NOT_DURABLE if a view does more than to filter and project.

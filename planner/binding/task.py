@@ -196,7 +196,7 @@ def _inputs(binder: Binder, statement: CreateContinualTask, own: Item) -> list[I
         if binder.own_of(ref) is not None:
             raise error("TASK_INPUT_IS_OUTPUT", span=ref.span, name=str(own.name))
         source = binder.resolve(ref)
-        followed = binder.followed(source, ref.span)
+        followed = binder.followed_item(source, ref.span)
         if followed.id in sources:
             message = f'"{followed.name}" stands behind ON INPUT twice'
             raise invalid(ref.span, message, hint="Put both conditions into the body.")
@@ -237,7 +237,7 @@ def _infer_columns(
 
     Where the body reads the task for them, they are the input's, if it then inserts such rows.
     """
-    queries = [query for s in statement.body if (query := _inserted(s)) is not None]
+    queries = [query for s in statement.body if (query := _inserted_query(s)) is not None]
     if not queries:
         message = "a task without an INSERT needs a column list"
         detail = "Its columns cannot be told from another statement."
@@ -274,7 +274,7 @@ def _columns_hint(statement: CreateContinualTask) -> str:
     return f"Write them after the name: {statement.target.parts[-1]} (k INT, ...)."
 
 
-def _inserted(statement: BodyStatement) -> SqlText | None:
+def _inserted_query(statement: BodyStatement) -> SqlText | None:
     """The query whose rows a statement inserts with all their columns."""
     if isinstance(statement, InsertStatement):
         return statement.query

@@ -75,7 +75,7 @@ def _cut_by(
 def _cut_subqueries(node: alg.Filter) -> alg.Filter:
     restrictions = _cut_scans(node.child)
 
-    def narrowed(subquery: alg.Subquery) -> alg.Node:
+    def narrow(subquery: alg.Subquery) -> alg.Node:
         inside = subquery.node
         if any(isinstance(below, alg.SemiJoinRestriction) for below in descend(inside)):
             return inside
@@ -85,7 +85,7 @@ def _cut_subqueries(node: alg.Filter) -> alg.Filter:
                 return restricted
         return inside
 
-    predicates = tuple(with_subqueries(p, narrowed) for p in node.predicates)
+    predicates = tuple(with_subqueries(p, narrow) for p in node.predicates)
     return node if predicates == node.predicates else replace(node, predicates=predicates)
 
 

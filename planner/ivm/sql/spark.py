@@ -99,7 +99,7 @@ class Printer:
             case alg.Clock():
                 raise TypeError("a text says no time: see ctsql.planner.ivm.temporal.as_of")
 
-    def _computed(self, items: Sequence[alg.Projection | alg.AggregateCall]) -> list[str]:
+    def _select_items(self, items: Sequence[alg.Projection | alg.AggregateCall]) -> list[str]:
         return [f"{self.expr(item.expr)} AS {item.col.sql}" for item in items]
 
     def _conditions(self, conditions: Sequence[alg.Expr]) -> str:
@@ -147,7 +147,7 @@ class Printer:
             case alg.UnionAll():
                 return self._union(node)
             case alg.Window():
-                select_list = [c.sql for c in node.child.columns] + self._computed(node.calls)
+                select_list = [c.sql for c in node.child.columns] + self._select_items(node.calls)
                 return f"SELECT {_list(select_list)} FROM {self._from(node.child)}"
             case alg.Limit():
                 return self._limit(node)
@@ -176,7 +176,7 @@ class Printer:
             # Without one of its calls it would be no aggregate any more, but all rows.
             is_flat = is_flat and any(call.col in parts for call in below.calls)
         if not is_flat or any(isinstance(part, alg.Subquery) for part in parts):
-            return f"SELECT {_list(self._computed(node.items))} FROM {self._from(node.child)}"
+            return f"SELECT {_list(self._select_items(node.items))} FROM {self._from(node.child)}"
         assert isinstance(below, alg.Aggregate)
         texts = {k.col: k.source.sql for k in below.keys}
         texts |= {c.col: f"({self.expr(c.expr)})" for c in below.calls}
@@ -245,7 +245,7 @@ class Printer:
 
     def _aggregate(self, node: alg.Aggregate) -> str:
         keys = [f"{k.source.sql} AS {k.col.sql}" for k in node.keys]
-        select_list = _list(keys + self._computed(node.calls))
+        select_list = _list(keys + self._select_items(node.calls))
         return f"SELECT {select_list} {self._from_groups(node)}"
 
     def _from_groups(self, node: alg.Aggregate) -> str:
