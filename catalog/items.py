@@ -497,7 +497,7 @@ def _unreadable(object_id: str, text: str, problem: str) -> Item:
     )
     try:
         raw = json.loads(text)
-        made = replace(
+        item = replace(
             unknown,
             name=Name(str(raw["schema"]), str(raw["name"])),
             reads=_readings(raw["reads"]),
@@ -508,7 +508,7 @@ def _unreadable(object_id: str, text: str, problem: str) -> Item:
         )
     except (ValueError, KeyError, TypeError):
         return unknown
-    return made
+    return item
 
 
 def _built_beside(raw: dict[str, Any]) -> tuple[str, int] | None:
@@ -541,14 +541,14 @@ def _revision_json(revision: Revision) -> list[Any]:
 
     These refuse the entry, by its name, where they would run old Ts by what they do not know.
     """
-    made = [revision.number, revision.definition, _readings_json(revision.reads)]
+    fields = [revision.number, revision.definition, _readings_json(revision.reads)]
     if revision.once or revision.flows or revision.columns:
-        made += [revision.once, _flows_json(revision.flows)]
+        fields += [revision.once, _flows_json(revision.flows)]
     if revision.columns or revision.retry:
-        made.append([[c.to_json() for c in schema] for schema in revision.columns])
+        fields.append([[c.to_json() for c in schema] for schema in revision.columns])
     if revision.retry:
-        made.append(revision.retry)
-    return made
+        fields.append(revision.retry)
+    return fields
 
 
 def _revision(raw: list[Any]) -> Revision:
@@ -636,7 +636,7 @@ class Dropped:
         """The entry of a text; an unreadable one raises its error only where it is used."""
         try:
             raw: dict[str, Any] = json.loads(text)
-            made = Dropped(
+            dropped = Dropped(
                 id=drop_id,
                 at_ms=int(raw["at"]),
                 items=tuple(Item.of_entry(k, v) for k, v in raw["items"].items()),
@@ -647,7 +647,7 @@ class Dropped:
             )
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
             return Dropped(id=drop_id, at_ms=0, problem=f"{type(problem).__name__}: {problem}.")
-        return made
+        return dropped
 
 
 def _readers_by_id(items: Iterable[Item]) -> dict[str, list[Item]]:
@@ -977,11 +977,11 @@ def quarantine_copied(catalog: Catalog, task: Item) -> Item | None:
 def items_as_of(catalog: Catalog, task: Item, number: int) -> list[Item]:
     """A task by one of its definitions, and its outputs with the columns of that."""
     then = task.at_revision(number)
-    found = next((r for r in task.revisions if r.number == then.revision), None)
+    revision = next((r for r in task.revisions if r.number == then.revision), None)
     outputs = catalog.outputs_of(task)
-    if found is None or not found.columns or not outputs:
+    if revision is None or not revision.columns or not outputs:
         return [then, *outputs]
-    pairs = zip(outputs, found.columns, strict=True)
+    pairs = zip(outputs, revision.columns, strict=True)
     return [then, *(replace(output, columns=columns) for output, columns in pairs)]
 
 
@@ -998,7 +998,7 @@ def stored_reads(catalog: Catalog, item: Item, *others: str) -> list[Item]:
     Args:
         others: the ids of what is read besides.
     """
-    found: dict[str, Item] = {}
+    items: dict[str, Item] = {}
     seen, waiting = {item.id}, [*(r.object_id for r in item.reads), *others]
     while waiting:
         read = catalog.items[waiting.pop(0)]
@@ -1008,8 +1008,8 @@ def stored_reads(catalog: Catalog, item: Item, *others: str) -> list[Item]:
         if read.location is None or read.problem:
             waiting += [r.object_id for r in read.reads]
         else:
-            found[read.id] = read
-    return list(found.values())
+            items[read.id] = read
+    return list(items.values())
 
 
 def check_no_cycle(

@@ -197,9 +197,9 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
         statement = parse(span)
         if reads_logs(statement):
             ask = partial(run_logged, statement=statement, schema=self.search_schema)
-            found = self._by_logs(ask)
-            if found is not None:
-                return found
+            result = self._by_logs(ask)
+            if result is not None:
+                return result
         values = literals(_parameters_of(statement), parameters)
         with self._running(span.text) as engine:
             from ctsql.runtime.spark.ended_queries import forget_ended_queries
@@ -343,11 +343,11 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
         """The status of every task and view; writes and computes nothing."""
         from ctsql.shown import status
 
-        found = self._by_logs(status)
-        if found is None:
+        rows = self._by_logs(status)
+        if rows is None:
             with self._running("status") as engine:
-                found = status(engine)
-        return found
+                rows = status(engine)
+        return rows
 
     def run(
         self,
@@ -588,11 +588,11 @@ def watched(con: Connection, refreshes_max: int = 20) -> "list[Watched]":
     """Every task and view with its status and its last refreshes, failed ones first."""
     from ctsql.runtime.monitoring.watch import watched as look
 
-    found = con._by_logs(partial(look, refreshes_max=refreshes_max))
-    if found is None:
+    rows = con._by_logs(partial(look, refreshes_max=refreshes_max))
+    if rows is None:
         with con._running("status") as engine:
-            found = look(engine, refreshes_max)
-    return found
+            rows = look(engine, refreshes_max)
+    return rows
 
 
 def move_to(con: Connection, warehouse: str) -> None:

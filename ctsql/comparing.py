@@ -104,11 +104,11 @@ class Typed:
     def of_values(self, expected: DataFrame) -> DataFrame:
         """Rows whose values were cast, with the texts of some behind them."""
         told = {c: f"e{len(self.schema) + n}" for n, c in enumerate(self.copied)}
-        made = [
+        values = [
             _exact(f"e{i}", told.get(i), field, self.types[i])
             for i, field in enumerate(self.schema.fields)
         ]
-        return _number_columns(expected).selectExpr(*made)
+        return _number_columns(expected).selectExpr(*values)
 
     def of_query(self, expected: DataFrame, span: Span) -> DataFrame:
         """The rows of a query, with its columns, in order, cast to these.
@@ -117,13 +117,13 @@ class Typed:
             COLUMN_COUNT_MISMATCH: there are more or fewer. TYPE_MISMATCH: a type is none of these.
         """
         self.check_count(len(expected.columns), span)
-        made = []
+        columns = []
         for i, field in enumerate(self.schema.fields):
             told = f"CAST(e{i} AS STRING)" if i in self.copied else None
-            made.append(_exact(f"CAST(e{i} AS {self.types[i]})", told, field, self.types[i]))
+            columns.append(_exact(f"CAST(e{i} AS {self.types[i]})", told, field, self.types[i]))
         try:
             with translate_spark_errors():
-                return _number_columns(expected).selectExpr(*made)
+                return _number_columns(expected).selectExpr(*columns)
         except CtsqlError as problem:
             problem.span = problem.span or span
             raise

@@ -131,7 +131,7 @@ def draw(
 
 def _wrap(text: str, width: int) -> list[str]:
     """A text as lines of at most so many cells; broken at blanks, else anywhere."""
-    found: list[str] = []
+    pieces: list[str] = []
     line = ""
     for word in text.split(" "):
         longer = f"{line} {word}" if line else word
@@ -139,7 +139,7 @@ def _wrap(text: str, width: int) -> list[str]:
             line = longer
             continue
         if line:
-            found.append(line)
+            pieces.append(line)
         *whole, line = chop_cells(word, width) or [""]
-        found += whole
-    return [*found, line]
+        pieces += whole
+    return [*pieces, line]

@@ -41,12 +41,12 @@ def texts_of(arguments: Sequence[str]) -> list[str]:
     ['SELECT 1', 'SELECT 2', 'SELECT 3']
     """
     texts: list[str] = []
-    given = iter(arguments)
-    for argument in given:
+    words = iter(arguments)
+    for argument in words:
         if argument in ("-c", "--command"):
-            texts += [next(given, "")]
-        elif (joined := _TEXT.fullmatch(argument)) is not None:
-            texts.append(joined[1])
+            texts += [next(words, "")]
+        elif (match := _TEXT.fullmatch(argument)) is not None:
+            texts.append(match[1])
     return texts
 
 

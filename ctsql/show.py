@@ -271,13 +271,13 @@ def _write_parquet(result: Result, out: TextIO) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    made = pa.BufferOutputStream()
+    buffer = pa.BufferOutputStream()
     try:
-        parquet.write_table(result.to_arrow(), made)
+        parquet.write_table(result.to_arrow(), buffer)
     except pa.ArrowNotImplementedError as problem:
         raise misuse("Parquet has no type for a column", str(problem)) from problem
     out.flush()
-    binary.write(made.getvalue())
+    binary.write(buffer.getvalue())
     binary.flush()
 
 

@@ -153,15 +153,15 @@ def _last(row: Watched) -> str:
 
 def _fitted(line: Line, width: int) -> Line:
     """The pieces that fit into a width."""
-    found, left = [], width
+    fitted, left = [], width
     for style, text in line:
         size = cell_len(text)
         if size > left:
             text, size = set_cell_size(text, left), left
         if text:
-            found.append((style, text))
+            fitted.append((style, text))
         left -= size
-    return found
+    return fitted
 
 
 def sparkline(values: Sequence[float], width: int, *, plain: bool = False) -> str:

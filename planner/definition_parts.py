@@ -134,8 +134,8 @@ class Words:
 
 def _constraints(*lists: Iterable[st.ConstraintDef]) -> object:
     return [
-        [(fold(c.name), c.action, _text(c.predicate), c.unique, *_key(c)) for c in found]
-        for found in lists
+        [(fold(c.name), c.action, _text(c.predicate), c.unique, *_key(c)) for c in constraints]
+        for constraints in lists
     ]
 
 

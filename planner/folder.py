@@ -59,8 +59,10 @@ class Definition:
     @property
     def span(self) -> Span:
         """The place of its name."""
-        made = self.statement
-        return made.name.span if isinstance(made, st.CreateFlow) else made.target.span
+        statement = self.statement
+        return (
+            statement.name.span if isinstance(statement, st.CreateFlow) else statement.target.span
+        )
 
     @property
     def keyword(self) -> str:

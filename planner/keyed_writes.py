@@ -88,8 +88,8 @@ def combinations(counts: Sequence[int]) -> list[list[int]]:
     [[0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2]]
     """
     total = prod(counts)
-    found, run = [], total
+    rows, run = [], total
     for count in counts:
         run //= max(count, 1)
-        found.append([i // max(run, 1) % count for i in range(total)])
-    return found
+        rows.append([i // max(run, 1) % count for i in range(total)])
+    return rows

@@ -68,7 +68,7 @@ class Recent:
 
     def look(self, table: LogTable, now: int) -> None:
         """Take in the commits behind the version that is known, down to PACE_MS before now."""
-        found: list[tuple[int, int | None]] = []
+        counted_commits: list[tuple[int, int | None]] = []
         newest = version = table.version()
         read = 0
         while version > self.version and read < PACE_COMMITS_MAX:
@@ -78,11 +78,11 @@ class Recent:
             read, version = read + 1, version - 1
             if not commit.changes_data:
                 continue
-            found.append((commit.time_ms, _rows(commit)))
+            counted_commits.append((commit.time_ms, _rows(commit)))
             if commit.time_ms < now - PACE_MS:
                 break
         self.version = newest
-        self.commits.extendleft(reversed(found))
+        self.commits.extendleft(reversed(counted_commits))
         if self.commits:
             self.at = self.commits[0][0]
         while self.commits and self.commits[-1][0] < now - PACE_MS:

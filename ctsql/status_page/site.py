@@ -98,14 +98,14 @@ class Site:
 
     async def _object(self, request: Request) -> Response:
         seen = await self.looker.latest()
-        found = await self.looker.details(request.path_params["id"])
-        if found is None:
+        details = await self.looker.details(request.path_params["id"])
+        if details is None:
             raise HTTPException(404, "There is no such object; it may have been dropped.")
-        last = found.refreshes
+        last = details.refreshes
         return self._page(
             "object.html",
             seen=seen,
-            found=found,
+            found=details,
             seconds=drawing.bars(last, [drawing.seconds_of(r) for r in last]),
             rows=drawing.bars(last, [drawing.rows_of(r) for r in last]),
             strategies=drawing.strategies(last),

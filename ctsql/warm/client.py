@@ -124,16 +124,16 @@ def is_served(arguments: Sequence[str], *, is_terminal: bool) -> bool:
 
 def positional(arguments: Sequence[str]) -> list[str]:
     """The arguments of the command line that are no options and no values of options."""
-    found: list[str] = []
+    words: list[str] = []
     given = iter(arguments)
     for argument in given:
         if argument == "--":
-            return [*found, *given]
+            return [*words, *given]
         if argument in _WITH_VALUES:
             next(given, None)
         elif not argument.startswith("-") or argument == "-":
-            found.append(argument)
-    return found
+            words.append(argument)
+    return words
 
 
 def _connected(address: Path) -> socket.socket | None:

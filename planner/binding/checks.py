@@ -137,10 +137,10 @@ def forbidden_in(name: str) -> str:
     "It has a space and ;. A stored column's name has no spaces, tabs, line ends nor ,;{}()=."
     """
     names = {" ": "a space", "\t": "a tab", "\n": "a line end"}
-    found = [names.get(c, c) for c in dict.fromkeys(name) if c in NAME_FORBIDDEN]
+    characters = [names.get(c, c) for c in dict.fromkeys(name) if c in NAME_FORBIDDEN]
     return (
-        f"It has {' and '.join(found)}. A stored column's name has no spaces, tabs, line ends nor "
-        ",;{}()=."
+        f"It has {' and '.join(characters)}. A stored column's name has no spaces, tabs, line ends "
+        "nor ,;{}()=."
     )
 
 

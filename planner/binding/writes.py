@@ -88,8 +88,8 @@ class BodyBinder:
     def _assign(self, assignment: st.Assignment) -> lp.Assign:
         column = self._column(assignment.column, assignment.span)
         value = assignment.value
-        made = self._default(column) if value is None else self._piece(value)
-        return lp.Assign(column=column.name, value=made)
+        query = self._default(column) if value is None else self._piece(value)
+        return lp.Assign(column=column.name, value=query)
 
     def _check_type(self, column: Column, value_type: str, span: Span, text: str) -> None:
         assert self.analyst is not None  # only new definitions are checked

@@ -210,8 +210,8 @@ def _together(query: alg.Node, tables: Mapping[str, str]) -> alg.Node:
     def change(thing: Any) -> Any:
         return replace(thing, table=tables[thing.table]) if isinstance(thing, alg.Scan) else thing
 
-    made: alg.Node = rebuild(query, change)
-    return made
+    union: alg.Node = rebuild(query, change)
+    return union
 
 
 def _path(node: alg.Node, target: alg.Node) -> list[alg.Node]:
@@ -521,11 +521,11 @@ def _operands(inner: alg.Subquery, count: int) -> list[alg.Expr] | None:
 
 def _chain(node: alg.Node, last: alg.Node) -> list[alg.Node]:
     """The nodes from one down to another, that one left out; each has one input."""
-    found = []
+    chain = []
     while node is not last:
-        found.append(node)
+        chain.append(node)
         node = next(inputs(node))
-    return found
+    return chain
 
 
 @dataclass(frozen=True, slots=True)

@@ -231,8 +231,8 @@ class ChangePlan:
     def initial_state(self, number: int) -> Text:
         """The text that fills a state table from all rows."""
         node, state = self._aggregate(number)
-        made = initial(node, state, numbers_above(self.query))
-        return Text(node=made, columns=made.columns, names=state.columns)
+        groups = initial(node, state, numbers_above(self.query))
+        return Text(node=groups, columns=groups.columns, names=state.columns)
 
     def of_state(self, number: int) -> Text:
         """The text of all rows of the view, from a state table that holds all groups."""

@@ -60,15 +60,15 @@ class _Lowering:
 
     def change(self, rows: DataFrame) -> list[tuple[DataFrame, DataFrame | None]]:
         """Rows that clauses take away, each with what is proposed instead."""
-        found = []
+        frames = []
         if matched := self.of(MergeWhen.MATCHED):
-            found.append(self._split(self._match(rows, matched), matched))
+            frames.append(self._split(self._match(rows, matched), matched))
         if unmatched := self.of(MergeWhen.NOT_MATCHED_BY_SOURCE):
             alone = self._join(rows, "LEFT ANTI JOIN")
             pieces = ["SELECT *", *self._choice(unmatched), f" FROM {{rows}} AS {self.node.alias}"]
             acted = self.view.run(pieces, {"rows": alone})
-            found.append(self._split(acted, unmatched))
-        return found
+            frames.append(self._split(acted, unmatched))
+        return frames
 
     def _split(
         self, acted: DataFrame, clauses: Sequence[MergeClause]
@@ -184,7 +184,7 @@ def assigned_values(node: Merge, view: View) -> list[DataFrame]:
     lowering = _Lowering(node, view)
     assert isinstance(node.of, SelfReference)  # the rules made it one
     contents = view.output.contents(node.of, view.context)
-    found = []
+    frames = []
     for clause in node.clauses:
         pieces: Pieces = ["SELECT 1"]
         for assign in clause.assignments:
@@ -198,8 +198,8 @@ def assigned_values(node: Merge, view: View) -> list[DataFrame]:
                 pieces.append(f" FROM {{rows}} AS {node.alias}")
         if clause.condition is not None:
             pieces += [" WHERE (", clause.condition, ")"]
-        found.append(view.run(pieces, {"rows": contents, "source": lowering.source}))
-    return found
+        frames.append(view.run(pieces, {"rows": contents, "source": lowering.source}))
+    return frames
 
 
 def _deletes_all(clauses: Sequence[MergeClause]) -> bool:

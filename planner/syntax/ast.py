@@ -329,14 +329,14 @@ def texts_of(statement: BodyStatement) -> list[SqlText]:
         case InsertStatement():
             return [statement.query]
         case DeleteStatement():
-            found = [statement.ctes, statement.where]
+            texts = [statement.ctes, statement.where]
         case UpdateStatement():
-            found = [statement.ctes, statement.where, *(a.value for a in statement.assignments)]
+            texts = [statement.ctes, statement.where, *(a.value for a in statement.assignments)]
         case MergeStatement():
-            found = [statement.source, statement.on]
+            texts = [statement.source, statement.on]
             for clause in statement.clauses:
-                found += [clause.condition, *(a.value for a in clause.assignments)]
-    return [text for text in found if text is not None]
+                texts += [clause.condition, *(a.value for a in clause.assignments)]
+    return [text for text in texts if text is not None]
 
 
 # ---- statements

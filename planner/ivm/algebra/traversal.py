@@ -144,8 +144,8 @@ def key_sources(node: alg.Node) -> dict[alg.Col, alg.Col] | None:
 def rebuild(thing: Any, change: Callable[[Any], Any]) -> Any:
     """A copy with ``change`` applied to every part, leaves first; the same object if unchanged."""
     if isinstance(thing, tuple):
-        made = tuple(rebuild(value, change) for value in thing)
-        return made if any(a is not b for a, b in zip(made, thing, strict=True)) else thing
+        children = tuple(rebuild(value, change) for value in thing)
+        return children if any(a is not b for a, b in zip(children, thing, strict=True)) else thing
     if isinstance(thing, alg.Col):
         return change(thing)
     if not dataclasses.is_dataclass(thing) or isinstance(thing, type):
@@ -169,8 +169,8 @@ def substitute(thing: Any, columns: Mapping[alg.Col, alg.Col]) -> Any:
 
 def replace_nodes(query: alg.Node, by: Mapping[alg.Aggregate, alg.Node]) -> alg.Node:
     """A copy with other nodes for some, in subqueries as well."""
-    made: alg.Node = rebuild(query, lambda x: by.get(x, x) if isinstance(x, alg.Aggregate) else x)
-    return made
+    node: alg.Node = rebuild(query, lambda x: by.get(x, x) if isinstance(x, alg.Aggregate) else x)
+    return node
 
 
 def at(node: alg.Node, version: alg.Version, only: Collection[str]) -> alg.Node:
@@ -226,13 +226,13 @@ def implied_equalities(expr: alg.Expr) -> list[tuple[alg.Col, alg.Col]]:
     known = equality(expr)
     if known is not None:
         return [known]
-    found: list[tuple[alg.Col, alg.Col]] | None = None
+    pairs: list[tuple[alg.Col, alg.Col]] | None = None
     for branch in _split(_unwrapped(expr.parts), "OR"):
         parts = [_unwrapped(part) for part in _split(_unwrapped(branch), "AND")]
         equal = [e for part in parts if (e := equality(alg.Expr(part))) is not None]
         alike = {frozenset(pair) for pair in equal}
-        found = equal if found is None else [e for e in found if frozenset(e) in alike]
-    return found or []
+        pairs = equal if pairs is None else [e for e in pairs if frozenset(e) in alike]
+    return pairs or []
 
 
 _CLOSED = ("(", "[", "CASE"), (")", "]", "END")

@@ -298,14 +298,14 @@ def _name_columns(
 def inner_join(left: alg.Node, right: alg.Node, conditions: tuple[alg.Expr, ...]) -> alg.Node:
     """One flat join of all that inner joins connect; conditions of one side go to that side."""
     children: tuple[alg.Node, ...] = ()
-    found: tuple[alg.Expr, ...] = ()
+    conditions_here: tuple[alg.Expr, ...] = ()
     for side in (left, right):
         if isinstance(side, alg.Join):
             children += side.children
-            found += side.conditions
+            conditions_here += side.conditions
         else:
             children += (side,)
-    join = alg.Join(children=children, conditions=found)
+    join = alg.Join(children=children, conditions=conditions_here)
     return filter_rows(join, [Condition(c) for c in conditions])
 
 

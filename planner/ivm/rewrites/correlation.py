@@ -84,11 +84,11 @@ def _apart(below: Core, keys: Collection[alg.Col]) -> Core:
 
 def _filter(node: alg.Filter, below: Core, around: frozenset[alg.Col]) -> Core | None:
     pairs = list(below.pairs)
-    kept: list[alg.Expr] = []
+    predicates: list[alg.Expr] = []
     for predicate in node.predicates:
         columns = columns_in(predicate)
         if not columns & around and columns <= below.apart:
-            kept.append(predicate)
+            predicates.append(predicate)
             continue
         if any(subqueries(predicate)):
             return None
@@ -97,8 +97,8 @@ def _filter(node: alg.Filter, below: Core, around: frozenset[alg.Col]) -> Core |
             if outer in around and inner in below.traced:
                 pairs.append((outer, below.traced[inner]))
     closed: alg.Node = below.node
-    if kept:
-        closed = alg.Filter(child=closed, predicates=tuple(kept))
+    if predicates:
+        closed = alg.Filter(child=closed, predicates=tuple(predicates))
     return replace(below, node=closed, pairs=tuple(dict.fromkeys(pairs)))
 
 

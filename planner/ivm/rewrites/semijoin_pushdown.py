@@ -164,14 +164,14 @@ def join_pairs(
     conditions: Sequence[alg.Expr], left: Sequence[alg.Col], right: Sequence[alg.Col]
 ) -> Pairs:
     """The columns of both sides that conditions of the form ``a = b`` equate."""
-    found = []
+    pairs = []
     for condition in conditions:
         pair = equality(condition)
         if pair is None:
             continue
         a, b = pair
         if a in left and b in right:
-            found.append((a, b))
+            pairs.append((a, b))
         elif b in left and a in right:
-            found.append((b, a))
-    return tuple(found)
+            pairs.append((b, a))
+    return tuple(pairs)

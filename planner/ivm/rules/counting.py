@@ -144,22 +144,22 @@ def initial(node: alg.Aggregate, state: StatePlan, numbers: Iterator[int]) -> al
 
 def change_aggregate(node: alg.Aggregate, changes: DeltaDerivation) -> alg.Node | None:
     """The change of GROUP BY: the touched groups after, less those before, if they have rows."""
-    found = _groups(node, changes)
-    if found is None:
+    groups = _groups(node, changes)
+    if groups is None:
         return None
     changes.note(node, RULE)
-    state, *rows = found
+    state, *rows = groups
     new, old = (_result(node, state, there) for there in rows)
     return sum_of_deltas(replacement_delta(new, old), node.columns)
 
 
 def all_groups(node: alg.Aggregate, changes: DeltaDerivation) -> alg.Node | None:
     """All rows of GROUP BY after the change, from its state; None if nothing changed."""
-    found = _groups(node, changes)
-    if found is None:
+    groups = _groups(node, changes)
+    if groups is None:
         return None
     changes.note(node, RULE)
-    state, rows, _ = found
+    state, rows, _ = groups
     if node.keys:
         stored_groups = _scan_groups(state, changes)
         columns = stored_groups.columns

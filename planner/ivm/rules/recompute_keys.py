@@ -51,11 +51,11 @@ def change_by_keys(node: Keyed | alg.Limit, changes: DeltaDerivation) -> alg.Nod
     before = [changes.old(child) for child in children]
     if keys[0]:
         changes.note(node, RULE)
-        found = affected_keys(children, keys, changes)
-        if found is None:
+        affected = affected_keys(children, keys, changes)
+        if affected is None:
             return None
-        children = restrict_all(children, keys, *found, changes)
-        before = restrict_all(before, keys, *found, changes)
+        children = restrict_all(children, keys, *affected, changes)
+        before = restrict_all(before, keys, *affected, changes)
     else:
         changes.note(node, NO_KEY, _WITHOUT_KEY[type(node)])
     delta = replacement_delta(replace_inputs(node, children), replace_inputs(node, before))

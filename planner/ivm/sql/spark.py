@@ -211,9 +211,9 @@ class Printer:
     def _rows(self, node: alg.Values) -> str:
         if node.is_function:
             return f"SELECT id AS {node.columns[0].sql} FROM {node.text}"
-        made = columns(node.columns)
+        column_list = columns(node.columns)
         names = ", ".join(c.sql for c in node.columns)
-        return f"SELECT {made} FROM ({node.text}) AS {PREFIX}v({names})"
+        return f"SELECT {column_list} FROM ({node.text}) AS {PREFIX}v({names})"
 
     def _join(self, node: alg.Join) -> str:
         """Each condition is put at the first join that has all its columns.

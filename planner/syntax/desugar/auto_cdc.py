@@ -265,10 +265,10 @@ class _Scd1Partial(_Form):
 
     def state_columns(self) -> list[tuple[str, str]]:
         fields = ", ".join(f"{backtick(c.name)}: {self.sequence_type}" for c in self.values)
-        found = [(SEQUENCE, self.sequence_type), (DELETED_AT, self.sequence_type)]
+        columns = [(SEQUENCE, self.sequence_type), (DELETED_AT, self.sequence_type)]
         if fields:
-            found.append((SEQUENCES, f"STRUCT<{fields}>"))
-        return [*found, (DELETED, "BOOLEAN"), (UPDATED, "TIMESTAMP")]
+            columns.append((SEQUENCES, f"STRUCT<{fields}>"))
+        return [*columns, (DELETED, "BOOLEAN"), (UPDATED, "TIMESTAMP")]
 
     def body(self) -> list[str]:
         terms = ["{of}" + SEQUENCE, "{of}" + DELETED_AT]
@@ -427,11 +427,11 @@ class _Scd2(_Form):
 
     def state_columns(self) -> list[tuple[str, str]]:
         kind = self.sequence_type
-        found = [(START, kind), (END, kind), (SEQUENCE, kind), (DELETED, "BOOLEAN")]
+        columns = [(START, kind), (END, kind), (SEQUENCE, kind), (DELETED, "BOOLEAN")]
         if self._partial:
             fields = ", ".join(f"{backtick(c.name)}: {c.type}" for c in self.values)
-            found.append((EVENT, f"STRUCT<{fields}>"))
-        return [*found, (UPDATED, "TIMESTAMP")]
+            columns.append((EVENT, f"STRUCT<{fields}>"))
+        return [*columns, (UPDATED, "TIMESTAMP")]
 
     @property
     def _partial(self) -> bool:

@@ -39,12 +39,12 @@ def read_copy(cursor: Cursor) -> CopyFrom | CopyTo:
 
 
 def _columns(cursor: Cursor) -> tuple[ColumnDef, ...]:
-    found = []
+    names = []
     for group in cut_at_commas(cursor.group()):
         if len(group) != 1 or not group[0].is_name:
             cursor.fail("a list of columns, and FROM behind it")
-        found.append(ColumnDef(name=group[0].text, span=group[0].span))
-    return tuple(found)
+        names.append(ColumnDef(name=group[0].text, span=group[0].span))
+    return tuple(names)
 
 
 def _copy_to(cursor: Cursor, select: Select) -> CopyTo:

@@ -342,9 +342,9 @@ def _replacement(
     replaced = cursor.relation("the name of the view that it is for")
     tokens = cursor.tokens
     plain = (*tokens[:start], *tokens[start + 1 : before], *tokens[cursor.position :])
-    made = _materialized_view(plain, or_replace=False)
+    statement = _materialized_view(plain, or_replace=False)
     return dataclasses.replace(
-        made, span=span_of(tokens), replaces=replaced, if_not_exists=if_not_exists
+        statement, span=span_of(tokens), replaces=replaced, if_not_exists=if_not_exists
     )
 
 
@@ -361,9 +361,9 @@ def _replacement_task(cursor: Cursor) -> st.CreateContinualTask:
     else:
         cursor.accept("SNAPSHOT")
     tokens = cursor.tokens
-    made = _task((*tokens[:before], *cursor.rest))
+    statement = _task((*tokens[:before], *cursor.rest))
     return dataclasses.replace(
-        made,
+        statement,
         replaces=replaced,
         begin=begin,
         beginning_span=span_of(tokens[before : cursor.position]),
@@ -380,9 +380,9 @@ def _filled_task(tokens: Tokens) -> st.CreateContinualTask:
             table = cursor.relation("the table that it begins with")
             if cursor.current is None:
                 cursor.fail("AS")
-            made = _task((*tokens[:index], *cursor.rest))
+            statement = _task((*tokens[:index], *cursor.rest))
             place = span_of(tokens[index : cursor.position])
-            return dataclasses.replace(made, backfill=table, beginning_span=place)
+            return dataclasses.replace(statement, backfill=table, beginning_span=place)
     return _task(tokens)
 
 
@@ -397,8 +397,8 @@ def _dynamic_table(
     head = cursor.since(begin)
     clauses = read_dynamic_clauses(cursor)
     if cursor.at("REFRESH", "USING"):
-        made = _task(read_refresh(cursor, head, target, clauses))
-        return dataclasses.replace(made, or_replace=or_replace, unheeded=clauses.unheeded)
+        statement = _task(read_refresh(cursor, head, target, clauses))
+        return dataclasses.replace(statement, or_replace=or_replace, unheeded=clauses.unheeded)
     columns, constraints = _list_of_view(listed, target.span)
     cursor.expect("AS")
     return st.CreateMaterializedView(

@@ -86,9 +86,9 @@ def read_header(tokens: Tokens, *, task: bool) -> Header:
         terminal = _terminal(token)
         if terminal == "AS" and index + 1 < stop:
             terminal = "AS_NAME"
-        made = LarkToken(terminal, token.span.text, start_pos=index)
+        lark_token = LarkToken(terminal, token.span.text, start_pos=index)
         try:
-            parsing.feed_token(made)
+            parsing.feed_token(lark_token)
         except UnexpectedToken as cause:
             _refuse(tokens, index, set(cause.accepts or cause.expected), task=task, cause=cause)
     if tokens[stop - 1].upper != "AS":

@@ -243,7 +243,7 @@ def _cells(tokens: Tokens) -> tuple[tuple[Span, ...], ...]:
     """The values of VALUES (a, b), (c, d); none where something else is there, an alias say."""
     if tokens[0].upper != "VALUES":
         return ()
-    found = []
+    rows = []
     for row in tk.cut_at_commas(tokens[1:]):
         inside = tk.in_parentheses(row) if row else None
         if inside is None:
@@ -251,8 +251,8 @@ def _cells(tokens: Tokens) -> tuple[tuple[Span, ...], ...]:
         cells = tk.cut_at_commas(inside)
         if not all(cells):
             return ()
-        found.append(tuple(span_of(cell) for cell in cells))
-    return tuple(found)
+        rows.append(tuple(span_of(cell) for cell in cells))
+    return tuple(rows)
 
 
 def _columns(cursor: Cursor) -> tuple[st.ColumnDef, ...]:

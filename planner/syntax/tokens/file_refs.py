@@ -134,8 +134,8 @@ def option_value(cursor: Cursor, name: str) -> str:
         token = cursor.take("true or false")
         is_on = read_switch(token.text)
         if is_on is None:
-            found = token.span.text
-            raise syntax_error(token.span, f'found "{found}", expected true or false')
+            text = token.span.text
+            raise syntax_error(token.span, f'found "{text}", expected true or false')
         return "true" if is_on else "false"
     sign = "-" if cursor.accept("-") else ""
     token = cursor.take("a value")

@@ -69,17 +69,17 @@ def clocks(tokens: Tokens) -> tuple[ClockCall, ...]:
 
 def parameters(tokens: Tokens) -> tuple[Span, ...]:
     """``?`` and ``:name``, in order; a colon behind a value leads into it."""
-    found = []
+    spans = []
     for index, token in enumerate(tokens):
         if token.upper == "?":
-            found.append(token.span)
+            spans.append(token.span)
         behind = tokens[index + 1] if index + 1 < len(tokens) else None
         if token.upper != ":" or behind is None or behind.kind is not Kind.WORD:
             continue
         leads_into = index > 0 and ends_operand(tokens[index - 1])
         if not leads_into and behind.start == token.stop:
-            found.append(Span(token.source, token.start, behind.stop))
-    return tuple(found)
+            spans.append(Span(token.source, token.start, behind.stop))
+    return tuple(spans)
 
 
 def nondeterministic(tokens: Tokens) -> tuple[FunctionRef, ...]:

@@ -114,11 +114,11 @@ class Cursor:
 
     def until(self, stop: int, what: str) -> Tokens:
         """Read so many tokens, one at least."""
-        found = self.rest[:stop]
-        if not found:
+        tokens = self.rest[:stop]
+        if not tokens:
             self.fail(what)
-        self.position += len(found)
-        return found
+        self.position += len(tokens)
+        return tokens
 
     def string(self, what: str, *, hint: str = "") -> Token:
         """Read a string literal."""
