@@ -545,11 +545,11 @@ def _with_variables(
     if variables is NOWHERE or not (runs_once(statement) or is_definition(statement)):
         yield
         return
-    if variables.variables:
+    if variables.explicit:
         from ctsql.runtime.statements.name_resolution import check_free
 
         catalog = engine.refresh_catalog()
-        for name in variables.variables:
+        for name in variables.explicit:
             check_free(catalog, Name(con.search_schema, name), None, quiet=False)
     with (
         variables.hints(all_of_caller=reads_all, is_definition=is_definition(statement)),

@@ -24,17 +24,17 @@ class CallerVariables:
     """The variables that a call may read, and those that it could.
 
     Args:
-        given: variables by name, which the call names itself.
+        explicit: variables by name, which the call names itself.
         frame: where the call stands. namespace: the variables there, where it is no frame.
     """
 
     def __init__(
         self,
-        variables: Mapping[str, Any],
+        explicit: Mapping[str, Any],
         frame: FrameType | None = None,
         namespace: Mapping[str, Any] | None = None,
     ) -> None:
-        self.variables = variables
+        self.explicit = explicit
         self._frame = frame
         self._namespace = namespace
         self._readable: dict[bool, PythonVariables] = {}
@@ -45,7 +45,7 @@ class CallerVariables:
 
         if all_of_caller not in self._readable:
             of_caller = self._scopes() if all_of_caller else ()
-            self._readable[all_of_caller] = PythonVariables((self.variables, *of_caller))
+            self._readable[all_of_caller] = PythonVariables((self.explicit, *of_caller))
         return self._readable[all_of_caller]
 
     def _scopes(self) -> tuple[Mapping[str, Any], ...]:
