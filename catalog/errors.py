@@ -48,7 +48,11 @@ from ctsql.catalog.spans import Span
 
 
 def error(
-    condition: str, *, span: Span | None = None, cause: BaseException | None = None, **given: object
+    condition: str,
+    *,
+    span: Span | None = None,
+    cause: BaseException | None = None,
+    **parameters: object,
 ) -> CtsqlError:
     """Build the error of a condition; the caller raises it.
 
@@ -56,26 +60,26 @@ def error(
         condition: a name in :data:`CONDITIONS`.
         span: the piece of the user's text at fault, if there is one.
         cause: what it comes from; becomes ``__cause__``.
-        **given: the parameters of the condition's templates.
+        **parameters: those of the condition's templates.
 
     Raises:
         KeyError: no such condition. ValueError: the parameters are not the templates'.
     """
     row = CONDITIONS[condition]
-    if not row.parameters - row.optional <= given.keys() <= row.parameters:
-        raise ValueError(f"{condition} takes {sorted(row.parameters)}, given {sorted(given)}")
-    texts = dict.fromkeys(row.optional, "") | given
-    made = row.kind(
+    if not row.parameters - row.optional <= parameters.keys() <= row.parameters:
+        raise ValueError(f"{condition} takes {sorted(row.parameters)}, given {sorted(parameters)}")
+    texts = dict.fromkeys(row.optional, "") | parameters
+    problem = row.kind(
         row.name,
         row.sqlstate,
         row.message.format(**texts),
         detail=(row.detail or "").format(**texts).strip() or None,
         hint=(row.hint or "").format(**texts).strip() or None,
         span=span,
-        given=given,
+        given=parameters,
     )
-    made.__cause__ = cause
-    return made
+    problem.__cause__ = cause
+    return problem
 
 
 def capitalised(text: str) -> str:
@@ -102,8 +106,10 @@ def bad_option(
     span: Span, option: str, detail: str, *, value: str = "", hint: str = ""
 ) -> CtsqlError:
     """An INVALID_OPTION; ``value`` is what was found, or else the text of the place."""
-    told = value or span.text
-    return error("INVALID_OPTION", span=span, option=option, value=told, detail=detail, hint=hint)
+    value_text = value or span.text
+    return error(
+        "INVALID_OPTION", span=span, option=option, value=value_text, detail=detail, hint=hint
+    )
 
 
 def broken(invariant: str, detail: str) -> CtsqlError:

@@ -229,36 +229,36 @@ class Item:
         return self
 
     def wrong_kind(
-        self, wanted: str, hint: str, span: Span | None = None, *, found: str = ""
+        self, expected: str, hint: str, span: Span | None = None, *, actual: str = ""
     ) -> CtsqlError:
         """WRONG_OBJECT_KIND, where something else is wanted; the caller raises it.
 
         Args:
-            found: what it is, where its kind does not say enough.
+            actual: what it is, where its kind does not say enough.
         """
-        name, found = str(self.name), found or self.kind.value
+        name, actual = str(self.name), actual or self.kind.value
         return error(
-            "WRONG_OBJECT_KIND", span=span, name=name, found=found, wanted=wanted, hint=hint
+            "WRONG_OBJECT_KIND", span=span, name=name, found=actual, wanted=expected, hint=hint
         )
 
     def at_revision(self, number: int) -> "Item":
         """The item with the definition of that number, or with the oldest one that is known."""
         if not self.earlier and self.own_reads is None and not self.retry:
             return self  # it has no other
-        known = sorted(self.revisions, key=lambda r: r.number)
-        found = next((r for r in reversed(known) if r.number <= number), known[0])
-        is_output = bool(found.columns) and not self.outputs
+        revisions = sorted(self.revisions, key=lambda r: r.number)
+        revision = next((r for r in reversed(revisions) if r.number <= number), revisions[0])
+        is_output = bool(revision.columns) and not self.outputs
         return replace(
             self,
-            columns=found.columns[0] if is_output else self.columns,
-            definition=found.definition,
-            reads=found.reads,
-            revision=found.number,
+            columns=revision.columns[0] if is_output else self.columns,
+            definition=revision.definition,
+            reads=revision.reads,
+            revision=revision.number,
             earlier=(),
             own_reads=None,
-            flows=found.flows,
-            once=found.once,
-            retry=found.retry,
+            flows=revision.flows,
+            once=revision.once,
+            retry=revision.retry,
         )
 
     def with_revisions(self, current: Revision, earlier: Iterable[Revision]) -> "Item":
@@ -337,15 +337,15 @@ class Item:
 
     def to_json(self) -> str:
         """The item as text for the store."""
-        kept: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         if self.revision:
-            kept = {
+            fields = {
                 "revision": self.revision,
                 "earlier": [_revision_json(r) for r in self.earlier],
             }
             if self.own_reads is not None:
-                kept["own_reads"] = _readings_json(self.own_reads)
-        told = {
+                fields["own_reads"] = _readings_json(self.own_reads)
+        optional = {
             "outputs": self.outputs,
             "quarantine": self.quarantine,
             "table_id": self.table_id,
@@ -361,10 +361,10 @@ class Item:
             "paced": [s.to_json() for s in self.paced],
             "followed_until": self.followed_until,
         }
-        kept |= {name: value for name, value in told.items() if value}
+        fields |= {name: value for name, value in optional.items() if value}
         return json.dumps(
             {
-                **kept,
+                **fields,
                 "id": self.id,
                 "kind": self.kind.value,
                 "schema": self.name.schema,
@@ -461,10 +461,10 @@ def columns_in_use(item: Item, dependants: str, span: Span | None, hint: str = "
 
 def still_there(catalog: "Catalog", item: Item, when: str = "meanwhile") -> Item:
     """An object as a later catalog has it; raises UNKNOWN_RELATION where it was dropped since."""
-    found = catalog.items.get(item.id)
-    if found is None:
+    current = catalog.items.get(item.id)
+    if current is None:
         raise was_dropped(item.name, when, item.kind.value)
-    return found
+    return current
 
 
 def with_columns_there(table: Item, there: Schema) -> Item:
@@ -479,11 +479,11 @@ def with_columns_there(table: Item, there: Schema) -> Item:
 
 def item_there(catalog: "Catalog", object_id: str) -> Item:
     """The object of an id; raises UNKNOWN_RELATION where somebody has dropped it meanwhile."""
-    found = catalog.items.get(object_id)
-    if found is None:
+    item = catalog.items.get(object_id)
+    if item is None:
         dropped = (i.name for _, i in catalog.all_dropped() if i.id == object_id)
         raise was_dropped(next(dropped, object_id), "meanwhile")
-    return found
+    return item
 
 
 def _unreadable(object_id: str, text: str, problem: str) -> Item:
@@ -497,7 +497,7 @@ def _unreadable(object_id: str, text: str, problem: str) -> Item:
     )
     try:
         raw = json.loads(text)
-        made = replace(
+        item = replace(
             unknown,
             name=Name(str(raw["schema"]), str(raw["name"])),
             reads=_readings(raw["reads"]),
@@ -508,7 +508,7 @@ def _unreadable(object_id: str, text: str, problem: str) -> Item:
         )
     except (ValueError, KeyError, TypeError):
         return unknown
-    return made
+    return item
 
 
 def _built_beside(raw: dict[str, Any]) -> tuple[str, int] | None:
@@ -531,9 +531,9 @@ def _feed(raw: dict[str, Any]) -> FileSource | KafkaSource | None:
         return FileSource(path=path, format=kind, options=_pairs(options))
     if "kafka" not in raw:
         return None
-    told = raw["kafka"]
-    lists = {name: _pairs(told[name]) for name in ("included", "options", "secrets")}
-    return KafkaSource(**{**told, **lists})
+    feed = raw["kafka"]
+    lists = {name: _pairs(feed[name]) for name in ("included", "options", "secrets")}
+    return KafkaSource(**{**feed, **lists})
 
 
 def _revision_json(revision: Revision) -> list[Any]:
@@ -541,14 +541,14 @@ def _revision_json(revision: Revision) -> list[Any]:
 
     These refuse the entry, by its name, where they would run old Ts by what they do not know.
     """
-    made = [revision.number, revision.definition, _readings_json(revision.reads)]
+    fields = [revision.number, revision.definition, _readings_json(revision.reads)]
     if revision.once or revision.flows or revision.columns:
-        made += [revision.once, _flows_json(revision.flows)]
+        fields += [revision.once, _flows_json(revision.flows)]
     if revision.columns or revision.retry:
-        made.append([[c.to_json() for c in schema] for schema in revision.columns])
+        fields.append([[c.to_json() for c in schema] for schema in revision.columns])
     if revision.retry:
-        made.append(revision.retry)
-    return made
+        fields.append(revision.retry)
+    return fields
 
 
 def _revision(raw: list[Any]) -> Revision:
@@ -636,7 +636,7 @@ class Dropped:
         """The entry of a text; an unreadable one raises its error only where it is used."""
         try:
             raw: dict[str, Any] = json.loads(text)
-            made = Dropped(
+            dropped = Dropped(
                 id=drop_id,
                 at_ms=int(raw["at"]),
                 items=tuple(Item.of_entry(k, v) for k, v in raw["items"].items()),
@@ -647,16 +647,16 @@ class Dropped:
             )
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
             return Dropped(id=drop_id, at_ms=0, problem=f"{type(problem).__name__}: {problem}.")
-        return made
+        return dropped
 
 
 def _readers_by_id(items: Iterable[Item]) -> dict[str, list[Item]]:
     """The objects whose definitions read another one directly, in order of name, by its id."""
-    found = defaultdict[str, list[Item]](list)
+    readers = defaultdict[str, list[Item]](list)
     for item in sorted(items, key=lambda i: i.name.key):
         for object_id in {r.object_id for r in item.reads} - {item.id}:
-            found[object_id].append(item)
-    return found
+            readers[object_id].append(item)
+    return readers
 
 
 def _hint_of_file(name: Name) -> str:
@@ -714,16 +714,16 @@ class Catalog:
             otherwise = _hint_of_file(name) or "SHOW SCHEMAS lists what there is."
             hint = did_you_mean(name.schema, self.schemas.values(), otherwise=otherwise)
             raise error("UNKNOWN_SCHEMA", span=span, name=name.schema, hint=hint)
-        known = [i.name.name for i in self]
+        names = [i.name.name for i in self]
         if is_system(name.schema):
-            known += SYSTEM_TABLES
-        hint = did_you_mean(name.name, known, otherwise="SHOW OBJECTS lists what there is.")
+            names += SYSTEM_TABLES
+        hint = did_you_mean(name.name, names, otherwise="SHOW OBJECTS lists what there is.")
         elsewhere = [i for i in self if fold(i.name.name) == fold(name.name)]
         if elsewhere:
             hint = f'Did you mean "{elsewhere[0].name.qualified()}"?'
-        gone = self.last_drop(name)
-        if gone is not None:
-            drop, item = gone
+        last_drop = self.last_drop(name)
+        if last_drop is not None:
+            drop, item = last_drop
             hint = (
                 f"It was dropped at {to_iso(drop.at_ms)}. To have it back: {drop.undrop_text(item)}"
             )
@@ -748,11 +748,11 @@ class Catalog:
         Args:
             dropped: with those that can be had back.
         """
-        known = self._with_dropped if dropped and self.dropped else self._readers
-        if not known:
-            others = (i for _, i in self.all_dropped()) if known is self._with_dropped else ()
-            known.update(_readers_by_id([*self, *others]))
-        return [*known.get(object_id, ())]
+        readers = self._with_dropped if dropped and self.dropped else self._readers
+        if not readers:
+            others = (i for _, i in self.all_dropped()) if readers is self._with_dropped else ()
+            readers.update(_readers_by_id([*self, *others]))
+        return [*readers.get(object_id, ())]
 
     def flow_targets(self, task: Item) -> list[Item]:
         """The view of a flow's task; none for another one."""
@@ -764,14 +764,14 @@ class Catalog:
         Args:
             dropped: with those that can be had back.
         """
-        found: dict[str, Item] = {}
+        readers: dict[str, Item] = {}
         queue = [object_id]
         while queue:
             for item in self.readers(queue.pop(0), dropped=dropped):
-                if item.id not in found:
-                    found[item.id] = item
+                if item.id not in readers:
+                    readers[item.id] = item
                     queue.append(item.id)
-        return list(found.values())
+        return list(readers.values())
 
     def outputs_of(self, task: Item) -> list[Item]:
         """The outputs of a task that are objects of their own, in order; none for others."""
@@ -783,13 +783,13 @@ class Catalog:
         Dropped are what reads them, directly or through others; with an output its task and the
         task's other outputs; with a task its outputs, which read it; with a view its replacement.
         """
-        found: dict[str, Item] = {}
+        items: dict[str, Item] = {}
         queue = [self.items[object_id] for object_id in object_ids]
         while queue:
             item = queue.pop(0)
-            if item.id in found:
+            if item.id in items:
                 continue
-            found[item.id] = item
+            items[item.id] = item
             queue += self.readers(item.id)
             replacement = replacement_of(self, item.id)
             if replacement is not None:
@@ -798,25 +798,25 @@ class Catalog:
                 queue.append(self.items[item.owner])
             elif item.quarantine is not None:
                 queue.append(self.items[item.quarantine])
-        return list(found.values())
+        return list(items.values())
 
     def closure(self, object_ids: Iterable[str]) -> list[Item]:
         """The objects and all they read, each after what it reads (a topological order).
 
         Raises UNKNOWN_RELATION where somebody has dropped one of them.
         """
-        found: dict[str, Item] = {}
+        items: dict[str, Item] = {}
 
         def reads(object_id: str) -> Iterator[str]:
-            item = found[object_id] = item_there(self, object_id)
+            item = items[object_id] = item_there(self, object_id)
             return (r.object_id for r in item.reads)
 
-        return [found[object_id] for object_id in behind_needs(object_ids, reads)]
+        return [items[object_id] for object_id in behind_needs(object_ids, reads)]
 
     def fingerprint(self, item: Item) -> str:
         """A short text that changes with an object's definition, or that of a plain view in it."""
-        told = [(i.id, i.search_schema, i.definition) for i in with_plain_views(self, item)]
-        return hashlib.sha256(repr(sorted(told)).encode()).hexdigest()[:16]
+        definitions = [(i.id, i.search_schema, i.definition) for i in with_plain_views(self, item)]
+        return hashlib.sha256(repr(sorted(definitions)).encode()).hexdigest()[:16]
 
     def sources(self) -> list[Item]:
         """The tables that are not outputs: those whose commits get Ts."""
@@ -878,18 +878,18 @@ class Catalog:
 
     def without_subscription(self, name: str) -> "Catalog":
         """The catalog without a named reader."""
-        kept = {k: s for k, s in self.subscriptions.items() if k != fold(name)}
-        return replace(self, subscriptions=kept)
+        others = {k: s for k, s in self.subscriptions.items() if k != fold(name)}
+        return replace(self, subscriptions=others)
 
     def subscribers(self, object_id: str) -> list[Subscription]:
         """The named readers that follow this object itself, in order of name."""
-        found = [s for s in self.subscriptions.values() if s.object_id == object_id]
-        return sorted(found, key=lambda s: fold(s.name))
+        subscriptions = [s for s in self.subscriptions.values() if s.object_id == object_id]
+        return sorted(subscriptions, key=lambda s: fold(s.name))
 
 
-def check_not_referred_to(catalog: Catalog, gone: Iterable[Item]) -> None:
+def check_not_referred_to(catalog: Catalog, items: Iterable[Item]) -> None:
     """Raise NOT_SUPPORTED where the constraint of a table that stays refers to what is to go."""
-    going = {item.id: item for item in gone}
+    going = {item.id: item for item in items}
     for table in catalog:
         for constraint, object_id in table.refers if table.id not in going else ():
             if object_id in going:
@@ -953,7 +953,7 @@ def written_under(catalog: Catalog, task: Item) -> dict[str, Name]:
     """
     of = catalog.items.get(task.replaces or "", task)
     pairs = zip(catalog.outputs_of(task) or [task], catalog.outputs_of(of) or [of], strict=True)
-    return {output.id: named.name for output, named in pairs}
+    return {output.id: read_item.name for output, read_item in pairs}
 
 
 def quarantine_copied(catalog: Catalog, task: Item) -> Item | None:
@@ -977,11 +977,11 @@ def quarantine_copied(catalog: Catalog, task: Item) -> Item | None:
 def items_as_of(catalog: Catalog, task: Item, number: int) -> list[Item]:
     """A task by one of its definitions, and its outputs with the columns of that."""
     then = task.at_revision(number)
-    found = next((r for r in task.revisions if r.number == then.revision), None)
+    revision = next((r for r in task.revisions if r.number == then.revision), None)
     outputs = catalog.outputs_of(task)
-    if found is None or not found.columns or not outputs:
+    if revision is None or not revision.columns or not outputs:
         return [then, *outputs]
-    pairs = zip(outputs, found.columns, strict=True)
+    pairs = zip(outputs, revision.columns, strict=True)
     return [then, *(replace(output, columns=columns) for output, columns in pairs)]
 
 
@@ -998,7 +998,7 @@ def stored_reads(catalog: Catalog, item: Item, *others: str) -> list[Item]:
     Args:
         others: the ids of what is read besides.
     """
-    found: dict[str, Item] = {}
+    items: dict[str, Item] = {}
     seen, waiting = {item.id}, [*(r.object_id for r in item.reads), *others]
     while waiting:
         read = catalog.items[waiting.pop(0)]
@@ -1008,8 +1008,8 @@ def stored_reads(catalog: Catalog, item: Item, *others: str) -> list[Item]:
         if read.location is None or read.problem:
             waiting += [r.object_id for r in read.reads]
         else:
-            found[read.id] = read
-    return list(found.values())
+            items[read.id] = read
+    return list(items.values())
 
 
 def check_no_cycle(

@@ -102,16 +102,16 @@ def quarantine_name(owner: Name) -> Name:
     return Name(owner.schema, f"{owner.name}_quarantine")
 
 
-def near(wanted: str, known: Iterable[str]) -> list[str]:
-    """Up to three known names that look like the wanted one, nearest first."""
-    by_fold = {fold(k): k for k in known}
-    found = difflib.get_close_matches(fold(wanted), list(by_fold), n=3, cutoff=0.6)
-    return [by_fold[f] for f in found]
+def near(name: str, candidates: Iterable[str]) -> list[str]:
+    """Up to three of some names that look like one, nearest first."""
+    by_fold = {fold(k): k for k in candidates}
+    matches = difflib.get_close_matches(fold(name), list(by_fold), n=3, cutoff=0.6)
+    return [by_fold[f] for f in matches]
 
 
-def did_you_mean(wanted: str, known: Iterable[str], *, otherwise: str = "") -> str:
+def did_you_mean(name: str, candidates: Iterable[str], *, otherwise: str = "") -> str:
     """A hint naming near misses, or ``otherwise`` when nothing is near."""
-    found = near(wanted, known)
-    if not found:
+    names = near(name, candidates)
+    if not names:
         return otherwise
-    return "Did you mean " + " or ".join(f'"{n}"' for n in found) + "?"
+    return "Did you mean " + " or ".join(f'"{n}"' for n in names) + "?"

@@ -15,21 +15,21 @@ def behind_needs(keys: Iterable[Key], needs: Callable[[Key], Iterable[Key]]) -> 
     >>> behind_needs("ab", {"a": "cb", "b": "c", "c": "c"}.get)
     ['c', 'b', 'a']
     """
-    met: set[Key] = set()
-    done: list[Key] = []
+    visited: set[Key] = set()
+    order: list[Key] = []
 
     def meet(key: Key) -> tuple[Key, Iterator[Key]]:
-        met.add(key)
+        visited.add(key)
         return key, iter(needs(key))
 
     for first in keys:
-        open_ones = [] if first in met else [meet(first)]
+        open_ones = [] if first in visited else [meet(first)]
         while open_ones:
             key, left = open_ones[-1]
-            other = next((o for o in left if o not in met), None)
+            other = next((o for o in left if o not in visited), None)
             if other is None:
-                done.append(key)
+                order.append(key)
                 open_ones.pop()
             else:
                 open_ones.append(meet(other))
-    return done
+    return order

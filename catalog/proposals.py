@@ -32,14 +32,14 @@ class Proposal:
 
     def in_force(self, catalog: Catalog, at: int) -> Catalog:
         """The catalog from T on."""
-        made = catalog
+        changed = catalog
         for schema in self.schemas:
-            made = made.with_schema(schema)
+            changed = changed.with_schema(schema)
         begun = (replace(i, created=at) if i.id in self.begun else i for i in self.items)
-        made = made.with_items(begun)
+        changed = changed.with_items(begun)
         if self.gone is not None:
-            made = made.with_dropped(self.gone)
-        return made
+            changed = changed.with_dropped(self.gone)
+        return changed
 
     def to_json(self) -> str:
         """The proposal as text for the store."""
@@ -72,10 +72,10 @@ def proposal_of(entries: Iterable[tuple[str, str]]) -> Proposal | None:
 
     Raises STORED_DATA_INVALID where it cannot be read: what is in force is not known then.
     """
-    found = next(iter(entries), None)
-    if found is None:
+    entry = next(iter(entries), None)
+    if entry is None:
         return None
-    proposal_id, text = found
+    proposal_id, text = entry
     try:
         raw: dict[str, Any] = json.loads(text)
         gone = raw["gone"]

@@ -106,8 +106,10 @@ class Stretch:
         True
         """
         begun, parts = raw
-        made = None if parts is None else tuple(_KINDS[kind](*given) for kind, *given in parts)
-        return Stretch(int(begun), made)
+        refresh_parts = (
+            None if parts is None else tuple(_KINDS[kind](*fields) for kind, *fields in parts)
+        )
+        return Stretch(int(begun), refresh_parts)
 
 
 _KINDS: dict[str, type[Every] | type[Cron] | type[At]] = {"every": Every, "cron": Cron, "at": At}

@@ -54,21 +54,23 @@ class Column:
 
     def to_json(self) -> dict[str, Any]:
         """The column as a value JSON can hold; what is as usual is left out."""
-        kept: dict[str, Any] = {"name": self.name, "type": self.type}
+        fields: dict[str, Any] = {"name": self.name, "type": self.type}
         if not self.nullable:
-            kept["nullable"] = False
+            fields["nullable"] = False
         if self.comment is not None:
-            kept["comment"] = self.comment
-        return kept
+            fields["comment"] = self.comment
+        return fields
 
     @staticmethod
-    def from_json(kept: dict[str, Any]) -> "Column":
+    def from_json(fields: dict[str, Any]) -> "Column":
         """The column from :meth:`to_json`'s value.
 
         Raises:
             KeyError: the name or the type is missing. TypeError: it is no mapping.
         """
-        return Column(kept["name"], kept["type"], kept.get("nullable", True), kept.get("comment"))
+        return Column(
+            fields["name"], fields["type"], fields.get("nullable", True), fields.get("comment")
+        )
 
     def ddl(self) -> str:
         """The column as CREATE TABLE takes it.
@@ -95,8 +97,8 @@ def decimal_size(data_type: str) -> tuple[int, int] | None:
     >>> decimal_size("DECIMAL(10, 2)"), decimal_size("int")
     ((10, 2), None)
     """
-    found = _DECIMAL.fullmatch(data_type.lower())
-    return None if found is None else (int(found[1]), int(found[2]))
+    match = _DECIMAL.fullmatch(data_type.lower())
+    return None if match is None else (int(match[1]), int(match[2]))
 
 
 def names(columns: Iterable[Column]) -> tuple[str, ...]:
@@ -144,29 +146,29 @@ def signature(columns: Iterable[Column]) -> list[tuple[str, str]]:
 
 def find(columns: Iterable[Column], name: str) -> Column | None:
     """The column of that name whatever its case, or None."""
-    wanted = fold(name)
-    return next((column for column in columns if fold(column.name) == wanted), None)
+    key = fold(name)
+    return next((column for column in columns if fold(column.name) == key), None)
 
 
 def get(
-    columns: Sequence[Column], name: str, *, span: Span | None, known: str = "The columns are:"
+    columns: Sequence[Column], name: str, *, span: Span | None, heading: str = "The columns are:"
 ) -> Column:
     """The column of that name whatever its case.
 
     Args:
-        known: the words in front of the list of columns, in the error.
+        heading: the words in front of the list of columns, in the error.
 
     Raises:
         UNKNOWN_COLUMN: there is none; lists what there is.
     """
     column = find(columns, name)
     if column is None:
-        listed = ", ".join(map(quote, names(columns)))
+        column_list = ", ".join(map(quote, names(columns)))
         raise error(
             "UNKNOWN_COLUMN",
             span=span,
             column=name,
-            detail=f"{known} {listed}.",
+            detail=f"{heading} {column_list}.",
             hint=did_you_mean(name, names(columns)),
         )
     return column
@@ -197,7 +199,7 @@ def shown_columns(columns: Sequence[Column]) -> str:
     return ", ".join(f"{c.name} {c.type}" for c in columns)
 
 
-def changes_between(there: Sequence[Column], wanted: Sequence[Column]) -> list[str]:
+def changes_between(there: Sequence[Column], new_columns: Sequence[Column]) -> list[str]:
     """What ALTER TABLE says behind the name to give a table other columns; none for the same.
 
     A column that goes while one of its type comes is taken for the same one under another name:
@@ -206,7 +208,7 @@ def changes_between(there: Sequence[Column], wanted: Sequence[Column]) -> list[s
     >>> changes_between([Column("a", "int")], [Column("b", "int"), Column("c", "date")])
     ['RENAME COLUMN a TO b', 'ADD COLUMN c date']
     """
-    before_of, going = _counterparts(there, wanted)
+    before_of, going = _counterparts(there, new_columns)
     texts = []
     for column, before in before_of:
         shown = quote(column.name)
@@ -223,7 +225,7 @@ def changes_between(there: Sequence[Column], wanted: Sequence[Column]) -> list[s
     return [*texts, *(f"DROP COLUMN {quote(c.name)}" for c in going)]
 
 
-def commented(known: Sequence[Column], there: Sequence[Column]) -> Schema:
+def commented(catalog_columns: Sequence[Column], there: Sequence[Column]) -> Schema:
     """The columns of a table with the comments that the catalog knows for them.
 
     A column that was renamed, as :func:`changes_between` has it, keeps its own.
@@ -231,23 +233,23 @@ def commented(known: Sequence[Column], there: Sequence[Column]) -> Schema:
     >>> [c.comment for c in commented([Column("a", "int", comment="x")], [Column("b", "int")])]
     ['x']
     """
-    pairs, _ = _counterparts(known, there)
+    pairs, _ = _counterparts(catalog_columns, there)
     return tuple(c if k is None else replace(c, comment=k.comment) for c, k in pairs)
 
 
 def _counterparts(
-    there: Sequence[Column], wanted: Sequence[Column]
+    there: Sequence[Column], new_columns: Sequence[Column]
 ) -> tuple[list[tuple[Column, Column | None]], list[Column]]:
     """Each of some columns with the one that it was, None for a new one; and those that go."""
     old = {fold(c.name): c for c in there}
-    new = {fold(c.name) for c in wanted}
+    new = {fold(c.name) for c in new_columns}
     going = [c for key, c in old.items() if key not in new]
-    found: list[tuple[Column, Column | None]] = []
-    for column in wanted:
+    pairs: list[tuple[Column, Column | None]] = []
+    for column in new_columns:
         before = old.get(fold(column.name))
         if before is None:
             before = next((c for c in going if c.type == column.type), None)
             if before is not None:
                 going.remove(before)
-        found.append((column, before))
-    return found, going
+        pairs.append((column, before))
+    return pairs, going

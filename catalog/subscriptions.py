@@ -57,7 +57,7 @@ class Subscription:
         """
         try:
             raw: dict[str, Any] = json.loads(text)
-            made = Subscription(**raw)
+            subscription = Subscription(**raw)
         except (ValueError, TypeError) as problem:
             return Subscription(
                 id="",
@@ -67,4 +67,4 @@ class Subscription:
                 snapshot=False,
                 problem=f"{type(problem).__name__}: {problem}.",
             )
-        return made
+        return subscription

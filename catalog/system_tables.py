@@ -30,11 +30,11 @@ class SystemTable:
 
 def _columns(text: str) -> tuple[Column, ...]:
     """Columns from lines of name, type, ``!`` for NOT NULL, and a comment."""
-    found = []
+    columns = []
     for line in text.strip().splitlines():
         name, kind, comment = line.split(maxsplit=2)
-        found.append(Column(name, kind.removesuffix("!"), not kind.endswith("!"), comment))
-    return tuple(found)
+        columns.append(Column(name, kind.removesuffix("!"), not kind.endswith("!"), comment))
+    return tuple(columns)
 
 
 _OBJECTS = _columns("""

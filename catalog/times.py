@@ -116,14 +116,16 @@ def parse_time(text: str | int, *, span: Span | None = None, option: str = "AS O
 def _from_text(text: str) -> Time | None:
     if _WHOLE_NUMBER.fullmatch(text):
         return int(text)
-    written = _ZONE_NAME.sub("+00:00", text)
-    if ":" in written:  # without a time of day, the last part of a date looks like an offset
-        written = _SHORT_OFFSET.sub(
-            lambda m: f"{m[1]}{int(m[2]):02}:{m[3] or '00'}", written, count=1
+    without_zone = _ZONE_NAME.sub("+00:00", text)
+    if ":" in without_zone:  # without a time of day, the last part of a date looks like an offset
+        without_zone = _SHORT_OFFSET.sub(
+            lambda m: f"{m[1]}{int(m[2]):02}:{m[3] or '00'}", without_zone, count=1
         )
     # datetime reads at most six digits of a fraction and drops none.
-    written = _SHORT_FRACTION.sub(lambda m: "." + m[1][:6].ljust(6, "0"), written, count=1)
+    without_zone = _SHORT_FRACTION.sub(
+        lambda m: "." + m[1][:6].ljust(6, "0"), without_zone, count=1
+    )
     try:
-        return from_datetime(datetime.fromisoformat(written))
+        return from_datetime(datetime.fromisoformat(without_zone))
     except (ValueError, OverflowError):
         return None

@@ -137,13 +137,15 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
             CtsqlError: with its condition; nothing is committed then.
         """
         span, statement = loading.one_change(sql)
-        given = list(seq_of_parameters)
-        appended = loading.append_given(self, statement, given)
+        parameter_sets = list(seq_of_parameters)
+        appended = loading.append_given(self, statement, parameter_sets)
         if appended is not None:
             return appended
         variables = caller_variables(None)
         with nullcontext() if self.in_transaction else self.transaction():
-            counts = [self.run_statement(span, values, variables).rowcount for values in given]
+            counts = [
+                self.run_statement(span, values, variables).rowcount for values in parameter_sets
+            ]
         return loading.sum_of(statement.verb, counts)
 
     # ---- statements
@@ -195,9 +197,9 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
         statement = parse(span)
         if reads_logs(statement):
             ask = partial(run_logged, statement=statement, schema=self.search_schema)
-            found = self._by_logs(ask)
-            if found is not None:
-                return found
+            result = self._by_logs(ask)
+            if result is not None:
+                return result
         values = literals(_parameters_of(statement), parameters)
         with self._running(span.text) as engine:
             from ctsql.runtime.spark.ended_queries import forget_ended_queries
@@ -341,11 +343,11 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
         """The status of every task and view; writes and computes nothing."""
         from ctsql.shown import status
 
-        found = self._by_logs(status)
-        if found is None:
+        rows = self._by_logs(status)
+        if rows is None:
             with self._running("status") as engine:
-                found = status(engine)
-        return found
+                rows = status(engine)
+        return rows
 
     def run(
         self,
@@ -449,10 +451,10 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
         if not isinstance(statement, st.Subscribe) or statement.reader is not None:
             raise misuse(f"{name!r} is no name")
 
-        def instant(given: "int | str | datetime | None") -> st.Instant | None:
-            if given is None:
+        def instant(time: "int | str | datetime | None") -> st.Instant | None:
+            if time is None:
                 return None
-            value = given if isinstance(given, int | str) else times.from_datetime(given)
+            value = time if isinstance(time, int | str) else times.from_datetime(time)
             return st.Instant(value=value, span=span)
 
         statement = replace(
@@ -539,19 +541,19 @@ def _with_variables(
     con: Connection, engine: "Engine", statement: st.Statement, variables: CallerVariables
 ) -> Iterator[None]:
     """Let a statement read the variables that it may; errors say how it could read another."""
-    asked = con._settings.reads_variables
+    reads_all = con._settings.reads_variables
     if variables is NOWHERE or not (runs_once(statement) or is_definition(statement)):
         yield
         return
-    if variables.given:
+    if variables.explicit:
         from ctsql.runtime.statements.name_resolution import check_free
 
         catalog = engine.refresh_catalog()
-        for name in variables.given:
+        for name in variables.explicit:
             check_free(catalog, Name(con.search_schema, name), None, quiet=False)
     with (
-        variables.hints(all_of_caller=asked, is_definition=is_definition(statement)),
-        engine.external.with_variables(variables.readable(all_of_caller=asked)),
+        variables.hints(all_of_caller=reads_all, is_definition=is_definition(statement)),
+        engine.external.with_variables(variables.readable(all_of_caller=reads_all)),
     ):
         yield
 
@@ -586,11 +588,11 @@ def watched(con: Connection, refreshes_max: int = 20) -> "list[Watched]":
     """Every task and view with its status and its last refreshes, failed ones first."""
     from ctsql.runtime.monitoring.watch import watched as look
 
-    found = con._by_logs(partial(look, refreshes_max=refreshes_max))
-    if found is None:
+    rows = con._by_logs(partial(look, refreshes_max=refreshes_max))
+    if rows is None:
         with con._running("status") as engine:
-            found = look(engine, refreshes_max)
-    return found
+            rows = look(engine, refreshes_max)
+    return rows
 
 
 def move_to(con: Connection, warehouse: str) -> None:
@@ -653,7 +655,7 @@ def _open_subscription(
 
     return Subscription(
         feed,
-        opened=opened,
+        open_engine=opened,
         convert=partial(connection._running, "fetch"),
         progress=statement.progress,
         auto_commit=auto_commit,

@@ -24,42 +24,42 @@ class CallerVariables:
     """The variables that a call may read, and those that it could.
 
     Args:
-        given: variables by name, which the call names itself.
+        explicit: variables by name, which the call names itself.
         frame: where the call stands. namespace: the variables there, where it is no frame.
     """
 
     def __init__(
         self,
-        given: Mapping[str, Any],
+        explicit: Mapping[str, Any],
         frame: FrameType | None = None,
         namespace: Mapping[str, Any] | None = None,
     ) -> None:
-        self.given = given
+        self.explicit = explicit
         self._frame = frame
         self._namespace = namespace
-        self._asked: dict[bool, PythonVariables] = {}
+        self._readable: dict[bool, PythonVariables] = {}
 
     def readable(self, *, all_of_caller: bool) -> "PythonVariables":
         """What statements may read: what is given, and the caller's where that is asked for."""
         from ctsql.runtime.rows.python_variables import PythonVariables
 
-        if all_of_caller not in self._asked:
+        if all_of_caller not in self._readable:
             of_caller = self._scopes() if all_of_caller else ()
-            self._asked[all_of_caller] = PythonVariables((self.given, *of_caller))
-        return self._asked[all_of_caller]
+            self._readable[all_of_caller] = PythonVariables((self.explicit, *of_caller))
+        return self._readable[all_of_caller]
 
     def _scopes(self) -> tuple[Mapping[str, Any], ...]:
         """The local variables of the caller, then the global ones of its module."""
         if self._namespace is not None:
             return (self._namespace,)
         frame = self._frame
-        found: list[Mapping[str, Any]] = []
+        scopes: list[Mapping[str, Any]] = []
         while frame is not None and frame.f_code.co_name in _INLINE:
-            found.append(frame.f_locals)
+            scopes.append(frame.f_locals)
             frame = frame.f_back
         if frame is not None:
-            found += [frame.f_locals, frame.f_globals]
-        return tuple(found)
+            scopes += [frame.f_locals, frame.f_globals]
+        return tuple(scopes)
 
     @contextmanager
     def hints(self, *, all_of_caller: bool, is_definition: bool) -> Iterator[None]:
@@ -94,12 +94,12 @@ class CallerVariables:
 NOWHERE = CallerVariables({})
 
 
-def caller_variables(given: Mapping[str, Any] | None) -> CallerVariables:
+def caller_variables(variables: Mapping[str, Any] | None) -> CallerVariables:
     """The variables of the program that has called ctsql."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_own(frame):
         frame = frame.f_back
-    return CallerVariables(given or {}, frame)
+    return CallerVariables(variables or {}, frame)
 
 
 def _is_own(frame: FrameType) -> bool:

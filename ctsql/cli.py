@@ -185,7 +185,7 @@ _WITH_FOLDER = ("dump", "plan", "rehearse", "apply", "test")
 @click.option("-v", "--version", is_flag=True, help="Print the version and end.")
 @click.option("-h", "--help", "wants_help", is_flag=True, help="Show this message and end.")
 @click.pass_context
-def main(context: click.Context, /, **given: Any) -> None:
+def main(context: click.Context, /, **arguments: Any) -> None:
     """Continual tasks and materialized views on Spark and Delta Lake.
 
     Runs the statements of each FILE (- is standard input), or those of -c. Without either: a prompt
@@ -200,26 +200,26 @@ def main(context: click.Context, /, **given: Any) -> None:
     "ctsql apply FOLDER" does it.
     A file with one of these names is given as ./run, for example.
     """
-    if given["version"]:
+    if arguments["version"]:
         click.echo(f"ctsql {_version()}")
         context.exit(OK)
-    files: Sequence[str] = given["files"]
+    files: Sequence[str] = arguments["files"]
     command = files[0] if files and files[0] in COMMANDS else None
-    if given["wants_help"]:
+    if arguments["wants_help"]:
         click.echo(context.get_help() if command is None else _help_of(context, command))
         context.exit(OK)
     _open_closed_streams()
     _write_every_letter()
     try:
-        _check(given, command)
+        _check(arguments, command)
     except click.UsageError as problem:
         if command in ("plan", "rehearse"):
             raise _PlanUsageError(problem.message) from problem
         raise
     connect = context.obj or _connect()
     # A plan is shown, and its file is written besides.
-    with _output(None if command == "plan" else given["output"]) as out:
-        context.exit(_dispatch(connect, given, command, out))
+    with _output(None if command == "plan" else arguments["output"]) as out:
+        context.exit(_dispatch(connect, arguments, command, out))
 
 
 class _PlanUsageError(click.UsageError):
@@ -293,11 +293,11 @@ _WITHOUT = {"test": ("--warehouse",)}
 
 def _help_of(context: click.Context, command: str) -> str:
     """The help of ``ctsql run`` or ``ctsql status``: only the options that matter there."""
-    about, named = _ABOUT[command]
+    about, options = _ABOUT[command]
     lines = []
     for option in context.command.params:
         record = option.get_help_record(context)
-        shown = {*named, *_FOR_ALL} - {*_WITHOUT.get(command, ())}
+        shown = {*options, *_FOR_ALL} - {*_WITHOUT.get(command, ())}
         if record is not None and set(option.opts) & shown:
             lines.append(record)
     formatter = context.make_formatter()
@@ -312,7 +312,7 @@ def _help_of(context: click.Context, command: str) -> str:
     return formatter.getvalue().rstrip()
 
 
-def _check(given: dict[str, Any], command: str | None) -> None:
+def _check(arguments: dict[str, Any], command: str | None) -> None:
     """Refuse meaningless combinations of arguments, and a current folder that is gone."""
     try:
         os.getcwd()
@@ -321,8 +321,8 @@ def _check(given: dict[str, Any], command: str | None) -> None:
             "The current folder was deleted, and no Java starts there. Type: cd, and a folder "
             "that is there."
         ) from problem
-    files: Sequence[str] = given["files"]
-    if files and given["commands"]:
+    files: Sequence[str] = arguments["files"]
+    if files and arguments["commands"]:
         raise click.UsageError("Give files or -c, not both.")
     if command in _WITH_FOLDER:
         if len(files) != 2:
@@ -332,53 +332,60 @@ def _check(given: dict[str, Any], command: str | None) -> None:
     for option in main.params:
         name = option.opts[-1]
         commands = [c for c, (_, own) in _ABOUT.items() if name in own]
-        if name == "--interval" and not given["watch"]:
+        if name == "--interval" and not arguments["watch"]:
             commands.remove("status")
         is_bound = bool(commands) and name not in _OF_STATEMENTS_TOO
-        if is_bound and command not in commands and given[str(option.name)] not in (None, False):
-            listed = ", ".join(f"ctsql {c}" for c in commands)
+        if (
+            is_bound
+            and command not in commands
+            and arguments[str(option.name)] not in (None, False)
+        ):
+            commands_text = ", ".join(f"ctsql {c}" for c in commands)
             also = ". With ctsql run type --serve." if name == "--listen" else ""
-            raise click.UsageError(f"{name} goes with: {listed}{also}")
-    if given["watch"] and not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise click.UsageError(f"{name} goes with: {commands_text}{also}")
+    if arguments["watch"] and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.UsageError("--watch needs a terminal; without it: ctsql status --json")
-    if given["as_json"] and command is None:
+    if arguments["as_json"] and command is None:
         raise click.UsageError(
             "--json goes with: ctsql run, status, plan, rehearse, apply. See --format json."
         )
 
 
 def _dispatch(
-    connect: "Callable[..., Connection]", given: dict[str, Any], command: str | None, out: TextIO
+    connect: "Callable[..., Connection]",
+    arguments: dict[str, Any],
+    command: str | None,
+    out: TextIO,
 ) -> int:
-    files: Sequence[str] = given["files"]
-    interactive = not files and not given["commands"] and sys.stdin.isatty()
-    sources = [] if command or interactive else _sources(files, given["commands"])
+    files: Sequence[str] = arguments["files"]
+    interactive = not files and not arguments["commands"] and sys.stdin.isatty()
+    sources = [] if command or interactive else _sources(files, arguments["commands"])
     settings = Settings(
         out=out,
         messages=messages(),
-        format=Format.JSONL if given["as_json"] else Format(given["format_name"]),
-        quiet=given["quiet"],
-        echo=given["echo"],
-        debug=given["debug"],
+        format=Format.JSONL if arguments["as_json"] else Format(arguments["format_name"]),
+        quiet=arguments["quiet"],
+        echo=arguments["echo"],
+        debug=arguments["debug"],
         pager=interactive,
-        variables=_variables(given["variables"]),
+        variables=_variables(arguments["variables"]),
         progress=Progress(sys.stderr),
-        log_format=LogFormat(given["log_format"] or "text"),
+        log_format=LogFormat(arguments["log_format"] or "text"),
     )
     # Those make no warehouse; tests have their own, which they write.
     only_shows = command in ("status", "serve", "dump", "plan", "rehearse")
-    read_only = only_shows or (given["read_only"] and command != "test")
+    read_only = only_shows or (arguments["read_only"] and command != "test")
     connection = connect(
-        given["warehouse"],
-        master=given["master"],
+        arguments["warehouse"],
+        master=arguments["master"],
         read_only=read_only,
         create=command != "run",
     )
     is_short = command in ("status", *_WITH_FOLDER) and command != "rehearse"
-    connection.is_short = is_short or bool(given["commands"])
-    if interactive and given["master"] is None:
-        connection.find_spark = partial(shared_spark, keep=given["keep_warm"])
-    elif given["keep_warm"]:
+    connection.is_short = is_short or bool(arguments["commands"])
+    if interactive and arguments["master"] is None:
+        connection.find_spark = partial(shared_spark, keep=arguments["keep_warm"])
+    elif arguments["keep_warm"]:
         settings.note("--keep-warm: this command uses a Spark of its own, which ends with it")
     runner = Runner(connection, settings)
     try:
@@ -386,17 +393,17 @@ def _dispatch(
             settings.note("no Spark was left running")
             return OK
         if command == "run":
-            return follow(runner, _run_options(given))
+            return follow(runner, _run_options(arguments))
         if command == "serve":
-            return serve(runner, *_address("listen", given["listen"] or ADDRESS))
+            return serve(runner, *_address("listen", arguments["listen"] or ADDRESS))
         if command == "status":
-            return _watch(runner, given["interval"]) if given["watch"] else _status(runner)
+            return _watch(runner, arguments["interval"]) if arguments["watch"] else _status(runner)
         if command in _WITH_FOLDER:
-            return _with_folder(connect, runner, command, given)
+            return _with_folder(connect, runner, command, arguments)
         if interactive:
             from ctsql.repl import Repl
 
-            rc_file = None if given["no_rc"] else user_path("~/.ctsqlrc")
+            rc_file = None if arguments["no_rc"] else user_path("~/.ctsqlrc")
             return Repl(runner).run(rc_file=rc_file)
 
         def terminate(number: int, _frame: FrameType | None) -> None:
@@ -417,33 +424,33 @@ def _dispatch(
 
 
 def _with_folder(
-    connect: "Callable[..., Connection]", runner: Runner, command: str, given: dict[str, Any]
+    connect: "Callable[..., Connection]", runner: Runner, command: str, arguments: dict[str, Any]
 ) -> int:
     """Run a command that takes a folder of SQL."""
     match command:
         case "dump":
-            return _dump(runner, Path(given["files"][1]))
+            return _dump(runner, Path(arguments["files"][1]))
         case "test":
-            return _test(runner, given)
+            return _test(runner, arguments)
         case "plan":
-            return _plan(connect, runner, given)
+            return _plan(connect, runner, arguments)
         case "rehearse":
-            return _rehearse(runner, given)
+            return _rehearse(runner, arguments)
         case _:
-            return _apply(runner, given)
+            return _apply(runner, arguments)
 
 
-def _run_options(given: dict[str, Any]) -> RunOptions:
+def _run_options(arguments: dict[str, Any]) -> RunOptions:
     """What is said of ``ctsql run``."""
     return RunOptions(
-        once=given["once"],
-        interval=given["interval"],
-        workers=given["workers"],
-        as_json=given["as_json"],
-        metrics=_address("metrics", given["metrics"]) if given["metrics"] else None,
-        serve=_address("serve", given["serve"]) if given["serve"] else None,
-        traces=given["traces"],
-        lineage=given["lineage"],
+        once=arguments["once"],
+        interval=arguments["interval"],
+        workers=arguments["workers"],
+        as_json=arguments["as_json"],
+        metrics=_address("metrics", arguments["metrics"]) if arguments["metrics"] else None,
+        serve=_address("serve", arguments["serve"]) if arguments["serve"] else None,
+        traces=arguments["traces"],
+        lineage=arguments["lineage"],
     )
 
 
@@ -455,9 +462,9 @@ def _address(option: str, text: str) -> tuple[str, int]:
         raise click.UsageError(f"--{option} takes [HOST:]PORT, as 9464; {problem}.") from problem
 
 
-def _variables(given: Sequence[str]) -> dict[str, str]:
+def _variables(assignments: Sequence[str]) -> dict[str, str]:
     """The variables of ``--set``."""
-    pairs = [one.partition("=") for one in given]
+    pairs = [one.partition("=") for one in assignments]
     for name, equals, _ in pairs:
         if not equals or not NAME.fullmatch(name):
             raise click.UsageError(f"--set takes NAME=VALUE, as --set day=2026-01-31; got {name}")
@@ -495,11 +502,11 @@ def _read(name: str) -> Source:
             raw = Path(name).read_bytes()
         return Source(raw.decode("utf-8-sig"), name)
     except OSError as problem:
-        meant = did_you_mean(name, COMMANDS)
-        if not meant and not name.endswith(".sql"):
-            meant = f"To open a warehouse: ctsql --warehouse {shlex.quote(name)}"
+        suggestion = did_you_mean(name, COMMANDS)
+        if not suggestion and not name.endswith(".sql"):
+            suggestion = f"To open a warehouse: ctsql --warehouse {shlex.quote(name)}"
         raise click.UsageError(
-            f"Cannot read {name}: {problem.strerror}. {meant}".rstrip()
+            f"Cannot read {name}: {problem.strerror}. {suggestion}".rstrip()
         ) from problem
     except UnicodeDecodeError as problem:
         raise click.UsageError(f"{name} is not UTF-8 text (byte {problem.start}).") from problem
@@ -546,20 +553,20 @@ def _dump(runner: Runner, folder: Path) -> int:
     def work() -> None:
         from ctsql.dump import write_dump
 
-        written = write_dump(runner.connection, folder)
-        runner.settings.note(f"wrote {len(written)} file(s) into {folder}")
+        files = write_dump(runner.connection, folder)
+        runner.settings.note(f"wrote {len(files)} file(s) into {folder}")
 
     return runner.guard(work)
 
 
-def _test(runner: Runner, given: dict[str, Any]) -> int:
+def _test(runner: Runner, arguments: dict[str, Any]) -> int:
     """``ctsql test``: the tests of a folder."""
     from ctsql.testing.command import choose, command
 
     settings, passed = runner.settings, False
-    file = None if given["junit_file"] is None else Path(given["junit_file"])
+    file = None if arguments["junit_file"] is None else Path(arguments["junit_file"])
     try:
-        chosen = choose(Path(given["files"][1]), given["part"], settings.variables)
+        selection = choose(Path(arguments["files"][1]), arguments["part"], settings.variables)
         if file is not None:
             file.open("a").close()  # it is written when all have run, which takes a while
     except OSError as problem:
@@ -571,72 +578,72 @@ def _test(runner: Runner, given: dict[str, Any]) -> int:
             ) from problem
         settings.fail(problem)
         return FAILED
-    runner.connection.is_short = len(chosen.suite.cases) <= TESTS_OF_SHORT
+    runner.connection.is_short = len(selection.suite.cases) <= TESTS_OF_SHORT
 
     def work() -> None:
         nonlocal passed
         pause = settings.progress.pause
         passed = command(
             runner.connection,
-            chosen,
+            selection,
             settings.out,
             pause=pause,
             junit_file=file,
-            workers=given["workers"],
+            workers=arguments["workers"],
         )
 
     code = runner.guard(work)
     return FAILED if code == OK and not passed else code
 
 
-def _plan(connect: "Callable[..., Connection]", runner: Runner, given: dict[str, Any]) -> int:
+def _plan(connect: "Callable[..., Connection]", runner: Runner, arguments: dict[str, Any]) -> int:
     """``ctsql plan``: what a folder would change."""
     from ctsql import pipelines
 
     settings = runner.settings
 
     def work() -> int:
-        folder = pipelines.read(Path(given["files"][1]), settings.variables)
-        made = pipelines.plan_command(connect, runner.connection, folder, prune=given["prune"])
-        if given["output"]:
-            pipelines.save(made, Path(given["output"]))
+        folder = pipelines.read(Path(arguments["files"][1]), settings.variables)
+        plan = pipelines.plan_command(connect, runner.connection, folder, prune=arguments["prune"])
+        if arguments["output"]:
+            pipelines.save(plan, Path(arguments["output"]))
         settings.progress.pause()
-        pipelines.write_plan(made, settings.out, as_json=given["as_json"])
-        return pipelines.exit_code(made)
+        pipelines.write_plan(plan, settings.out, as_json=arguments["as_json"])
+        return pipelines.exit_code(plan)
 
     return _with_codes(runner, work)
 
 
-def _rehearse(runner: Runner, given: dict[str, Any]) -> int:
+def _rehearse(runner: Runner, arguments: dict[str, Any]) -> int:
     """``ctsql rehearse``: what a folder would have made of the newest changes."""
     from ctsql import pipelines, rehearsals
 
     settings = runner.settings
-    count = given["last"] or rehearsals.CHANGES_GONE_THROUGH
+    count = arguments["last"] or rehearsals.CHANGES_GONE_THROUGH
 
     def work() -> int:
-        folder = pipelines.read(Path(given["files"][1]), settings.variables)
+        folder = pipelines.read(Path(arguments["files"][1]), settings.variables)
         report = rehearsals.rehearse(runner.connection, folder, count=count)
         settings.progress.pause()
-        rehearsals.write_report(report, settings.out, as_json=given["as_json"])
+        rehearsals.write_report(report, settings.out, as_json=arguments["as_json"])
         return report.exit_code
 
     return _with_codes(runner, work)
 
 
-def _apply(runner: Runner, given: dict[str, Any]) -> int:
+def _apply(runner: Runner, arguments: dict[str, Any]) -> int:
     """``ctsql apply``: a folder's definitions come into force."""
     from ctsql import pipelines
 
     settings = runner.settings
 
     def work() -> int:
-        folder = pipelines.read(Path(given["files"][1]), settings.variables)
-        saved = pipelines.load(Path(given["plan_file"])) if given["plan_file"] else None
-        made = pipelines.apply(runner.connection, folder, prune=given["prune"], saved=saved)
+        folder = pipelines.read(Path(arguments["files"][1]), settings.variables)
+        saved = pipelines.load(Path(arguments["plan_file"])) if arguments["plan_file"] else None
+        plan = pipelines.apply(runner.connection, folder, prune=arguments["prune"], saved=saved)
         settings.progress.pause()
-        if given["as_json"] or not settings.quiet:
-            pipelines.write_plan(made, settings.out, as_json=given["as_json"])
+        if arguments["as_json"] or not settings.quiet:
+            pipelines.write_plan(plan, settings.out, as_json=arguments["as_json"])
         return OK
 
     return _with_codes(runner, work)

@@ -171,10 +171,10 @@ def parse_switch(current: bool, argument: str) -> bool:
     Raises:
         INVALID_OPTION: it is neither on nor off.
     """
-    wanted = read_switch(argument) if argument else not current
-    if wanted is None:
+    value = read_switch(argument) if argument else not current
+    if value is None:
         raise error("INVALID_OPTION", option="switch", value=argument, hint="Type on or off.")
-    return wanted
+    return value
 
 
 def parse_limit(value: str) -> int | None:

@@ -104,11 +104,11 @@ class Typed:
     def of_values(self, expected: DataFrame) -> DataFrame:
         """Rows whose values were cast, with the texts of some behind them."""
         told = {c: f"e{len(self.schema) + n}" for n, c in enumerate(self.copied)}
-        made = [
+        values = [
             _exact(f"e{i}", told.get(i), field, self.types[i])
             for i, field in enumerate(self.schema.fields)
         ]
-        return _numbered(expected).selectExpr(*made)
+        return _number_columns(expected).selectExpr(*values)
 
     def of_query(self, expected: DataFrame, span: Span) -> DataFrame:
         """The rows of a query, with its columns, in order, cast to these.
@@ -117,32 +117,32 @@ class Typed:
             COLUMN_COUNT_MISMATCH: there are more or fewer. TYPE_MISMATCH: a type is none of these.
         """
         self.check_count(len(expected.columns), span)
-        made = []
+        columns = []
         for i, field in enumerate(self.schema.fields):
             told = f"CAST(e{i} AS STRING)" if i in self.copied else None
-            made.append(_exact(f"CAST(e{i} AS {self.types[i]})", told, field, self.types[i]))
+            columns.append(_exact(f"CAST(e{i} AS {self.types[i]})", told, field, self.types[i]))
         try:
             with translate_spark_errors():
-                return _numbered(expected).selectExpr(*made)
+                return _number_columns(expected).selectExpr(*columns)
         except CtsqlError as problem:
             problem.span = problem.span or span
             raise
 
 
-def _numbered(rows: DataFrame) -> DataFrame:
+def _number_columns(rows: DataFrame) -> DataFrame:
     """Rows whose columns are named by their places."""
     return rows.toDF(*(f"e{i}" for i in range(len(rows.columns))))
 
 
-def _exact(value: str, told: str | None, field: T.StructField, kind: str) -> str:
+def _exact(value: str, literal: str | None, field: T.StructField, kind: str) -> str:
     """A value; an error if the text of what was typed is another number, or has a time of day.
 
     As SQL, as are the parts of it: a function of a Column is several calls into the JVM.
     """
-    if told is not None:
+    if literal is not None:
         is_date = isinstance(field.dataType, T.DateType)
-        same = _is_midnight(told) if is_date else _is_same_number(told, value)
-        problem = f"raise_error(concat({told}, ' is no {field.dataType.simpleString()}'))"
+        same = _is_midnight(literal) if is_date else _is_same_number(literal, value)
+        problem = f"raise_error(concat({literal}, ' is no {field.dataType.simpleString()}'))"
         value = f"CASE WHEN {same} THEN {value} ELSE CAST({problem} AS {kind}) END"
     length = _CHAR.fullmatch(declared_type(field))
     if length is not None:  # it is read as it is stored, with blanks behind it
@@ -151,18 +151,18 @@ def _exact(value: str, told: str | None, field: T.StructField, kind: str) -> str
     return value
 
 
-def _is_midnight(told: str) -> str:
+def _is_midnight(literal: str) -> str:
     """Whether a text says no time of day, or 00:00."""
-    time = f"TRY_CAST({told} AS TIMESTAMP_NTZ)"
+    time = f"TRY_CAST({literal} AS TIMESTAMP_NTZ)"
     return f"({time} IS NULL OR {time} = CAST(CAST({time} AS DATE) AS TIMESTAMP_NTZ))"
 
 
-def _is_same_number(told: str, value: str) -> str:
+def _is_same_number(literal: str, value: str) -> str:
     """Whether a text is a number, digit by digit; with an exponent, as near as DOUBLE has it."""
-    texts = f"trim({told})", f"CAST({value} AS STRING)"
+    texts = f"trim({literal})", f"CAST({value} AS STRING)"
     is_plain = " AND ".join(f"{text} RLIKE '{_PLAIN}'" for text in texts)
     digits = " = ".join(map(_digits, texts))
-    near = f"TRY_CAST({told} AS DOUBLE) <=> CAST({value} AS DOUBLE)"
+    near = f"TRY_CAST({literal} AS DOUBLE) <=> CAST({value} AS DOUBLE)"
     return f"CASE WHEN {is_plain} THEN {digits} ELSE {near} END"
 
 

@@ -108,8 +108,8 @@ def complete(text: str, known: Known, after: str = "") -> list[Candidate]:
     shown = _HIDDEN.sub(_blank, text)
     if _inside_hidden(shown):
         return []
-    found = _PATH.search(shown)
-    path = found[0] if found else ""
+    match = _PATH.search(shown)
+    path = match[0] if match else ""
     qualifier, _, word = path.rpartition(".")
     if not path and shown and not shown[-1].isspace() and shown[-1] not in "(,=<>+-*/":
         return []
@@ -143,15 +143,15 @@ def complete(text: str, known: Known, after: str = "") -> list[Candidate]:
     return result
 
 
-def _blank(hidden: re.Match[str]) -> str:
+def _blank(match: re.Match[str]) -> str:
     """A closed string or comment becomes a blank; a line comment at the cursor stays open."""
-    at_cursor = hidden[0].startswith("--") and hidden.end() == len(hidden.string)
+    at_cursor = match[0].startswith("--") and match.end() == len(match.string)
     return "/*" if at_cursor else " "
 
 
-def _inside_hidden(shown: str) -> bool:
+def _inside_hidden(text: str) -> bool:
     """Whether the cursor is in a string or a comment that has not been closed."""
-    bare = re.sub(r"`(?:[^`]|``)*`", " ", shown)
+    bare = re.sub(r"`(?:[^`]|``)*`", " ", text)
     return "'" in bare or '"' in bare or "/*" in bare
 
 
@@ -209,7 +209,7 @@ def _relations(
     tokens: Sequence[str], objects: Sequence[ObjectInfo], schema: str
 ) -> dict[str, ObjectInfo]:
     """The relations the text names, by alias and by name."""
-    named: dict[str, ObjectInfo] = {}
+    relations: dict[str, ObjectInfo] = {}
     for at, token in enumerate(tokens):
         if not re.fullmatch(_PART + rf"(?:\.{_PART})*", token):
             continue
@@ -218,11 +218,11 @@ def _relations(
         item = _lookup(token, objects, schema)
         if item is None:
             continue
-        named[fold(item.name)] = item
+        relations[fold(item.name)] = item
         rest = [t for t in tokens[at + 1 : at + 3] if fold(t) != "as"]
         if rest and re.fullmatch(_PART, rest[0]) and fold(rest[0]) not in _NOT_AN_ALIAS:
-            named[fold(unquote(rest[0]))] = item
-    return named
+            relations[fold(unquote(rest[0]))] = item
+    return relations
 
 
 def _complete_qualified(

@@ -33,23 +33,23 @@ def copy_statement(argument: str, typed: Iterable[str], out: TextIO) -> Iterator
     Raises:
         INVALID_STATEMENT: the argument is not COPY's. INVALID_USAGE: what is typed is no text.
     """
-    found = _SHAPE.fullmatch(argument)
-    way = found["way"].upper() if found else ""
-    if found is None or found["file"].upper() == ("STDOUT" if way == "FROM" else "STDIN"):
+    match = _SHAPE.fullmatch(argument)
+    way = match["way"].upper() if match else ""
+    if match is None or match["file"].upper() == ("STDOUT" if way == "FROM" else "STDIN"):
         message = r"\copy takes what COPY takes, with STDIN or STDOUT for a file"
         hint = r"Type: \copy t FROM 'x.csv', or \copy (SELECT 1) TO STDOUT (FORMAT json)"
         raise error("INVALID_STATEMENT", message=message, hint=hint)
     with tempfile.TemporaryDirectory(prefix="ctsql-copy-") as folder:
         between = Path(folder) / "rows.csv"
-        if found["file"].upper() == "STDIN":
+        if match["file"].upper() == "STDIN":
             with between.open("w", encoding="utf-8") as stream:
                 try:
                     stream.writelines(takewhile(_goes_on, typed))
                 except UnicodeDecodeError as problem:
                     message = "what was typed is not UTF-8 text"
                     raise misuse(message, f"Byte {problem.start} of it is none.") from problem
-        yield _statement(found, between)
-        if found["file"].upper() == "STDOUT" and between.exists():
+        yield _statement(match, between)
+        if match["file"].upper() == "STDOUT" and between.exists():
             with between.open(encoding="utf-8", newline="") as stream:
                 for line in stream:
                     out.write(line)
@@ -60,12 +60,12 @@ def _goes_on(line: str) -> bool:
     return line.rstrip("\r\n") != _END
 
 
-def _statement(found: re.Match[str], between: Path) -> str:
-    name = found["file"]
+def _statement(match: re.Match[str], between: Path) -> str:
+    name = match["file"]
     if name.upper() in ("STDIN", "STDOUT"):
         path = str(between)
     else:
         path = str(user_path(name.strip("'").replace("''", "'")).absolute())
         path += "/" if name.strip("'").endswith("/") else ""
     quoted = f"file:{path}".replace("'", "''")
-    return f"COPY {found['what']}{found['way']} '{quoted}'{found['options']}"
+    return f"COPY {match['what']}{match['way']} '{quoted}'{match['options']}"

@@ -79,18 +79,18 @@ class Demo:
         print(f"--> {result.rowcount:,} rows in at {self.reached} ({_seconds(start)})")
         print(f"    now {', '.join(self._outputs())}")
 
-    def _note(self, reached: str) -> None:
-        self.reached = reached
+    def _note(self, t: str) -> None:
+        self.reached = t
 
     def _outputs(self) -> list[str]:
         """The row counts of the outputs in the current schema, as texts."""
-        found = []
+        lines = []
         for item in self.con.known().objects:
             is_output = item.kind in ("continual task", "task output", "materialized view")
             if is_output and item.columns and item.schema == self.con.search_schema:
                 ((count,),) = self.con.execute(f"SELECT count(*) FROM {item.name}").fetchall()
-                found.append(f"{item.name} has {count:,} row{'' if count == 1 else 's'}")
-        return found
+                lines.append(f"{item.name} has {count:,} row{'' if count == 1 else 's'}")
+        return lines
 
 
 def _seconds(start: float) -> str:

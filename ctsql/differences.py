@@ -15,12 +15,12 @@ def difference_lines(
     difference: Difference,
     has_styles: bool = False,
     *,
-    said: tuple[str, str] = ("expected and not there", "there and not expected"),
+    labels: tuple[str, str] = ("expected and not there", "there and not expected"),
 ) -> Iterator[str]:
     """The rows that are missing with -, those that are not expected with +, in columns.
 
     Args:
-        said: what - and + mean.
+        labels: what - and + mean.
     """
     if difference.is_order:
         yield "(the same rows)"
@@ -38,14 +38,14 @@ def difference_lines(
     for sign, row in cells:
         line = f"{sign}{join_cells(row, widths, right).rstrip()}"
         yield f"{RED if sign == '-' else GREEN}{line}{PLAIN}" if has_styles else line
-    yield _legend(difference, said)
+    yield _legend(difference, labels)
 
 
-def _legend(difference: Difference, said: tuple[str, str]) -> str:
+def _legend(difference: Difference, labels: tuple[str, str]) -> str:
     parts = []
     for sign, count, what in (
-        ("-", difference.missing_count, said[0]),
-        ("+", difference.surplus_count, said[1]),
+        ("-", difference.missing_count, labels[0]),
+        ("+", difference.surplus_count, labels[1]),
     ):
         if count:
             more = f", the first {ROWS_SHOWN} are shown" if count > ROWS_SHOWN else ""

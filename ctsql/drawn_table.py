@@ -41,7 +41,7 @@ def lay_out(heads: Sequence[int], natural: Sequence[int], room: int) -> Layout:
         room: the width of the terminal, in cells.
     """
     least = [min(n, max(h, _NARROW)) for h, n in zip(heads, natural, strict=True)]
-    left, right = _kept(least, room)
+    left, right = _count_fitting(least, room)
     if left == len(least):
         shown = tuple(range(left))
         return Layout(shown, _fold([natural[i] for i in shown], [least[i] for i in shown], room))
@@ -51,7 +51,7 @@ def lay_out(heads: Sequence[int], natural: Sequence[int], room: int) -> Layout:
     return Layout(shown, widths, left)
 
 
-def _kept(least: Sequence[int], room: int) -> tuple[int, int]:
+def _count_fitting(least: Sequence[int], room: int) -> tuple[int, int]:
     """How many columns from the left and from the right there is room for; at least one."""
     if sum(least) + _FRAME * len(least) + 1 <= room:
         return len(least), 0
@@ -131,7 +131,7 @@ def draw(
 
 def _wrap(text: str, width: int) -> list[str]:
     """A text as lines of at most so many cells; broken at blanks, else anywhere."""
-    found: list[str] = []
+    pieces: list[str] = []
     line = ""
     for word in text.split(" "):
         longer = f"{line} {word}" if line else word
@@ -139,7 +139,7 @@ def _wrap(text: str, width: int) -> list[str]:
             line = longer
             continue
         if line:
-            found.append(line)
+            pieces.append(line)
         *whole, line = chop_cells(word, width) or [""]
-        found += whole
-    return [*found, line]
+        pieces += whole
+    return [*pieces, line]

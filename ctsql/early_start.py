@@ -40,14 +40,14 @@ def texts_of(arguments: Sequence[str]) -> list[str]:
     >>> texts_of(["-w", "w", "-c", "SELECT 1", "-cSELECT 2", "--command=SELECT 3"])
     ['SELECT 1', 'SELECT 2', 'SELECT 3']
     """
-    found: list[str] = []
-    given = iter(arguments)
-    for argument in given:
+    texts: list[str] = []
+    words = iter(arguments)
+    for argument in words:
         if argument in ("-c", "--command"):
-            found += [next(given, "")]
-        elif (joined := _TEXT.fullmatch(argument)) is not None:
-            found.append(joined[1])
-    return found
+            texts += [next(words, "")]
+        elif (match := _TEXT.fullmatch(argument)) is not None:
+            texts.append(match[1])
+    return texts
 
 
 def needs_spark(arguments: Sequence[str], texts: Sequence[str], *, is_terminal: bool) -> bool:

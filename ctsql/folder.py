@@ -20,15 +20,15 @@ def sql_files(folder: Path, variables: Mapping[str, str] | None = None) -> list[
     """
     if not folder.is_dir():
         raise misuse(f"there is no folder {folder}")
-    found = [
+    files = [
         path
         for path in sorted(folder.rglob("*.sql"), key=lambda p: p.relative_to(folder).parts)
         if path.is_file() and not any(p.startswith(".") for p in path.relative_to(folder).parts)
     ]
-    if not found:
+    if not files:
         detail = "With no definition at all, nothing would be left of a warehouse."
         raise misuse(f"there is no .sql file in {folder}", detail)
-    return [sql_file(path, variables) for path in found]
+    return [sql_file(path, variables) for path in files]
 
 
 def sql_file(path: Path, variables: Mapping[str, str] | None = None) -> Source:

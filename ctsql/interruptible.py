@@ -114,11 +114,11 @@ def _keep_defects() -> None:
     if getattr(before, "keeps_defects", False):
         return
 
-    def keep(given: threading.ExceptHookArgs) -> None:
-        if isinstance(given.thread, _Thread):
-            given.thread.defect = given.exc_value
+    def keep(args: threading.ExceptHookArgs) -> None:
+        if isinstance(args.thread, _Thread):
+            args.thread.defect = args.exc_value
         else:
-            before(given)
+            before(args)
 
     keep.keeps_defects = True  # type: ignore[attr-defined]
     threading.excepthook = keep

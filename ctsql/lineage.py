@@ -88,9 +88,9 @@ def place(location: str) -> tuple[str, str]:
     >>> place("file:/data/w#1/t"), place("s3a://bucket/w?/t")
     (('file', '/data/w#1/t'), ('s3://bucket', 'w?/t'))
     """
-    found = _LOCATION.fullmatch(location)
-    assert found is not None  # every text fits
-    scheme, host, path = found.groups()
+    match = _LOCATION.fullmatch(location)
+    assert match is not None  # every text fits
+    scheme, host, path = match.groups()
     if not host:
         return "file", path
     if scheme in _BUCKETS:
@@ -153,8 +153,8 @@ class LineageEvents:
     def _send_all(self) -> None:
         while (event := self._waiting.get()) is not None:
             try:
-                for made in self._made(event):
-                    self._client.emit(made)
+                for run_event in self._run_events(event):
+                    self._client.emit(run_event)
             except CtsqlError as problem:
                 self._tell_once(problem.condition, f"{problem.condition}: {problem.message}")
             except (OSError, RuntimeError, ValueError) as problem:
@@ -162,37 +162,39 @@ class LineageEvents:
                 self._tell_once("refused", f"an event was not taken: {reason}")
         self._client.close(END_SECONDS)
 
-    def _made(self, event: "Event") -> Iterator[RunEvent]:
+    def _run_events(self, event: "Event") -> Iterator[RunEvent]:
         """The begin and the end of a run; none of an output that is gone."""
-        made = event.refresh
-        name = event.name if made is None else made.output
-        t = event.time if made is None else made.t
-        found = None if name is None or t is None else self._describe(name)
-        if found is None or t is None:
+        refresh = event.refresh
+        name = event.name if refresh is None else refresh.output
+        t = event.time if refresh is None else refresh.t
+        origin = None if name is None or t is None else self._describe(name)
+        if origin is None or t is None:
             return
-        ended = _instant(event.at) if made is None else made.at
+        ended = _instant(event.at) if refresh is None else refresh.at
         begun = ended - timedelta(seconds=event.seconds or 0.0)
-        yield self._event(found, t, RunState.START, begun)
-        if made is None:
+        yield self._event(origin, t, RunState.START, begun)
+        if refresh is None:
             reason = f"{event.condition}: {event.message}"
             facets = {"errorMessage": ErrorMessageRunFacet(reason, "SQL")}
-            yield self._event(found, t, RunState.FAIL, ended, facets)
+            yield self._event(origin, t, RunState.FAIL, ended, facets)
             return
-        written: dict[str, OutputDatasetFacet] = {
+        statistics: dict[str, OutputDatasetFacet] = {
             "outputStatistics": OutputStatisticsOutputDatasetFacet(
-                rowCount=made.rows_inserted, size=made.bytes_written, fileCount=made.files_written
+                rowCount=refresh.rows_inserted,
+                size=refresh.bytes_written,
+                fileCount=refresh.files_written,
             )
         }
-        facet = DatasetVersionDatasetFacet(str(made.version))
-        output = _dataset_facets(found.output, self._warehouse) | {"version": facet}
-        output |= {"columnLineage": _columns(found)}
-        namespace, path = place(found.output.location)
-        outputs = [OutputDataset(namespace, path, facets=output, outputFacets=written)]
-        yield self._event(found, t, RunState.COMPLETE, ended, outputs=outputs)
+        facet = DatasetVersionDatasetFacet(str(refresh.version))
+        output = _dataset_facets(origin.output, self._warehouse) | {"version": facet}
+        output |= {"columnLineage": _columns(origin)}
+        namespace, path = place(origin.output.location)
+        outputs = [OutputDataset(namespace, path, facets=output, outputFacets=statistics)]
+        yield self._event(origin, t, RunState.COMPLETE, ended, outputs=outputs)
 
     def _event(
         self,
-        found: Lineage,
+        origin: Lineage,
         t: int,
         state: RunState,
         at: datetime,
@@ -201,17 +203,17 @@ class LineageEvents:
     ) -> RunEvent:
         moment = _instant(t).isoformat()
         run = Run(
-            run_id(found.id, t), {"nominalTime": NominalTimeRunFacet(moment), **(facets or {})}
+            run_id(origin.id, t), {"nominalTime": NominalTimeRunFacet(moment), **(facets or {})}
         )
-        kind = JobTypeJobFacet(processingType="STREAMING", integration="CTSQL", jobType=found.kind)
+        kind = JobTypeJobFacet(processingType="STREAMING", integration="CTSQL", jobType=origin.kind)
         job = Job(
             self._warehouse,
-            found.object,
-            {"sql": SQLJobFacet(found.definition, "spark"), "jobType": kind},
+            origin.object,
+            {"sql": SQLJobFacet(origin.definition, "spark"), "jobType": kind},
         )
         inputs = [
             InputDataset(*place(i.location), facets=_dataset_facets(i, self._warehouse))
-            for i in found.inputs
+            for i in origin.inputs
         ]
         return RunEvent(
             eventTime=at.isoformat(),
@@ -220,7 +222,7 @@ class LineageEvents:
             job=job,
             eventType=state,
             inputs=inputs,
-            outputs=outputs or [OutputDataset(*place(found.output.location))],
+            outputs=outputs or [OutputDataset(*place(origin.output.location))],
         )
 
 
@@ -258,13 +260,13 @@ def _dataset_facets(dataset: Dataset, warehouse: str) -> dict[str, Any]:
     }
 
 
-def _columns(found: Lineage) -> ColumnLineageDatasetFacet:
+def _columns(origin: Lineage) -> ColumnLineageDatasetFacet:
     fields = {
-        column: Fields(inputFields=[_input(f, "DIRECT") for f in given])
-        for column, given in found.fields.items()
+        column: Fields(inputFields=[_input(f, "DIRECT") for f in sources])
+        for column, sources in origin.fields.items()
     }
     return ColumnLineageDatasetFacet(
-        fields=fields, dataset=[_input(f, "INDIRECT") for f in found.reads]
+        fields=fields, dataset=[_input(f, "INDIRECT") for f in origin.reads]
     )
 
 

@@ -58,21 +58,21 @@ Parameters = Sequence[object] | Mapping[str, object]
 """Values for the ``?`` of a statement, in order, or for its ``:name``, by name."""
 
 
-def literals(places: Sequence[Span], given: Parameters | None) -> tuple[str, ...]:
+def literals(places: Sequence[Span], parameters: Parameters | None) -> tuple[str, ...]:
     """The values for the parameters at these places, as literals.
 
     Raises:
         INVALID_USAGE, PARAMETER_MISMATCH: as :func:`in_order` and :func:`literal`.
     """
     names = [place.text.removeprefix("?").removeprefix(":") for place in places]
-    values = in_order(names, () if given is None else given)
+    values = in_order(names, () if parameters is None else parameters)
     if len(values) != len(places):
         span = places[0] if places else None
         raise error("PARAMETER_MISMATCH", span=span, wanted=len(places), given=len(values))
     return tuple(literal(v) for v in values)
 
 
-def in_order(names: Sequence[str], given: Parameters) -> tuple[object, ...]:
+def in_order(names: Sequence[str], parameters: Parameters) -> tuple[object, ...]:
     """Values in the order of a statement's parameters.
 
     Args:
@@ -82,19 +82,19 @@ def in_order(names: Sequence[str], given: Parameters) -> tuple[object, ...]:
         INVALID_USAGE: a dict for ``?``, a list for ``:name``, or no value for a name.
     """
     named = any(names)
-    if not isinstance(given, Mapping):
-        if isinstance(given, str | bytes) or (named and given):
+    if not isinstance(parameters, Mapping):
+        if isinstance(parameters, str | bytes) or (named and parameters):
             raise misuse("parameters are a list, or a dict for :name")
         if named:
             raise misuse(f"no value is given for :{next(filter(None, names))}")
-        return tuple(given)
-    missing = next((name for name in names if name not in given), None)
+        return tuple(parameters)
+    missing = next((name for name in names if name not in parameters), None)
     if missing == "" or "" in names:
         raise misuse("a dict gives values for :name, not for ?")
     if missing is not None:
-        detail = f"Given are: {', '.join(map(str, given))}."
+        detail = f"Given are: {', '.join(map(str, parameters))}."
         raise misuse(f"no value is given for :{missing}", detail)
-    return tuple(given[name] for name in names)
+    return tuple(parameters[name] for name in names)
 
 
 def _integer(value: int) -> str:

@@ -116,7 +116,7 @@ def one_change(sql: str) -> tuple[Span, st.Dml]:
 
 
 def append_given(
-    con: OpenWarehouse, statement: st.Dml, given: Sequence[Parameters]
+    con: OpenWarehouse, statement: st.Dml, parameter_sets: Sequence[Parameters]
 ) -> Result | None:
     """Append a row for each set of parameters, of which nothing but a row's values are made.
 
@@ -127,7 +127,7 @@ def append_given(
     if inserted is None:
         return None
     into, names = inserted
-    return _append(con, statement.target, _tuples(given, names), into)
+    return _append(con, statement.target, _tuples(parameter_sets, names), into)
 
 
 def sum_of(verb: str, counts: Sequence[int]) -> Result:
@@ -145,8 +145,8 @@ def relation_of(name: str) -> st.RelationRef:
     return statement.target
 
 
-def _tuples(given: Sequence[Parameters], names: Sequence[str]) -> list[tuple[object, ...]]:
+def _tuples(parameter_sets: Sequence[Parameters], names: Sequence[str]) -> list[tuple[object, ...]]:
     """The values of each set of parameters in the order of ``names``; "" stands for ``?``."""
     from ctsql.literals import in_order
 
-    return [in_order(names, parameters) for parameters in given]
+    return [in_order(names, parameters) for parameters in parameter_sets]

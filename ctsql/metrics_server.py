@@ -102,15 +102,15 @@ class Metrics:
 
 def _jvm_memory(jvm: Any) -> list[JvmMemory]:
     bean = jvm.java.lang.management.ManagementFactory.getMemoryMXBean()
-    found = []
+    lines = []
     for area, usage in (
         ("heap", bean.getHeapMemoryUsage()),
         ("nonheap", bean.getNonHeapMemoryUsage()),
     ):
         most = int(usage.getMax())
-        found.append(
+        lines.append(
             JvmMemory(
                 area, int(usage.getUsed()), int(usage.getCommitted()), most if most >= 0 else None
             )
         )
-    return found
+    return lines

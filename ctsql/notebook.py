@@ -65,7 +65,7 @@ def read_options(line: str) -> Options:
         INVALID_USAGE: an option without its value.
     """
     names = {"-w": "warehouse", "-c": "connection", "-o": "output"}
-    given: dict[str, str] = {}
+    values: dict[str, str] = {}
     rest = line.strip()
     while rest[:2] in names and (len(rest) == 2 or rest[2].isspace()):
         option, value = rest[:2], rest[2:].split(maxsplit=1)
@@ -75,9 +75,9 @@ def read_options(line: str) -> Options:
                 "-o a variable for the result."
             )
             raise misuse(f"{option} needs a value", detail)
-        given[names[option]] = value[0]
+        values[names[option]] = value[0]
         rest = value[1].strip() if len(value) > 1 else ""
-    return Options(**given, sql=rest)
+    return Options(**values, sql=rest)
 
 
 class Display(Protocol):
@@ -178,12 +178,12 @@ class Notebook:
         if options.warehouse is not None:
             self._connection = connect(options.warehouse)
         if options.connection is not None:
-            found = self._shell.user_ns.get(options.connection)
-            if not isinstance(found, Connection):
+            connection = self._shell.user_ns.get(options.connection)
+            if not isinstance(connection, Connection):
                 message = f"{options.connection} is no connection"
                 detail = f'Make one: {options.connection} = ctsql.connect("warehouse")'
                 raise misuse(message, detail)
-            self._connection = found
+            self._connection = connection
 
     def _run_all(self, source: Source) -> object:
         """Run statements; shows all results but the last one, which is returned."""
@@ -196,10 +196,10 @@ class Notebook:
                 display(shown)  # type: ignore[no-untyped-call]
             work = partial(self.connection.run_statement, span, None, variables)
             result = self._worker.run(work, self.connection.cancel)
-            shown = self._shown(result)
+            shown = self._display(result)
         return shown
 
-    def _shown(self, result: Result) -> object:
+    def _display(self, result: Result) -> object:
         """What a cell shows of a result; a status is printed."""
         from IPython.display import display
 
@@ -233,10 +233,10 @@ class Notebook:
         sql = _sql_of(before)
         if sql is None or not self.connection.started:
             return {"completions": []}
-        found = complete(sql, self.connection.known(), after)
-        length = found[0].length if found else 0
+        candidates = complete(sql, self.connection.known(), after)
+        length = candidates[0].length if candidates else 0
         return {
-            "completions": [SimpleCompletion(text=c.text, type=c.kind) for c in found],
+            "completions": [SimpleCompletion(text=c.text, type=c.kind) for c in candidates],
             "matched_fragment": sql[len(sql) - length :],
             "suppress": True,
         }

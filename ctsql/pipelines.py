@@ -78,11 +78,11 @@ def plan_command(
         return plan(nothing, folder, prune=prune)
 
 
-def exit_code(made: "Plan") -> int:
+def exit_code(plan: "Plan") -> int:
     """The exit code of a plan."""
-    if made.refused:
+    if plan.refused:
         return REFUSED
-    return CHANGES if made.pending else 0
+    return CHANGES if plan.pending else 0
 
 
 def refusal_code(problem: BaseException | None) -> int | None:
@@ -90,9 +90,9 @@ def refusal_code(problem: BaseException | None) -> int | None:
     return REFUSED if isinstance(problem, StatementError | CatalogError | NotSupported) else None
 
 
-def save(made: "Plan", path: Path) -> None:
+def save(plan: "Plan", path: Path) -> None:
     """Write a plan into a file, for apply."""
-    path.write_text(json.dumps(made.to_json(), indent=2) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(plan.to_json(), indent=2) + "\n", encoding="utf-8")
 
 
 def load(path: Path) -> Mapping[str, Any]:
@@ -110,23 +110,23 @@ def load(path: Path) -> Mapping[str, Any]:
     return read_plan(text, str(path))
 
 
-def write_plan(made: "Plan", out: TextIO, *, as_json: bool) -> None:
+def write_plan(plan: "Plan", out: TextIO, *, as_json: bool) -> None:
     """Show a plan."""
     if as_json:
-        out.write(json.dumps(made.to_json()) + "\n")
+        out.write(json.dumps(plan.to_json()) + "\n")
         return
-    for line in lines_of(made):
+    for line in lines_of(plan):
         out.write(line + "\n")
 
 
-def lines_of(made: "Plan") -> Iterator[str]:
+def lines_of(plan: "Plan") -> Iterator[str]:
     """A plan as text: a block for each object that changes, and a line that counts all."""
-    for change in made.changes:
+    for change in plan.changes:
         mark = _MARKS.get(change.status.value, _NOTED if change.note else None)
         if mark is not None:
             yield from _block(mark, change)
-    counted = ", ".join(f"{n} {what}" for what, n in made.counts().items())
-    yield counted or "nothing in the folder and nothing in the warehouse"
+    counts = ", ".join(f"{n} {what}" for what, n in plan.counts().items())
+    yield counts or "nothing in the folder and nothing in the warehouse"
 
 
 def _block(mark: str, change: "Change") -> Iterator[str]:
@@ -151,10 +151,12 @@ def _block(mark: str, change: "Change") -> Iterator[str]:
         yield f"    breaks {broken}"
 
 
-def refusal_lines(told: "Refusal") -> Iterator[str]:
+def refusal_lines(refusal: "Refusal") -> Iterator[str]:
     """An error as lines."""
-    yield f"{told.condition}: {told.message}" + (f" ({told.place})" if told.place else "")
-    yield from (text for text in (told.detail, told.hint and f"hint: {told.hint}") if text)
+    yield f"{refusal.condition}: {refusal.message}" + (
+        f" ({refusal.place})" if refusal.place else ""
+    )
+    yield from (text for text in (refusal.detail, refusal.hint and f"hint: {refusal.hint}") if text)
 
 
 def _size(rows: int | None, size: int | None) -> str:

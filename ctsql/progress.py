@@ -1,7 +1,7 @@
 """A line on standard error for work of more than a second: what runs, how far it is, since when.
 
 Only on a terminal that is not dumb. Callers of ``print`` remove it first by :meth:`Progress.pause`,
-or print inside of :meth:`Progress.hidden` if it is to come again.
+or print inside of :meth:`Progress.hide` if it is to come again.
 """
 
 import shutil
@@ -64,7 +64,7 @@ class Progress:
             self._clear()
 
     @contextmanager
-    def hidden(self) -> Iterator[None]:
+    def hide(self) -> Iterator[None]:
         """Leave the line out while a block prints; may be used in any thread."""
         with self._lock:
             self._clear()

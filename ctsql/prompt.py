@@ -86,10 +86,12 @@ class CatalogCompleter(Completer):
             if "NAME" not in argument:
                 return
             text = f"DESCRIBE {word}"
-        for found in complete(text, self._known(), document.text_after_cursor):
-            yield Completion(found.text, start_position=-found.length, display_meta=found.kind)
+        for candidate in complete(text, self._names_to_offer(), document.text_after_cursor):
+            yield Completion(
+                candidate.text, start_position=-candidate.length, display_meta=candidate.kind
+            )
 
-    def _known(self) -> Known:
+    def _names_to_offer(self) -> Known:
         if self.stale and self._connection.started:
             with suppress(Error):  # the next statement raises it, too
                 self._what_is_known = self._connection.known()

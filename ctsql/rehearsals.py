@@ -162,15 +162,15 @@ def write_report(report: Report, out: TextIO, *, as_json: bool) -> None:
 
 def lines_of(report: Report) -> Iterator[str]:
     """A report as text: a line that says over what, and a block for each output."""
-    found = report.rehearsal
-    if not found.outputs:
+    rehearsal = report.rehearsal
+    if not rehearsal.outputs:
         yield "nothing to rehearse: the folder says what is there"
         return
-    if found.times:
-        count = len(found.times)
-        changes = f"{count} change{'' if count == 1 else 's'} of {', '.join(found.inputs)}"
-        yield f"{changes}, from {to_iso(found.times[0])} to {to_iso(found.times[-1])}"
-    yield from found.notes
+    if rehearsal.times:
+        count = len(rehearsal.times)
+        changes = f"{count} change{'' if count == 1 else 's'} of {', '.join(rehearsal.inputs)}"
+        yield f"{changes}, from {to_iso(rehearsal.times[0])} to {to_iso(rehearsal.times[-1])}"
+    yield from rehearsal.notes
     for outcome in report.outcomes:
         yield from _block(outcome)
 
@@ -194,7 +194,7 @@ def _block(outcome: Outcome) -> Iterator[str]:
     if outcome.count is not None:
         yield f"    {_rows(outcome.count)}{_compared(outcome)}"
     if outcome.difference is not None:
-        yield from (f"    {line}" for line in difference_lines(outcome.difference, said=_SAID))
+        yield from (f"    {line}" for line in difference_lines(outcome.difference, labels=_SAID))
     if output.costs is not None:
         yield f"    in memory: {_cost(output.costs)}"
     if output.before is not None:
@@ -223,12 +223,12 @@ def _cost(costs: "Costs") -> str:
 
 
 def _report_json(report: Report) -> dict[str, Any]:
-    found = report.rehearsal
+    rehearsal = report.rehearsal
     return {
-        "after": found.after,
-        "times": list(found.times),
-        "inputs": list(found.inputs),
-        "notes": list(found.notes),
+        "after": rehearsal.after,
+        "times": list(rehearsal.times),
+        "inputs": list(rehearsal.inputs),
+        "notes": list(rehearsal.notes),
         "outputs": [_outcome_json(o) for o in report.outcomes],
     }
 

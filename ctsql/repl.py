@@ -93,7 +93,7 @@ class Repl:
         self._terminal_out: TextIO = self._settings.out
         self._terminal_limit: int | None = ROWS_SHOWN  # of rows, while they go to a file
         self._last = ""  # the last text that was run
-        self._proposed = ""  # what the next prompt begins with
+        self._prefill = ""  # what the next prompt begins with
         self._actions: dict[str, Callable[[str], None]] = {
             **self._display.actions,
             "copy": self._copy,
@@ -122,7 +122,7 @@ class Repl:
             try:
                 with patch_stdout(raw=True):
                     is_open = self._runner.connection.in_transaction
-                    proposed, self._proposed = self._proposed, ""
+                    proposed, self._prefill = self._prefill, ""
                     text = session.prompt(PROMPT_OPEN if is_open else PROMPT, default=proposed)
             except KeyboardInterrupt:
                 continue
@@ -200,7 +200,7 @@ class Repl:
             raise misuse("no statement was run yet")
         if command.name == "print":
             self._say(text)
-            self._proposed = text if text != self._last else ""
+            self._prefill = text if text != self._last else ""
             return
         self._last = text
         if command.name == "watch":
@@ -226,7 +226,7 @@ class Repl:
             message = "the editor ended with an error, or there is none"
             detail = f"{problem.message}. EDITOR says which one is used."
             raise misuse(message, detail) from problem
-        self._proposed = text.rstrip()
+        self._prefill = text.rstrip()
 
     def _watch(self, text: str, argument: str) -> None:
         seconds = parse_seconds(argument) if argument else WATCH_SECONDS
@@ -330,8 +330,8 @@ def failure_lines(status: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = []
     for row in failed[:FAILURES_SHOWN]:
         reason = " ".join(row["error_message"].split())
-        said = f"{row['kind']} {row['schema']}.{row['name']} has failed: {reason}"
-        lines.append(said if len(said) <= FAILURE_CHARS else f"{said[:FAILURE_CHARS]}...")
+        line = f"{row['kind']} {row['schema']}.{row['name']} has failed: {reason}"
+        lines.append(line if len(line) <= FAILURE_CHARS else f"{line[:FAILURE_CHARS]}...")
     if len(failed) > FAILURES_SHOWN:
         lines.append(
             f"{len(failed) - FAILURES_SHOWN} more object(s) have failed; ctsql status lists them"

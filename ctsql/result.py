@@ -94,7 +94,7 @@ class Result:
         self._status_verb = status_verb
         self._rowcount = rowcount
         self._cursor: Iterator[Row] | None = None
-        self._taken = 0
+        self._fetched_count = 0
 
     @classmethod
     def of_dataframe(
@@ -127,8 +127,10 @@ class Result:
         status_verb: str = "SELECT",
     ) -> "Result":
         """A result with rows in memory."""
-        kept = [tuple(row) for row in rows]
-        return cls(columns, types, rows=kept, status_verb=status_verb, rowcount=len(kept))
+        row_tuples = [tuple(row) for row in rows]
+        return cls(
+            columns, types, rows=row_tuples, status_verb=status_verb, rowcount=len(row_tuples)
+        )
 
     @classmethod
     def of_table(
@@ -141,9 +143,9 @@ class Result:
     @classmethod
     def of_live(cls, columns: Sequence[str], types: Sequence[str], live: Live) -> "Result":
         """An unbounded result."""
-        made = cls(columns, types, status_verb="SUBSCRIBE")
-        made.live = live
-        return made
+        result = cls(columns, types, status_verb="SUBSCRIBE")
+        result.live = live
+        return result
 
     @classmethod
     def of_status(cls, status: str, rowcount: int = -1) -> "Result":
@@ -183,10 +185,10 @@ class Result:
 
     def fetchmany(self, size: int | None = None) -> list[Row]:
         """The next ``size`` rows (by default ``arraysize``), fewer at the end."""
-        wanted = self.arraysize if size is None else size
-        if wanted < 0:
+        count = self.arraysize if size is None else size
+        if count < 0:
             raise misuse("size may not be negative")
-        return list(islice(self._rows_left(), wanted))
+        return list(islice(self._rows_left(), count))
 
     def fetchall(self) -> list[Row]:
         """All rows not taken yet, in one Spark job if none was."""
@@ -194,7 +196,7 @@ class Result:
             with self._convert(), _catch_unheld():
                 collected = self._fetch_frame().collect()
             self._cursor = iter(())
-            self._rowcount = self._taken = len(collected)
+            self._rowcount = self._fetched_count = len(collected)
             return [self._plain(row) for row in collected]
         return list(self._rows_left())
 
@@ -202,11 +204,11 @@ class Result:
         """At most ``count`` first rows, computed lazily; uses up the result."""
         if self._cursor is None and self._frame is not None:
             with self._convert(), _catch_unheld():
-                taken = self._fetch_frame().take(count)
+                rows = self._fetch_frame().take(count)
             self._cursor = iter(())
-            if len(taken) < count:
-                self._rowcount = len(taken)
-            return [self._plain(row) for row in taken]
+            if len(rows) < count:
+                self._rowcount = len(rows)
+            return [self._plain(row) for row in rows]
         return self.fetchmany(count)
 
     def __iter__(self) -> Iterator[Row]:
@@ -329,9 +331,9 @@ class Result:
             # The job of the next partition may run (and fail) here.
             with self._convert(), _catch_unheld():
                 chunk = list(islice(rows, _CHUNK_ROWS))
-            self._taken += len(chunk)
+            self._fetched_count += len(chunk)
             if len(chunk) < _CHUNK_ROWS:
-                self._rowcount = self._taken
+                self._rowcount = self._fetched_count
             yield from map(self._plain, chunk)
             if len(chunk) < _CHUNK_ROWS:
                 return

@@ -50,7 +50,7 @@ def follow(runner: Runner, options: RunOptions) -> int:
 
     def tell(event: "Event") -> None:
         if options.as_json:
-            with settings.progress.hidden():
+            with settings.progress.hide():
                 settings.out.write(event.to_json() + "\n")
                 settings.out.flush()
         elif not settings.quiet:
@@ -102,7 +102,7 @@ class _Observed:
 @contextmanager
 def _observed(runner: Runner, options: RunOptions) -> Iterator[_Observed]:
     """What the options ask for."""
-    found = _Observed()
+    observers = _Observed()
     with ExitStack() as stack:
         if options.metrics is not None:
             from ctsql.metrics_server import Metrics
@@ -110,23 +110,23 @@ def _observed(runner: Runner, options: RunOptions) -> Iterator[_Observed]:
             metrics = Metrics(runner.connection)
             address = stack.enter_context(metrics.served(*options.metrics))
             runner.settings.note(f"metrics at {address}")
-            found.pulse = metrics.pulse
-            found.events.append(metrics.note)
+            observers.pulse = metrics.pulse
+            observers.events.append(metrics.note)
         if options.traces:
             from ctsql.tracing import Tracing
 
             tracing = stack.enter_context(Tracing(tell=runner.settings.note).opened())
-            found.events.append(tracing.note)
-            found.on_time = tracing.reached
+            observers.events.append(tracing.note)
+            observers.on_time = tracing.reached
         if options.lineage:
             from ctsql.lineage import lineage_of
 
             lineage = lineage_of(runner.connection, runner.settings.note)
-            found.events.append(stack.enter_context(lineage.opened()).note)
+            observers.events.append(stack.enter_context(lineage.opened()).note)
         if options.serve is not None:
             from ctsql.serve_command import serving
 
             page = stack.enter_context(serving(runner.connection, *options.serve))
             for line in page.notes:
                 runner.settings.note(line)
-        yield found
+        yield observers

@@ -76,7 +76,7 @@ class Settings:
             text = line()
         else:
             text = json.dumps({"at": times.to_iso(clock.now_ms()), **fields()}, ensure_ascii=False)
-        with self.progress.hidden():
+        with self.progress.hide():
             self.messages.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def fail(self, problem: BaseException) -> None:
@@ -87,8 +87,8 @@ class Settings:
             return
         text = error_text(problem, debug=self.debug).plain
         condition = problem.condition if isinstance(problem, CtsqlError) else type(problem).__name__
-        said = {"level": "error", "event": "error", "condition": condition, "message": text}
-        self.log(lambda: text, lambda: said)
+        fields = {"level": "error", "event": "error", "condition": condition, "message": text}
+        self.log(lambda: text, lambda: fields)
 
 
 class Runner:
@@ -260,10 +260,10 @@ class Runner:
         except Error as problem:
             self.settings.fail(problem)
             return FAILED
-        for done, span in enumerate(spans, start=1):
+        for number, span in enumerate(spans, start=1):
             code = self.run_span(span)
             if code != OK or self.stopped:
-                if count := len(spans) - done:
+                if count := len(spans) - number:
                     what = "statement was" if count == 1 else "statements were"
                     self.settings.note(f"stopped; {count} more {what} not run")
                 return code

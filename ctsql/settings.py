@@ -55,7 +55,7 @@ class Settings:
     @classmethod
     def of_connection(cls, *, read_only: bool, python_variables: bool) -> "Settings":
         """The settings that a connection begins with, and goes back to on RESET."""
-        begun = DEFAULTS | {VARIABLES: _text(wanted=python_variables)}
+        begun = DEFAULTS | {VARIABLES: _text(is_on=python_variables)}
         return cls(dict(begun), begun, read_only=read_only)
 
     @property
@@ -73,12 +73,12 @@ class Settings:
     @property
     def maintains(self) -> bool:
         """Whether the connection maintains the outputs that it writes."""
-        return self.values[MAINTENANCE] == _text(wanted=True)
+        return self.values[MAINTENANCE] == _text(is_on=True)
 
     @property
     def reads_variables(self) -> bool:
         """Whether statements read the variables of the program that runs them."""
-        return self.values[VARIABLES] == _text(wanted=True)
+        return self.values[VARIABLES] == _text(is_on=True)
 
     def set(self, statement: SetSetting, session: SparkSession) -> None:
         """SET name = value."""
@@ -98,7 +98,7 @@ class Settings:
             self.values[name] = _tick(statement)
             return
         if name in (MAINTENANCE, VARIABLES):
-            self.values[name] = _text(wanted=_boolean(statement, name))
+            self.values[name] = _text(is_on=_boolean(statement, name))
             return
         value = " ".join(statement.value.replace("-", " ").replace("_", " ").lower().split())
         if value not in (STRICT, STORED):
@@ -107,13 +107,13 @@ class Settings:
         self.values[name] = value
 
     def _set_read_only(self, statement: SetSetting) -> None:
-        wanted = _boolean(statement, READ_ONLY)
-        if wanted and not self.read_only:
+        read_only = _boolean(statement, READ_ONLY)
+        if read_only and not self.read_only:
             what = "going back to read-only"
             why = "A connection that writes may have written."
             hint = "Open another connection with --read-only, or connect(read_only=True)."
             raise not_supported(statement.span, what, why=why, hint=hint)
-        self.read_only = wanted
+        self.read_only = read_only
 
     def _unknown(self, name: str, statement: SetSetting | ShowSetting | ResetSetting) -> Exception:
         return error(
@@ -125,7 +125,7 @@ class Settings:
 
     def show(self, statement: ShowSetting, session: SparkSession) -> list[tuple[object, ...]]:
         """SHOW name, SHOW ALL: (name, value, description)."""
-        values = {**self.values, READ_ONLY: _text(wanted=self.read_only)}
+        values = {**self.values, READ_ONLY: _text(is_on=self.read_only)}
         if statement.name is None:
             return [(k, v, DESCRIPTIONS[k]) for k, v in sorted(values.items())]
         name = fold(statement.name)
@@ -179,15 +179,15 @@ def _tick(statement: SetSetting) -> str:
     return statement.value.strip() if length else "0"
 
 
-def _text(*, wanted: bool) -> str:
-    return "true" if wanted else "false"
+def _text(*, is_on: bool) -> str:
+    return "true" if is_on else "false"
 
 
 def _boolean(statement: SetSetting, option: str) -> bool:
-    wanted = read_switch(statement.value)
-    if wanted is None:
+    value = read_switch(statement.value)
+    if value is None:
         raise bad_option(statement.value_span, option, "", hint=f"Type: SET {option} = false")
-    return wanted
+    return value
 
 
 def _bad_value(statement: SetSetting, option: str, hint: str, detail: str = "") -> CtsqlError:

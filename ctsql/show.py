@@ -114,7 +114,7 @@ def _cell(value: object, kind: str) -> str | None:
     return None if value is None else one_line(text_of(value, kind))
 
 
-def _shown(cell: str | None, null: str) -> str:
+def _cell_text(cell: str | None, null: str) -> str:
     return null if cell is None else cell
 
 
@@ -136,7 +136,7 @@ def _cells(
     heads = [one_line(name) for name in result.columns]
     cells = [[_cell(v, k) for v, k in zip(row, result.types, strict=True)] for row in rows]
     widths = [
-        max([cell_len(head), *(cell_len(_shown(row[at], null)) for row in cells)])
+        max([cell_len(head), *(cell_len(_cell_text(row[at], null)) for row in cells)])
         for at, head in enumerate(heads)
     ]
     return heads, cells, widths
@@ -149,7 +149,7 @@ def _write_plain(result: Result, rows: list[Row], out: TextIO, null: str) -> Non
     out.write(join_cells(heads, widths, right))
     out.write("+".join("-" * (width + 2) for width in widths) + "\n")
     for row in cells:
-        out.write(join_cells([_shown(cell, null) for cell in row], widths, right))
+        out.write(join_cells([_cell_text(cell, null) for cell in row], widths, right))
 
 
 def _write_drawn(result: Result, rows: list[Row], out: TextIO, null: str, *, expands: bool) -> str:
@@ -187,7 +187,9 @@ def _write_expanded(result: Result, rows: list[Row], out: TextIO, null: str) -> 
     for number, row in enumerate(rows, start=1):
         out.write(f"-[ row {number} ]-\n")
         for head, value, kind in zip(heads, row, result.types, strict=True):
-            out.write(f"{_pad(head, width, right=False)} | {_shown(_cell(value, kind), null)}\n")
+            out.write(
+                f"{_pad(head, width, right=False)} | {_cell_text(_cell(value, kind), null)}\n"
+            )
 
 
 def _csv_field(value: object, kind: str) -> str:
@@ -269,13 +271,13 @@ def _write_parquet(result: Result, out: TextIO) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    made = pa.BufferOutputStream()
+    buffer = pa.BufferOutputStream()
     try:
-        parquet.write_table(result.to_arrow(), made)
+        parquet.write_table(result.to_arrow(), buffer)
     except pa.ArrowNotImplementedError as problem:
         raise misuse("Parquet has no type for a column", str(problem)) from problem
     out.flush()
-    binary.write(made.getvalue())
+    binary.write(buffer.getvalue())
     binary.flush()
 
 

@@ -77,6 +77,6 @@ def rows(table: show.Rows) -> Result:
 
 def text_rows(table: show.Rows, end: str) -> Result:
     """A result whose last column is a text to be read, each with an end."""
-    made = rows(table)
-    made.text_end = end
-    return made
+    listing = rows(table)
+    listing.text_end = end
+    return listing

@@ -44,12 +44,12 @@ def is_definition(statement: st.Statement) -> bool:
     return isinstance(statement, kinds)
 
 
-def as_of(statement: st.Select, begun: int | None) -> int | None:
+def as_of(statement: st.Select, transaction_time: int | None) -> int | None:
     """The T that a query reads; None for the newest.
 
     Args:
-        begun: the T at which the open transaction began; None without one.
+        transaction_time: the T at which the open transaction began; None without one.
     """
     if statement.as_of is None:
-        return begun
+        return transaction_time
     return times.parse_time(statement.as_of, span=statement.as_of_span)

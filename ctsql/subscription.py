@@ -62,10 +62,10 @@ class Batch:
         t: milliseconds since 1970-01-01 UTC.
     """
 
-    def __init__(self, t: int, made: Callable[[], Result], rows: list[Row] | None) -> None:
-        """Args: made: computes the changes (again). rows: the changes, if they are in memory."""
+    def __init__(self, t: int, compute: Callable[[], Result], rows: list[Row] | None) -> None:
+        """Args: compute: computes the changes (again). rows: the changes, if they are in memory."""
         self.t = t
-        self._made = made
+        self._compute = compute
         self._rows = rows
 
     def __iter__(self) -> Iterator[Change]:
@@ -73,19 +73,19 @@ class Batch:
 
     def rows(self) -> Iterator[Row]:
         """The changes as flat rows: t, diff and the columns; deletions first."""
-        return iter(self._made() if self._rows is None else self._rows)
+        return iter(self._compute() if self._rows is None else self._rows)
 
     def to_arrow(self) -> "pa.Table":
         """The changes as an Arrow table with the columns t and diff in front."""
-        return self._made().to_arrow()
+        return self._compute().to_arrow()
 
     def to_pandas(self) -> "pd.DataFrame":
         """The changes as a pandas DataFrame with the columns t and diff in front."""
-        return self._made().to_pandas()
+        return self._compute().to_pandas()
 
     def to_spark(self) -> "DataFrame":
         """The changes as a Spark DataFrame, computed when it is used."""
-        return self._made().to_spark()
+        return self._compute().to_spark()
 
 
 class Subscription:
@@ -101,7 +101,7 @@ class Subscription:
         self,
         feed: "Feed",
         *,
-        opened: Callable[[], AbstractContextManager["Engine"]],
+        open_engine: Callable[[], AbstractContextManager["Engine"]],
         convert: Convert,
         progress: bool,
         auto_commit: bool,
@@ -111,7 +111,7 @@ class Subscription:
         self.types = [plain_type(c.type) for c in feed.columns]
         self.reader = None if feed.place is None else feed.place.subscription.name
         self._feed = feed
-        self._opened = opened
+        self._open_engine = open_engine
         self._convert = convert
         self._progress = progress
         self._auto_commit = auto_commit and feed.place is not None
@@ -161,7 +161,7 @@ class Subscription:
         pace, told = Pace(self._interval), -1
         while not self._stop.is_set():
             try:
-                with self._opened() as engine:
+                with self._open_engine() as engine:
                     due = self._feed.look(engine, self._stop)
                     over = self._feed.is_over(engine)
             except CtsqlError as problem:
@@ -197,7 +197,7 @@ class Subscription:
         """Each due time and its batch; small ones are computed together."""
         runs: list[list[int]] = []
         if due:
-            with self._opened() as engine:
+            with self._open_engine() as engine:
                 runs = self._feed.group_times(engine, due, ROWS_AT_ONCE_MAX)
         for times in runs:
             if self._stop.is_set():
@@ -205,33 +205,33 @@ class Subscription:
             if len(times) == 1:
                 yield times[0], self._batch(times[0])
                 continue
-            with self._opened() as engine:
+            with self._open_engine() as engine:
                 frame = self._feed.rows_of(engine, times)
             by_time: dict[object, list[Row]] = {}
             for row in Result.of_dataframe(frame, convert=self._convert).fetchall():
                 by_time.setdefault(row[0], []).append(row)
             for t in times:
                 rows = by_time.get(t)
-                made = partial(self._result, t, whole=False)
-                yield t, None if rows is None else Batch(t, made, rows)
+                compute = partial(self._result, t, whole=False)
+                yield t, None if rows is None else Batch(t, compute, rows)
 
     def _result(self, t: int, *, whole: bool) -> Result:
-        with self._opened() as engine:
+        with self._open_engine() as engine:
             frame, _ = self._feed.rows(engine, t, whole=whole)
         return Result.of_dataframe(frame, convert=self._convert)
 
     def _batch(self, t: int) -> Batch | None:
         """The changes at T; None if they cancel."""
         whole = self._feed.is_snapshot(t)
-        with self._opened() as engine:
-            frame, counted = self._feed.rows(engine, t, whole=whole)
-        made = partial(self._result, t, whole=whole)
-        if counted is not None and counted > ROWS_AT_ONCE_MAX:
-            return Batch(t, made, None)
+        with self._open_engine() as engine:
+            frame, count = self._feed.rows(engine, t, whole=whole)
+        compute = partial(self._result, t, whole=whole)
+        if count is not None and count > ROWS_AT_ONCE_MAX:
+            return Batch(t, compute, None)
         rows = Result.of_dataframe(frame, convert=self._convert).head(ROWS_AT_ONCE_MAX + 1)
         if len(rows) > ROWS_AT_ONCE_MAX:
-            return Batch(t, made, None)
-        return Batch(t, made, rows) if rows else None
+            return Batch(t, compute, None)
+        return Batch(t, compute, rows) if rows else None
 
     @property
     def heads(self) -> tuple[list[str], list[str]]:
@@ -269,7 +269,7 @@ class Subscription:
 
     def _move(self) -> None:
         assert self._feed.place is not None  # checked by callers
-        with self._opened():
+        with self._open_engine():
             self._feed.place.move(self._feed.position)
         self._committed_at = time.monotonic()
 

@@ -9,11 +9,11 @@ def tell_once(about: str, tell: Callable[[str], None]) -> Callable[[str, str], N
     Args:
         about: stands in front of each text.
     """
-    told = set[str]()
+    keys = set[str]()
 
     def once(kind: str, text: str) -> None:
-        if kind not in told:
-            told.add(kind)
+        if kind not in keys:
+            keys.add(kind)
             tell(f"{about}: {text}; more of the kind are not shown")
 
     return once

@@ -31,12 +31,12 @@ def substitute(text: str, variables: Mapping[str, str]) -> str:
     if not variables:
         return text
 
-    def value(found: re.Match[str]) -> str:
-        name = found["string"] or found["quoted"] or found["bare"]
+    def value(match: re.Match[str]) -> str:
+        name = match["string"] or match["quoted"] or match["bare"]
         if name is None or name not in variables:
-            return found[0]
-        if found["string"]:
+            return match[0]
+        if match["string"]:
             return literal(variables[name])
-        return backtick(variables[name]) if found["quoted"] else variables[name]
+        return backtick(variables[name]) if match["quoted"] else variables[name]
 
     return _PIECE.sub(value, text)

@@ -104,15 +104,15 @@ class Watch:
         size = self._size
         with self._lock:
             screen = self._screen
-        made: StyleAndTextTuples = []
+        fragments: StyleAndTextTuples = []
         for line in draw(screen, size.columns, size.rows, clock.now_ms()):
-            made += [(f"class:{style}" if style else "", text) for style, text in line]
-            made.append(("", "\n"))
-        return made[:-1]
+            fragments += [(f"class:{style}" if style else "", text) for style, text in line]
+            fragments.append(("", "\n"))
+        return fragments[:-1]
 
     def _move(self, by: int) -> None:
         with self._lock:
-            self._screen = self._screen.moved(by, self._size.rows)
+            self._screen = self._screen.move_cursor(by, self._size.rows)
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()

@@ -38,32 +38,32 @@ class Screen:
     """What is on the screen.
 
     Attributes:
-        rows: the objects, in order. chosen: the index of the chosen one. top: of the first shown.
+        rows: the objects, in order. cursor: the index of the chosen one. top: of the first shown.
         problem: why the rows are not new; empty when they are.
         plain: whether the terminal shows ASCII only.
     """
 
     rows: Sequence[Watched] = ()
-    chosen: int = 0
+    cursor: int = 0
     top: int = 0
     problem: str = ""
     plain: bool = False
 
-    def moved(self, by: int, height: int) -> "Screen":
+    def move_cursor(self, by: int, height: int) -> "Screen":
         """With another object chosen, and scrolled so that it is seen."""
-        chosen = max(0, min(self.chosen + by, len(self.rows) - 1))
+        cursor = max(0, min(self.cursor + by, len(self.rows) - 1))
         shown = max(height - DETAIL_LINES - 2, 1)
-        top = max(min(self.top, chosen), chosen - shown + 1, 0)
-        return replace(self, chosen=chosen, top=top)
+        top = max(min(self.top, cursor), cursor - shown + 1, 0)
+        return replace(self, cursor=cursor, top=top)
 
     def with_rows(self, rows: Sequence[Watched], height: int) -> "Screen":
         """With new rows; the same object stays chosen, where it is still there.
 
         As long as the first one is chosen it stays the first: there failures come up.
         """
-        name = self.rows[self.chosen].lag.object if self.rows and self.chosen else None
+        name = self.rows[self.cursor].lag.object if self.rows and self.cursor else None
         index = next((n for n, w in enumerate(rows) if w.lag.object == name), 0)
-        return replace(self, rows=rows, chosen=index, problem="").moved(0, height)
+        return replace(self, rows=rows, cursor=index, problem="").move_cursor(0, height)
 
     def with_problem(self, problem: str) -> "Screen":
         """With the rows that were there, and why there are no new ones."""
@@ -79,7 +79,7 @@ def draw(screen: Screen, width: int, height: int, now_ms: int) -> list[Line]:
     lines = [_head(screen, now_ms), [("head", _columns(widths))]]
     rows = screen.rows[screen.top : screen.top + shown]
     for n, row in enumerate(rows, start=screen.top):
-        lines.append(_row(row, widths, chosen=n == screen.chosen, plain=screen.plain))
+        lines.append(_row(row, widths, chosen=n == screen.cursor, plain=screen.plain))
     lines += [[] for _ in range(shown - len(rows))]
     lines += _detail(screen, width)
     return [_fitted(line, width) for line in lines[:height]]
@@ -87,9 +87,9 @@ def draw(screen: Screen, width: int, height: int, now_ms: int) -> list[Line]:
 
 def _head(screen: Screen, now_ms: int) -> Line:
     counts = Counter(w.lag.state for w in screen.rows)
-    said = ", ".join(f"{n} {state}" for state, n in counts.items()) or "no tasks or views"
+    counts_text = ", ".join(f"{n} {state}" for state, n in counts.items()) or "no tasks or views"
     style = "bad" if counts["failed"] or counts["unreadable"] else "head"
-    return [("head", f"{times.to_iso(now_ms)[11:19]} UTC  "), (style, said)]
+    return [("head", f"{times.to_iso(now_ms)[11:19]} UTC  "), (style, counts_text)]
 
 
 def _columns(widths: tuple[int, int]) -> str:
@@ -107,34 +107,34 @@ def _row(row: Watched, widths: tuple[int, int], *, chosen: bool, plain: bool) ->
     mark = _MARKS.get(lag.state, " ")
     pointer = ">" if chosen and plain else ("›" if chosen else " ")
     return [
-        ("chosen" if chosen else style, f"{pointer}{mark}{_cut(one_line(lag.object), name)} "),
+        ("chosen" if chosen else style, f"{pointer}{mark}{_truncate(one_line(lag.object), name)} "),
         (style, f"{lag.state:<{_STATE_WIDTH}} {duration(lag.lag_seconds):>{_LAG_WIDTH}} "),
         ("rows", sparkline(rows, spark, plain=plain) + " "),
         ("seconds", sparkline(seconds, spark, plain=plain)),
     ]
 
 
-def _cut(text: str, width: int) -> str:
+def _truncate(text: str, width: int) -> str:
     """A text in a width, with its end cut off where it is longer."""
     return set_cell_size(text if cell_len(text) <= width else text[: width - 1] + "~", width)
 
 
 def _detail(screen: Screen, width: int) -> list[Line]:
     """What is said of the chosen object."""
-    said: Line = []
+    line: Line = []
     if screen.problem:
-        said.append(("bad", f"not new: {one_line(screen.problem)}"))
+        line.append(("bad", f"not new: {one_line(screen.problem)}"))
     if screen.rows:
-        row = screen.rows[screen.chosen]
+        row = screen.rows[screen.cursor]
         lag = row.lag
         if lag.error_message:
             at = "" if lag.error_t is None else f"T = {lag.error_t}: "
-            said.append(("bad", at + one_line(lag.error_message)))
+            line.append(("bad", at + one_line(lag.error_message)))
         if row.refreshes:
-            said.append(("dim", _last(row)))
+            line.append(("dim", _last(row)))
         if row.what_to_do:
-            said.append(("", one_line(row.what_to_do)))
-    wrapped = [(style, part) for style, text in said for part in wrap(text, max(width, 1))]
+            line.append(("", one_line(row.what_to_do)))
+    wrapped = [(style, part) for style, text in line for part in wrap(text, max(width, 1))]
     lines: list[Line] = [[("head", "-" * width)], *([piece] for piece in wrapped)]
     lines += [[] for _ in range(DETAIL_LINES - 1 - len(lines))]
     keys = "arrows, PgUp, PgDn, Home, End move   q leaves"
@@ -153,15 +153,15 @@ def _last(row: Watched) -> str:
 
 def _fitted(line: Line, width: int) -> Line:
     """The pieces that fit into a width."""
-    found, left = [], width
+    fitted, left = [], width
     for style, text in line:
         size = cell_len(text)
         if size > left:
             text, size = set_cell_size(text, left), left
         if text:
-            found.append((style, text))
+            fitted.append((style, text))
         left -= size
-    return found
+    return fitted
 
 
 def sparkline(values: Sequence[float], width: int, *, plain: bool = False) -> str:
@@ -176,8 +176,8 @@ def sparkline(values: Sequence[float], width: int, *, plain: bool = False) -> st
     shown = values[-width:]
     most = max(shown, default=0)
     top = len(bars) - 1
-    made = (bars[min(int(v / most * top + 0.5), top) if most else 0] for v in shown)
-    return "".join(made).rjust(width)
+    marks = (bars[min(int(v / most * top + 0.5), top) if most else 0] for v in shown)
+    return "".join(marks).rjust(width)
 
 
 def duration(seconds: float) -> str:

@@ -80,13 +80,13 @@ class Writer:
         handle = self._handle
         with self._warehouse._running(self._label) as engine:
             output = handle.output(engine)
-            given = [output.batch_of(text) for text in batches]
+            staged = [output.batch_of(text) for text in batches]
             current = output.fetch_recent_upper()
-            if current != expected_upper and not given:
+            if current != expected_upper and not staged:
                 raise handle.mismatch(current, expected_upper)
-            own = self._staged(engine, rows, expected_upper, new_upper)
-            wanted = Write([*given, *own], expected_upper, new_upper, cuts=False)
-            return handle.write(engine, wanted, own)
+            own = self._stage(engine, rows, expected_upper, new_upper)
+            write = Write([*staged, *own], expected_upper, new_upper, cuts=False)
+            return handle.write(engine, write, own)
 
     def append(
         self, rows: Any = None, *, lower: int, upper: int, batches: Sequence[str] = ()
@@ -111,11 +111,11 @@ class Writer:
         handle = self._handle
         with self._warehouse._running(self._label) as engine:
             output = handle.output(engine)
-            given = [output.batch_of(text) for text in batches]
+            staged = [output.batch_of(text) for text in batches]
             is_in = output.fetch_recent_upper() >= upper
-            own = [] if is_in else self._staged(engine, rows, lower, upper)
-            wanted = Write([*given, *own], lower, upper, cuts=True)
-            return handle.write(engine, wanted, own)
+            own = [] if is_in else self._stage(engine, rows, lower, upper)
+            write = Write([*staged, *own], lower, upper, cuts=True)
+            return handle.write(engine, write, own)
 
     def stage(self, rows: Any, *, lower: int, upper: int) -> str:
         """Write rows into files that nobody sees yet; returns a text for whoever appends them.
@@ -135,7 +135,7 @@ class Writer:
             output = self._handle.output(engine)
             output.drop(output.batch_of(batch))
 
-    def _staged(self, engine: "Engine", rows: Any, lower: int, upper: int) -> list["Batch"]:
+    def _stage(self, engine: "Engine", rows: Any, lower: int, upper: int) -> list["Batch"]:
         if rows is None:
             return []
         return [self._handle.stage(engine, _by_number(rows, upper), lower, upper)]

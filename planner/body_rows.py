@@ -65,17 +65,17 @@ def written_rows(
 
     Args:
         is_later: of a later pass of the body: the outputs hold :func:`made_before`, too, and these
-            rows are among the written ones as far as they are still there.
+            rows are among those written as far as they are still there.
         again: rows that are read beside those inserted, by the id by which the body reads an input.
     """
-    body, seen = task.transaction, {view.object_id: view for view in task.seen}
-    if any(isinstance(s, lp.Insert) and not s.filled for s in body.statements):
+    body, input_views = task.transaction, {view.object_id: view for view in task.input_views}
+    if any(isinstance(s, lp.Insert) and not s.filled_columns for s in body.statements):
         return (Written(statement="INSERT", untold=BY_NAME),)
     outputs = _before(body, is_later=is_later)
     for number, statement in enumerate(body.statements, 1):
         own, name = lp.output_of(statement), f"statement {number}"
-        outputs[own] = _Step(outputs, outputs[own], name, seen, again or {}).after(statement)
-    return tuple(one.told for one in outputs[object_id].proposed) if object_id in outputs else ()
+        outputs[own] = _Step(outputs, outputs[own], name, input_views, again or {}).after(statement)
+    return tuple(one.write for one in outputs[object_id].proposed) if object_id in outputs else ()
 
 
 def depends_on_passes(task: lp.TaskWrite) -> bool:
@@ -90,14 +90,14 @@ def depends_on_passes(task: lp.TaskWrite) -> bool:
 
 def made_before(object_id: str, columns: Sequence[str]) -> lp.NormalReference:
     """What earlier passes of a body have proposed for an output and is still there."""
-    made = f"{PREFIX}made_{object_id}"
-    return lp.NormalReference(object_id=made, name=_ROWS, columns=tuple(columns))
+    rows_id = f"{PREFIX}made_{object_id}"
+    return lp.NormalReference(object_id=rows_id, name=_ROWS, columns=tuple(columns))
 
 
 def sent_again(object_id: str, columns: Sequence[str]) -> lp.NormalReference:
     """Rows that are read beside what an input inserted: those of RETRY QUARANTINE."""
-    made = f"{PREFIX}again_{object_id}"
-    return lp.NormalReference(object_id=made, name=_ROWS, columns=tuple(columns))
+    rows_id = f"{PREFIX}again_{object_id}"
+    return lp.NormalReference(object_id=rows_id, name=_ROWS, columns=tuple(columns))
 
 
 def _before(body: lp.Transaction, *, is_later: bool) -> "dict[str, _Held]":
@@ -111,12 +111,14 @@ def _before(body: lp.Transaction, *, is_later: bool) -> "dict[str, _Held]":
         targets[own] = target
         columns = tuple(c.name for c in target)
         read.setdefault(own, lp.SelfReference(object_id=own, name=_ROWS, columns=columns))
-    held = {o: _Held(targets.get(o, ()), base=node, stored=node) for o, node in read.items()}
-    return {o: one.with_made() if is_later and o in targets else one for o, one in held.items()}
+    outputs = {
+        o: _Held(targets.get(o, ()), base=node, stored_rows=node) for o, node in read.items()
+    }
+    return {o: one.with_made() if is_later and o in targets else one for o, one in outputs.items()}
 
 
-def _reads_own(written: Written) -> bool:
-    query = written.query
+def _reads_own(write: Written) -> bool:
+    query = write.query
     return query is not None and any(isinstance(n, lp.SelfReference) for n in lp.descend(query))
 
 
@@ -125,10 +127,10 @@ class _Proposed:
     """Rows that a statement proposed and that are still there.
 
     Attributes:
-        told: how they are told. rows: all their columns, as they are stored.
+        write: the statement, with the query of them. rows: all their columns, as they are stored.
     """
 
-    told: Written
+    write: Written
     rows: Rows
 
 
@@ -137,37 +139,38 @@ class _Held:
     """What an output holds while a body runs.
 
     Attributes:
-        target: its columns. base: what it held at T - 1. stored: of this, what is still there.
+        target: its columns. base: what it held at T - 1. stored_rows: of this, what is
+            still there.
     """
 
     target: tuple[Column, ...]
     base: lp.SelfReference
-    stored: Rows
+    stored_rows: Rows
     proposed: tuple[_Proposed, ...] = ()
 
     def with_made(self) -> "_Held":
         """With what earlier passes proposed."""
-        made = made_before(self.base.object_id, self.base.columns)
-        query = _compose(["SELECT * FROM {rows}"], {"rows": made})
-        told = Written(statement=BEFORE, columns=self.target, query=query)
-        return replace(self, proposed=(_Proposed(told, made),))
+        rows = made_before(self.base.object_id, self.base.columns)
+        query = _compose(["SELECT * FROM {rows}"], {"rows": rows})
+        write = Written(statement=BEFORE, columns=self.target, query=query)
+        return replace(self, proposed=(_Proposed(write, rows),))
 
     def contents(self) -> Rows:
         """All rows."""
         if not self.proposed:
-            return self.stored
-        parts = [self.stored, *(one.rows for one in self.proposed)]
+            return self.stored_rows
+        parts = [self.stored_rows, *(one.rows for one in self.proposed)]
         rows = {f"part{i}": part for i, part in enumerate(parts)}
-        listed = ", ".join(backtick_all(self.base.columns))
-        text = " UNION ALL ".join(f"SELECT {listed} FROM {{{name}}}" for name in rows)
+        column_list = ", ".join(backtick_all(self.base.columns))
+        text = " UNION ALL ".join(f"SELECT {column_list} FROM {{{name}}}" for name in rows)
         return _view(_compose([text], rows), self.base.columns)
 
 
 def _view(query: lp.Query, columns: Sequence[str]) -> lp.ViewReference:
     """A query as a relation, with an id that differs from that of what it reads."""
     below = (n.object_id for n in query.relations if isinstance(n, lp.Relation))
-    made = f"{PREFIX}over_{next(below, '')}"
-    return lp.ViewReference(object_id=made, name=_ROWS, columns=tuple(columns), query=query)
+    object_id = f"{PREFIX}over_{next(below, '')}"
+    return lp.ViewReference(object_id=object_id, name=_ROWS, columns=tuple(columns), query=query)
 
 
 def _compose(pieces: Sequence[Piece], rows: Mapping[str, Rows]) -> lp.Query:
@@ -175,22 +178,22 @@ def _compose(pieces: Sequence[Piece], rows: Mapping[str, Rows]) -> lp.Query:
     nodes: dict[str, lp.Node] = {}
 
     def name(node: lp.Node) -> str:
-        made = f"{PREFIX}r{len(nodes)}"
-        nodes[made] = node
-        return made
+        relation = f"{PREFIX}r{len(nodes)}"
+        nodes[relation] = node
+        return relation
 
     texts = []
     for piece in pieces:
         if isinstance(piece, lp.Query):
-            found = {r: name(n) for r, n in zip(piece.sql.relations, piece.relations, strict=True)}
-            texts.append(rewrite(piece.sql, relation=found.__getitem__).text)
+            names = {r: name(n) for r, n in zip(piece.sql.relations, piece.relations, strict=True)}
+            texts.append(rewrite(piece.sql, relation=names.__getitem__).text)
             continue
         text = piece
         for key in (k for k in rows if f"{{{k}}}" in piece):
             text = text.replace(f"{{{key}}}", name(rows[key]))
         texts.append(text)
-    made = parse_as(Select, "".join(texts), "rows of a statement").query
-    return lp.Query(sql=made, relations=tuple(nodes[ref.parts[-1]] for ref in made.relations))
+    query = parse_as(Select, "".join(texts), "rows of a statement").query
+    return lp.Query(sql=query, relations=tuple(nodes[ref.parts[-1]] for ref in query.relations))
 
 
 def _changes(node: lp.ChangesInput) -> lp.ViewReference:
@@ -202,13 +205,13 @@ def _changes(node: lp.ChangesInput) -> lp.ViewReference:
         columns=columns,
         with_snapshot=node.with_snapshot,
     )
-    gone = lp.DeletesInput(object_id=node.object_id, name=node.name, columns=columns)
-    listed = ", ".join(backtick_all(columns))
+    went = lp.DeletesInput(object_id=node.object_id, name=node.name, columns=columns)
+    column_list = ", ".join(backtick_all(columns))
     text = (
-        f"SELECT {listed}, count(*) AS {diff} FROM {{came}} GROUP BY {listed} UNION ALL"
-        f" SELECT {listed}, - count(*) AS {diff} FROM {{gone}} GROUP BY {listed}"
+        f"SELECT {column_list}, count(*) AS {diff} FROM {{came}} GROUP BY {column_list} UNION ALL"
+        f" SELECT {column_list}, - count(*) AS {diff} FROM {{gone}} GROUP BY {column_list}"
     )
-    return _view(_compose([text], {"came": came, "gone": gone}), node.columns)
+    return _view(_compose([text], {"came": came, "gone": went}), node.columns)
 
 
 def _as_deletes(node: lp.Node) -> lp.Node:
@@ -218,17 +221,17 @@ def _as_deletes(node: lp.Node) -> lp.Node:
 
 
 def _values(
-    target: Sequence[Column], given: Mapping[str, Piece | None], otherwise: str | None = None
+    target: Sequence[Column], values: Mapping[str, Piece | None], otherwise: str | None = None
 ) -> Pieces:
     """SELECT of values as they are stored; of columns without one NULL, or ``otherwise.column``."""
     pieces: Pieces = []
     for i, column in enumerate(target):
         name = backtick(column.name)
         pieces.append(", " if i else "SELECT ")
-        if column.name not in given and otherwise is not None:
+        if column.name not in values and otherwise is not None:
             pieces.append(f"{otherwise}.{name} AS {name}")
             continue
-        pieces += ["CAST((", given.get(column.name) or "NULL"]
+        pieces += ["CAST((", values.get(column.name) or "NULL"]
         pieces.append(f") AS {plain_type(column.type)}) AS {name}")
     return pieces
 
@@ -238,14 +241,14 @@ class _Step:
     """One statement, over the outputs as it finds them.
 
     Attributes:
-        held: the output that it writes. seen: what a body sees of an input that it does not see
-            whole, by the input's id. again: rows that are read beside what an input inserted.
+        output: the one that it writes. input_views: what a body sees of an input that it does not
+            see whole, by the input's id. again: rows that are read beside what an input inserted.
     """
 
     outputs: Mapping[str, _Held]
-    held: _Held
+    output: _Held
     name: str
-    seen: Mapping[str, lp.ViewReference]
+    input_views: Mapping[str, lp.ViewReference]
     again: Mapping[str, lp.NormalReference]
 
     def after(self, statement: lp.Insert | Change) -> _Held:
@@ -260,62 +263,62 @@ class _Step:
 
     def _insert(self, node: lp.Insert) -> _Held:
         target = {fold(c.name): c for c in node.target}
-        columns = tuple(target[fold(c)] for c in node.filled)
-        query = self._bound(node.query)
+        columns = tuple(target[fold(c)] for c in node.filled_columns)
+        query = self._rebind(node.query)
         places = [f"{COLUMN_}{i}" for i in range(len(columns))]
-        given: dict[str, Piece | None] = {a.column: a.value for a in node.defaults}
-        given |= {c.name: place for c, place in zip(columns, places, strict=True)}
-        pieces = [*_values(node.target, given), " FROM {rows}"]
-        made = self._query(pieces, _view(query, places))
-        told = Written(statement=f"{self.name}: INSERT", columns=columns, query=query)
-        rows = _view(made, [c.name for c in node.target])
-        return replace(self.held, proposed=(*self.held.proposed, _Proposed(told, rows)))
+        values: dict[str, Piece | None] = {a.column: a.value for a in node.defaults}
+        values |= {c.name: place for c, place in zip(columns, places, strict=True)}
+        pieces = [*_values(node.target, values), " FROM {rows}"]
+        query_of_all = self._query(pieces, _view(query, places))
+        write = Written(statement=f"{self.name}: INSERT", columns=columns, query=query)
+        rows = _view(query_of_all, [c.name for c in node.target])
+        return replace(self.output, proposed=(*self.output.proposed, _Proposed(write, rows)))
 
     def _change(self, node: lp.Delete | lp.Update) -> _Held:
         """After a DELETE or an UPDATE: the rows that do not match, and the new ones."""
         ctes: Pieces = [] if node.ctes is None else [node.ctes, " "]
         where: Piece = "true" if node.where is None else node.where
         of = f" FROM {{rows}} AS {node.alias} WHERE ("
-        left = self._left([*ctes, "SELECT *", of, where, ") IS NOT TRUE"])
+        left = self._rows_left([*ctes, "SELECT *", of, where, ") IS NOT TRUE"])
         if isinstance(node, lp.Delete):
             return left
         values = _values(node.target, {a.column: a.value for a in node.assignments}, node.alias)
-        made = self._made("UPDATE", [*ctes, *values, of, where, ")"])
-        return replace(left, proposed=(*left.proposed, made))
+        new_rows = self._new_rows("UPDATE", [*ctes, *values, of, where, ")"])
+        return replace(left, proposed=(*left.proposed, new_rows))
 
     def _merge(self, node: lp.Merge) -> _Held:
         merge = _Merge(node)
-        left = self.held
+        left = self.output
         if merge.of(MergeWhen.MATCHED) or merge.of(MergeWhen.NOT_MATCHED_BY_SOURCE):
-            left = self._left(merge.left())
-        made = [
-            self._made(f"MERGE, WHEN {when.name.replace('_', ' ')}", pieces)
-            for when, pieces in merge.written()
+            left = self._rows_left(merge.rows_left())
+        new_rows = [
+            self._new_rows(f"MERGE, WHEN {when.name.replace('_', ' ')}", pieces)
+            for when, pieces in merge.clause_rows()
         ]
-        return replace(left, proposed=(*left.proposed, *made))
+        return replace(left, proposed=(*left.proposed, *new_rows))
 
-    def _made(self, does: str, pieces: Pieces) -> _Proposed:
+    def _new_rows(self, does: str, pieces: Pieces) -> _Proposed:
         """The rows of a query over all that is held, ``{rows}``."""
-        query = self._query(pieces, self.held.contents())
-        told = Written(statement=f"{self.name}: {does}", columns=self.held.target, query=query)
-        return _Proposed(told, _view(query, self.held.base.columns))
+        query = self._query(pieces, self.output.contents())
+        write = Written(statement=f"{self.name}: {does}", columns=self.output.target, query=query)
+        return _Proposed(write, _view(query, self.output.base.columns))
 
-    def _left(self, pieces: Pieces) -> _Held:
+    def _rows_left(self, pieces: Pieces) -> _Held:
         """What is left of the output: the rows of a query over each part of it, ``{rows}``."""
-        held, columns = self.held, self.held.base.columns
+        output, columns = self.output, self.output.base.columns
         proposed = []
-        for one in held.proposed:
+        for one in output.proposed:
             query = self._query(pieces, one.rows)
-            told = replace(one.told, columns=held.target, query=query)
-            proposed.append(_Proposed(told, _view(query, columns)))
-        stored = _view(self._query(pieces, held.stored), columns)
-        return replace(held, stored=stored, proposed=tuple(proposed))
+            write = replace(one.write, columns=output.target, query=query)
+            proposed.append(_Proposed(write, _view(query, columns)))
+        stored_rows = _view(self._query(pieces, output.stored_rows), columns)
+        return replace(output, stored_rows=stored_rows, proposed=tuple(proposed))
 
     def _query(self, pieces: Sequence[Piece], rows: Rows) -> lp.Query:
-        bound = [p if isinstance(p, str) else self._bound(p) for p in pieces]
-        return _compose(bound, {"rows": rows})
+        pieces_bound = [p if isinstance(p, str) else self._rebind(p) for p in pieces]
+        return _compose(pieces_bound, {"rows": rows})
 
-    def _bound(self, query: lp.Query) -> lp.Query:
+    def _rebind(self, query: lp.Query) -> lp.Query:
         """A text over what the outputs hold now."""
 
         def change(node: lp.Node) -> lp.Node:
@@ -326,25 +329,25 @@ class _Step:
                     return lp.map_nodes(_changes(node), change)
                 case lp.InsertsInput() if node.object_id in self.again:
                     return self._with_again(node)
-                case lp.InsertsInput() if node.object_id in self.seen:
-                    return self.seen[node.object_id]
-                case lp.DeletesInput() if node.object_id in self.seen:
-                    return lp.map_nodes(self.seen[node.object_id], _as_deletes)
+                case lp.InsertsInput() if node.object_id in self.input_views:
+                    return self.input_views[node.object_id]
+                case lp.DeletesInput() if node.object_id in self.input_views:
+                    return lp.map_nodes(self.input_views[node.object_id], _as_deletes)
                 case _:
                     return node
 
-        made = lp.map_nodes(query, change)
-        assert isinstance(made, lp.Query)  # it stays one
-        return made
+        query_over_outputs = lp.map_nodes(query, change)
+        assert isinstance(query_over_outputs, lp.Query)  # it stays one
+        return query_over_outputs
 
     def _with_again(self, node: lp.InsertsInput) -> lp.ViewReference:
         """What came, with the rows that are read beside it."""
         rows: dict[str, Rows] = {
-            "came": self.seen.get(node.object_id, node),
+            "came": self.input_views.get(node.object_id, node),
             "again": self.again[node.object_id],
         }
-        listed = ", ".join(backtick_all(node.columns))
-        text = " UNION ALL ".join(f"SELECT {listed} FROM {{{name}}}" for name in rows)
+        columns = ", ".join(backtick_all(node.columns))
+        text = " UNION ALL ".join(f"SELECT {columns} FROM {{{name}}}" for name in rows)
         return _view(_compose([text], rows), node.columns)
 
 
@@ -358,7 +361,7 @@ class _Merge:
         """The clauses for one kind of rows, in order."""
         return [c for c in self.node.clauses if c.when is when]
 
-    def written(self) -> Iterator[tuple[MergeWhen, Pieces]]:
+    def clause_rows(self) -> Iterator[tuple[MergeWhen, Pieces]]:
         """What each clause writes."""
         for when in MergeWhen:
             where: Pieces = []
@@ -367,37 +370,41 @@ class _Merge:
                 if clause.condition is not None:
                     where = [*before, "(", clause.condition, ")"]
                 if clause.action is not MergeAction.DELETE:
-                    given = {a.column: a.value for a in clause.assignments}
-                    kept = None if when is MergeWhen.NOT_MATCHED else self.node.alias
-                    values = _values(self.node.target, given, kept)
+                    by_column = {a.column: a.value for a in clause.assignments}
+                    otherwise = None if when is MergeWhen.NOT_MATCHED else self.node.alias
+                    values = _values(self.node.target, by_column, otherwise)
                     yield when, [*values, " FROM ", *self._from(when), *where]
                 where = [*where, " IS NOT TRUE"]  # the parser lets only the last have none
 
     def _from(self, when: MergeWhen) -> Pieces:
-        held, alias = f"{{rows}} AS {self.node.alias}", self.node.alias
+        rows, alias = f"{{rows}} AS {self.node.alias}", self.node.alias
         match when:
             case MergeWhen.MATCHED:
-                return [held, *self._joined("JOIN")]
+                return [rows, *self._join_source("JOIN")]
             case MergeWhen.NOT_MATCHED:
                 source: Pieces = ["(", self.node.source, f") AS {self.node.source_alias}"]
-                return [*source, f" LEFT ANTI JOIN {held} ON (", self.node.on, ")"]
+                return [*source, f" LEFT ANTI JOIN {rows} ON (", self.node.on, ")"]
             case MergeWhen.NOT_MATCHED_BY_SOURCE:
-                return [f"(SELECT * FROM {held}", *self._joined("LEFT ANTI JOIN"), f") AS {alias}"]
+                return [
+                    f"(SELECT * FROM {rows}",
+                    *self._join_source("LEFT ANTI JOIN"),
+                    f") AS {alias}",
+                ]
 
-    def _joined(self, join: str, also: Sequence[Piece] = ()) -> Pieces:
+    def _join_source(self, join: str, also: Sequence[Piece] = ()) -> Pieces:
         source: Pieces = [f" {join} (", self.node.source, f") AS {self.node.source_alias}"]
         return [*source, " ON ((", self.node.on, ")", *also, ")"]
 
-    def left(self) -> Pieces:
+    def rows_left(self) -> Pieces:
         """The held rows that no clause is about."""
         alias = self.node.alias
         matched, alone = self.of(MergeWhen.MATCHED), self.of(MergeWhen.NOT_MATCHED_BY_SOURCE)
         left: Pieces = [f"SELECT * FROM {{rows}} AS {alias}"]
         if matched:
-            left += self._joined("LEFT ANTI JOIN", [" AND (", *_any(matched), ")"])
+            left += self._join_source("LEFT ANTI JOIN", [" AND (", *_any(matched), ")"])
         if not alone:
             return left
-        left = ["SELECT * FROM (", *left, f") AS {alias}", *self._joined("LEFT SEMI JOIN")]
+        left = ["SELECT * FROM (", *left, f") AS {alias}", *self._join_source("LEFT SEMI JOIN")]
         if any(c.condition is None for c in alone):
             return left
         others = self._from(MergeWhen.NOT_MATCHED_BY_SOURCE)

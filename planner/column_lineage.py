@@ -45,8 +45,8 @@ def column_origins(plan: ViewWrite | TaskWrite, *, direct: bool = False) -> dict
             columns = [c.name for c in plan.columns]
             return {plan.object_id: _Origins(direct).of_query(plan.desired, columns)}
         case TaskWrite():
-            found = ((o.object_id, written_rows(plan, o.object_id)) for o in plan.written)
-            return {o: _Origins(direct).of_output(written) for o, written in found}
+            writes_of = ((o.object_id, written_rows(plan, o.object_id)) for o in plan.all_outputs)
+            return {o: _Origins(direct).of_output(writes) for o, writes in writes_of}
 
 
 def query_origins(query: Query, columns: Sequence[str]) -> Origins:
@@ -60,30 +60,30 @@ class _Origins:
 
     direct: bool
 
-    def of_output(self, written: Sequence[Written]) -> Origins:
+    def of_output(self, writes: Sequence[Written]) -> Origins:
         """What all statements that write into an output put into its columns."""
-        joined: dict[str, frozenset[Origin]] = {}
+        origins_of: dict[str, frozenset[Origin]] = {}
         unknown: set[str] = set()
-        for one in written:
-            if one.query is None:
+        for write in writes:
+            if write.query is None:
                 return {}
-            names = [c.name for c in one.columns]
-            found = self.of_query(one.query, names)
-            unknown |= set(names) - found.keys()
-            for name, origins in found.items():
-                joined[name] = joined.get(name, frozenset()) | origins
-        return {name: origins for name, origins in joined.items() if name not in unknown}
+            names = [c.name for c in write.columns]
+            origins_by_name = self.of_query(write.query, names)
+            unknown |= set(names) - origins_by_name.keys()
+            for name, origins in origins_by_name.items():
+                origins_of[name] = origins_of.get(name, frozenset()) | origins
+        return {name: origins for name, origins in origins_of.items() if name not in unknown}
 
     def of_query(self, query: Query, columns: Sequence[str]) -> Origins:
         """What each column of a query is made of, by the names that these have outside."""
         names = {ref: f"r{n}" for n, ref in enumerate(query.sql.relations)}
         relations = dict(zip(names.values(), query.relations, strict=True))
         text = rewrite(query.sql, relation=lambda ref: names[ref]).text
-        given = [f"c{n}" for n in range(len(columns))]
-        text = f"SELECT * FROM ({text}) AS q ({', '.join(given)})"
+        columns_inside = [f"c{n}" for n in range(len(columns))]
+        text = f"SELECT * FROM ({text}) AS q ({', '.join(columns_inside)})"
         schema = {name: _schema(node) for name, node in relations.items()}
-        roots = _roots(text, given, schema)
-        found = (self._of_root(roots[column], relations) for column in given)
+        roots = _roots(text, columns_inside, schema)
+        found = (self._of_root(roots[column], relations) for column in columns_inside)
         return {name: o for name, o in zip(columns, found, strict=True) if o is not None}
 
     def _of_root(
@@ -91,14 +91,14 @@ class _Origins:
     ) -> frozenset[Origin] | None:
         if root is None:
             return None
-        found: set[Origin] = set()
+        all_origins: set[Origin] = set()
         for leaf in (n for n in root.walk() if isinstance(n.source, exp.Table)):
             name = exp.to_column(leaf.name, dialect="spark").name
             origins = self._of_leaf(relations.get(leaf.source.name), name)
             if origins is None:
                 return None
-            found |= origins
-        return frozenset(found)
+            all_origins |= origins
+        return frozenset(all_origins)
 
     def _of_leaf(self, node: Node | None, column: str) -> frozenset[Origin] | None:
         if not isinstance(node, Relation):

@@ -87,7 +87,7 @@ class Words:
         for text in texts:
             edits += text.edits
             for ref in text.relations:
-                edits += self._named(ref, called)
+                edits += self._name_edits(ref, called)
         inside = [
             e
             for e in edits
@@ -95,7 +95,7 @@ class Words:
         ]
         return words_of(Source(splice(span, inside).text, "words").whole())
 
-    def _named(self, ref: st.RelationRef, called: Iterable[str]) -> Iterable[st.Edit]:
+    def _name_edits(self, ref: st.RelationRef, called: Iterable[str]) -> Iterable[st.Edit]:
         is_alias = len(ref.parts) == 1 and fold(ref.parts[0]) in called
         if ref.file is not None or is_alias:
             return
@@ -111,9 +111,13 @@ class Words:
         targets = [st.SqlText(span=p.target.span, relations=(p.target,)) for p in task.body]
         return self._spliced(task.body_span, [*texts, *targets], called)
 
-    def _input(self, made: st.TaskInput) -> tuple[str, str, list[str]]:
-        alias = fold(made.alias) if made.alias else ""
-        return self._mean(made.ref), alias, [] if made.rows is None else self.text(made.rows)
+    def _input(self, task_input: st.TaskInput) -> tuple[str, str, list[str]]:
+        alias = fold(task_input.alias) if task_input.alias else ""
+        return (
+            self._mean(task_input.ref),
+            alias,
+            [] if task_input.rows is None else self.text(task_input.rows),
+        )
 
     def _columns(self, task: st.CreateContinualTask) -> object:
         lists = [task.columns, *(o.columns for o in task.outputs)]
@@ -130,14 +134,14 @@ class Words:
 
 def _constraints(*lists: Iterable[st.ConstraintDef]) -> object:
     return [
-        [(fold(c.name), c.action, _text(c.predicate), c.unique, *_key(c)) for c in found]
-        for found in lists
+        [(fold(c.name), c.action, _text(c.predicate), c.unique, *_key(c)) for c in constraints]
+        for constraints in lists
     ]
 
 
-def _key(made: st.ConstraintDef) -> tuple[object, ...]:
-    refers = made.references and [fold(part) for part in made.references.parts]
-    return [fold(n) for n in made.columns], refers, [fold(n) for n in made.keys]
+def _key(constraint: st.ConstraintDef) -> tuple[object, ...]:
+    refers = constraint.references and [fold(part) for part in constraint.references.parts]
+    return [fold(n) for n in constraint.columns], refers, [fold(n) for n in constraint.keys]
 
 
 def _text(text: st.SqlText | None) -> list[str]:

@@ -46,8 +46,8 @@ def sole_lookup(body: Transaction, output: str) -> KeyLookup | None:
     ]
     if len(looking) != 1 or not isinstance(looking[0], Delete):
         return None
-    found = key_lookup(looking[0])
-    return found if found is not None and found.output.object_id == output else None
+    lookup = key_lookup(looking[0])
+    return lookup if lookup is not None and lookup.output.object_id == output else None
 
 
 def key_lookup(delete: Delete) -> KeyLookup | None:
@@ -110,14 +110,14 @@ def _alias(behind: Tokens, start: int, stop: int, name: str) -> str | None:
     return rest[0].text if len(rest) == 1 and rest[0].is_name else None
 
 
-def _columns(tokens: Tokens, known: Sequence[str], alias: str) -> tuple[str, ...] | None:
+def _columns(tokens: Tokens, names: Sequence[str], alias: str) -> tuple[str, ...] | None:
     """Names of known columns with commas between them, each perhaps behind ``alias`` and a dot."""
-    by_name = {fold(name): name for name in known}
-    found = []
+    by_name = {fold(name): name for name in names}
+    columns = []
     for item in cut_at_commas(tokens):
         if len(item) == 3 and item[1].upper == "." and fold(item[0].text) == fold(alias):
             item = item[2:]
         if len(item) != 1 or not item[0].is_name or fold(item[0].text) not in by_name:
             return None
-        found.append(by_name[fold(item[0].text)])
-    return tuple(found) if found else None
+        columns.append(by_name[fold(item[0].text)])
+    return tuple(columns) if columns else None

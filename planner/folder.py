@@ -59,8 +59,10 @@ class Definition:
     @property
     def span(self) -> Span:
         """The place of its name."""
-        made = self.statement
-        return made.name.span if isinstance(made, st.CreateFlow) else made.target.span
+        statement = self.statement
+        return (
+            statement.name.span if isinstance(statement, st.CreateFlow) else statement.target.span
+        )
 
     @property
     def keyword(self) -> str:
@@ -110,13 +112,13 @@ class Folder:
 
     def closure(self, names: Iterable[Name]) -> list[Definition]:
         """The definitions that make these objects, and all they read; each after what it reads."""
-        waiting, wanted = list(names), set[Name]()
+        waiting, closure = list(names), set[Name]()
         while waiting:
-            found = self.find(waiting.pop())
-            if found is not None and found.name not in wanted:
-                wanted.add(found.name)
-                waiting += found.reads
-        return [d for d in self.definitions if d.name in wanted]
+            definition = self.find(waiting.pop())
+            if definition is not None and definition.name not in closure:
+                closure.add(definition.name)
+                waiting += definition.reads
+        return [d for d in self.definitions if d.name in closure]
 
 
 def read_folder(sources: Sequence[Source], *, also: Sequence[type[st.Statement]] = ()) -> Folder:
@@ -131,16 +133,16 @@ def read_folder(sources: Sequence[Source], *, also: Sequence[type[st.Statement]]
         UNKNOWN_RELATION: COMMENT ON names an object that the folder does not define.
         And what parsing raises.
     """
-    found = _Found(also=tuple(also))
+    contents = _Found(also=tuple(also))
     for source in sources:
-        found.read(source)
-    for comment, schema in found.comments:
-        _attach(found, comment, schema)
-    definitions = _in_order(list(found.definitions.values()))
+        contents.read(source)
+    for comment, schema in contents.comments:
+        _attach(contents, comment, schema)
+    definitions = _in_order(list(contents.definitions.values()))
     return Folder(
         definitions=tuple(definitions),
-        schemas=tuple(found.schemas.values()),
-        others=tuple(found.others),
+        schemas=tuple(contents.schemas.values()),
+        others=tuple(contents.others),
     )
 
 
@@ -188,13 +190,13 @@ class _Found:
         if first is not statement:
             raise _defined_twice("schema", statement.name, statement.name_span, first.name_span)
 
-    def _add(self, made: Definition) -> None:
-        for name in made.names:
-            owner = self.owners.setdefault(name, made.name)
+    def _add(self, definition: Definition) -> None:
+        for name in definition.names:
+            owner = self.owners.setdefault(name, definition.name)
             first = self.definitions.get(owner)
             if first is not None:
-                raise _defined_twice(made.keyword.lower(), name, made.span, first.span)
-        self.definitions[made.name] = made
+                raise _defined_twice(definition.keyword.lower(), name, definition.span, first.span)
+        self.definitions[definition.name] = definition
 
 
 def _defined_twice(kind: str, name: object, span: Span, first: Span) -> CtsqlError:
@@ -231,7 +233,9 @@ def has_quarantine(statement: Defining) -> bool:
             lists = (statement.constraints,)
         case _:
             return False
-    quarantined = any(c.action is st.OnViolation.QUARANTINE for made in lists for c in made)
+    quarantined = any(
+        c.action is st.OnViolation.QUARANTINE for constraints in lists for c in constraints
+    )
     if isinstance(statement, st.CreateTable):
         return quarantined
     return quarantined or any(
@@ -252,14 +256,21 @@ def _relations(statement: Defining) -> Iterator[st.RelationRef]:
         case st.CreateFlow():
             yield statement.source
         case st.CreateContinualTask():
-            yield from (made.ref for made in statement.inputs)
+            yield from (task_input.ref for task_input in statement.inputs)
             if statement.backfill is not None:
                 yield statement.backfill
-            texts = [made.rows for made in statement.inputs if made.rows is not None]
+            texts = [
+                task_input.rows for task_input in statement.inputs if task_input.rows is not None
+            ]
             texts += [text for part in statement.body for text in st.texts_of(part)]
             lists = (statement.constraints, *(o.constraints for o in statement.outputs))
-            yield from (c.references for made in lists for c in made if c.references is not None)
-            called = {fold(made.alias) for made in statement.inputs if made.alias}
+            yield from (
+                c.references
+                for constraints in lists
+                for c in constraints
+                if c.references is not None
+            )
+            called = {fold(task_input.alias) for task_input in statement.inputs if task_input.alias}
             for ref in (ref for text in texts for ref in text.relations):
                 if len(ref.parts) > 1 or fold(ref.parts[0]) not in called:
                     yield ref
@@ -271,15 +282,15 @@ def _referred(
     return (c.references for c in statement.constraints if c.references is not None)
 
 
-def _attach(found: _Found, comment: st.CommentOn, schema: str) -> None:
+def _attach(contents: _Found, comment: st.CommentOn, schema: str) -> None:
     name = qualify(comment.target, schema)
-    owner = found.owners.get(name)
+    owner = contents.owners.get(name)
     if owner is None:
         kind = comment.kind.value if comment.kind else "relation"
         hint = "COMMENT ON in a folder is for objects that the folder defines."
         raise unknown_relation(name, hint, comment.target.span, kind=kind)
-    made = found.definitions[owner]
-    found.definitions[owner] = replace(made, comments=(*made.comments, comment))
+    definition = contents.definitions[owner]
+    contents.definitions[owner] = replace(definition, comments=(*definition.comments, comment))
 
 
 def not_a_definition(statement: st.Statement) -> CtsqlError:
@@ -304,16 +315,19 @@ def not_a_definition(statement: st.Statement) -> CtsqlError:
 
 def _in_order(definitions: Sequence[Definition]) -> list[Definition]:
     """Definitions, each after what it reads, else in order of text; RECURSIVE_DEFINITION."""
-    makers = {name: made for made in definitions for name in made.names}
-    graph = {made.name: [makers[n].name for n in made.reads if n in makers] for made in definitions}
+    makers = {name: definition for definition in definitions for name in definition.names}
+    graph = {
+        definition.name: [makers[n].name for n in definition.reads if n in makers]
+        for definition in definitions
+    }
     try:
         order = list(TopologicalSorter(graph).static_order())
     except CycleError as problem:
         circle: list[Name] = problem.args[1]
         steps = [makers[name] for name in reversed(circle)]
         first = steps[0]
-        told = [f'"{s.name}" ({s.span.place()})' for s in steps]
-        detail = f"{' reads '.join(told)}."
+        steps_text = [f'"{s.name}" ({s.span.place()})' for s in steps]
+        detail = f"{' reads '.join(steps_text)}."
         raise error(
             "RECURSIVE_DEFINITION", span=first.span, name=str(first.name), detail=detail
         ) from None

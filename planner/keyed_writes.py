@@ -59,16 +59,16 @@ def key_columns(
         conjuncts: of the condition; None for one that is no comparison. is_whole: the condition
             must have no other conjuncts.
     """
-    found: dict[str, KeyColumn] = {}
+    key_columns: dict[str, KeyColumn] = {}
     for conjunct in conjuncts:
         column = None if conjunct is None else _fixed(conjunct)
-        if column is None or column.name in found:
+        if column is None or column.name in key_columns:
             if is_whole:
                 return ()
             break
-        found[column.name] = column
-    fits = prod(len(column.values) for column in found.values()) <= KEYS_MAX
-    return tuple(found.values()) if fits else ()
+        key_columns[column.name] = column
+    fits = prod(len(column.values) for column in key_columns.values()) <= KEYS_MAX
+    return tuple(key_columns.values()) if fits else ()
 
 
 def _fixed(conjunct: Comparison) -> KeyColumn | None:
@@ -88,8 +88,8 @@ def combinations(counts: Sequence[int]) -> list[list[int]]:
     [[0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2]]
     """
     total = prod(counts)
-    found, run = [], total
+    rows, run = [], total
     for count in counts:
         run //= max(count, 1)
-        found.append([i // max(run, 1) % count for i in range(total)])
-    return found
+        rows.append([i // max(run, 1) % count for i in range(total)])
+    return rows

@@ -133,12 +133,12 @@ class Insert:
     def __post_init__(self) -> None:
         if self.into is None:
             return
-        known = {c.name for c in self.target}
-        if not set(self.into) <= known or len(set(self.into)) != len(self.into):
-            raise ValueError(f"insert into {self.into}, but the output has {sorted(known)}")
+        target_names = {c.name for c in self.target}
+        if not set(self.into) <= target_names or len(set(self.into)) != len(self.into):
+            raise ValueError(f"insert into {self.into}, but the output has {sorted(target_names)}")
 
     @property
-    def filled(self) -> tuple[str, ...]:
+    def filled_columns(self) -> tuple[str, ...]:
         """The output columns that the query's columns fill, in order; empty if Spark has to say."""
         return self.into or tuple(c.name for c in self.query.columns or ())
 
@@ -289,8 +289,8 @@ class TaskWrite:
     """Run the transaction at each due time; one commit each, or none when nothing is proposed.
 
     With ``outputs`` the task writes those, all or none at a time, and has no columns itself.
-    ``inputs`` are the changes that it follows. Where a body sees not all of one, ``seen`` has what
-    it sees: a plain view, or the rows where the condition behind ON INPUT is true.
+    ``inputs`` are the changes that it follows. Where a body sees not all of one, ``input_views``
+    has what it sees: a plain view, or the rows where the condition behind ON INPUT is true.
     """
 
     object_id: str
@@ -298,7 +298,7 @@ class TaskWrite:
     columns: tuple[Column, ...]
     outputs: tuple[TaskOutput, ...] = ()
     inputs: tuple["Node", ...]
-    seen: tuple[ViewReference, ...] = ()
+    input_views: tuple[ViewReference, ...] = ()
     times: "Node | None"
     transaction: Transaction
     snapshot: bool
@@ -308,7 +308,7 @@ class TaskWrite:
     coalesce: Every | None = None  # COALESCE: changes are due together, at the end of an interval
 
     @property
-    def written(self) -> tuple[TaskOutput, ...]:
+    def all_outputs(self) -> tuple[TaskOutput, ...]:
         """The objects that the body writes: the outputs, or the task itself."""
         own = TaskOutput(object_id=self.object_id, name=self.name, columns=self.columns)
         return self.outputs or (own,)
@@ -352,8 +352,8 @@ class ViewWrite:
     @property
     def failing(self) -> tuple[Constraint, ...]:
         """The constraints that make the contents an error; ``desired`` itself fails for keys."""
-        found = (c for c in self.constraints if c.action is OnViolation.FAIL)
-        return tuple(c for c in found if not c.key)
+        constraints = (c for c in self.constraints if c.action is OnViolation.FAIL)
+        return tuple(c for c in constraints if not c.key)
 
 
 Node = (

@@ -87,12 +87,12 @@ def _obstacles(plan: TaskWrite) -> Iterator[str]:
         yield "a statement is no INSERT"
     if not all(map(_is_by_row, inserts)):
         yield "a query is more than SELECT ... FROM input [WHERE ...] with functions of one row"
-    if plan.seen:
+    if plan.input_views:
         yield _SEEN
 
 
 def _seen_queries(plan: TaskWrite) -> list[Query]:
-    return [n for s in plan.seen for n in descend(s) if isinstance(n, Query)]
+    return [n for s in plan.input_views for n in descend(s) if isinstance(n, Query)]
 
 
 def carry_time(transaction: Transaction) -> Transaction:

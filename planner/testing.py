@@ -83,8 +83,8 @@ def plan_test(test: st.Test, schema: str, folder: Folder) -> TestPlan:
     """
     _check_conditions(test)
     stand_ins = _stand_ins(test, schema, folder)
-    wanted = [qualify(ref, schema) for ref in _relations(test) if ref.file is None]
-    definitions = _needed(wanted, stand_ins, folder)
+    names_read = [qualify(ref, schema) for ref in _relations(test) if ref.file is None]
+    definitions = _definitions_for(names_read, stand_ins, folder)
     _check_known(test, schema, folder, stand_ins, definitions)
     return TestPlan(
         test=test,
@@ -120,32 +120,34 @@ def _times(steps: Sequence[st.TestStep]) -> Iterator[int]:
 
 
 def _stand_ins(test: st.Test, schema: str, folder: Folder) -> dict[Name, StandIn]:
-    found: dict[Name, StandIn] = {}
+    stand_ins: dict[Name, StandIn] = {}
     for step in test.steps:
         for change, columns in zip(step.changes, step.columns, strict=True):
             ref = change.target
             name = qualify(ref, schema)
-            made = folder.find(name)
-            if made is not None and _is_plain(made):
+            definition = folder.find(name)
+            if definition is not None and _is_plain(definition):
                 if columns:
                     message = f'the columns of table "{name}" are known'
-                    detail = f"It is made at {made.span.place()}."
+                    detail = f"It is made at {definition.span.place()}."
                     raise invalid(ref.span, message, detail, "Leave their types out.")
-            elif columns and name in found and not _same(columns, found[name].columns):
+            elif columns and name in stand_ins and not _same(columns, stand_ins[name].columns):
                 message = f'the columns of "{name}" are given twice'
                 raise invalid(ref.span, message, "", "Leave their types out here.")
-            elif columns or made is not None:
-                found.setdefault(name, StandIn(name=name, ref=ref, columns=columns))
-    return found
+            elif columns or definition is not None:
+                stand_ins.setdefault(name, StandIn(name=name, ref=ref, columns=columns))
+    return stand_ins
 
 
 def _same(left: Sequence[st.ColumnDef], right: Sequence[st.ColumnDef]) -> bool:
     return [(c.name, c.type) for c in left] == [(c.name, c.type) for c in right]
 
 
-def _is_plain(made: Definition) -> bool:
+def _is_plain(definition: Definition) -> bool:
     """Whether it is a table whose definition has its columns."""
-    return isinstance(made.statement, st.CreateTable) and made.statement.location is None
+    return (
+        isinstance(definition.statement, st.CreateTable) and definition.statement.location is None
+    )
 
 
 def _relations(test: st.Test) -> Iterator[st.RelationRef]:
@@ -166,21 +168,23 @@ def _relations(test: st.Test) -> Iterator[st.RelationRef]:
                 pass
 
 
-def _needed(
-    wanted: Iterable[Name], stand_ins: dict[Name, StandIn], folder: Folder
+def _definitions_for(
+    names: Iterable[Name], stand_ins: dict[Name, StandIn], folder: Folder
 ) -> list[Definition]:
     """The definitions that make what is wanted, each after what it reads."""
-    waiting, needed = list(wanted), set[Name]()
+    waiting, needed = list(names), set[Name]()
     while waiting:
         name = waiting.pop()
-        made = None if name in stand_ins else folder.find(name)
-        if made is None or made.name in needed:
+        definition = None if name in stand_ins else folder.find(name)
+        if definition is None or definition.name in needed:
             continue
-        needed.add(made.name)
-        waiting += made.reads
-        twice = next((n for n in made.names if n in stand_ins), None)
+        needed.add(definition.name)
+        waiting += definition.reads
+        twice = next((n for n in definition.names if n in stand_ins), None)
         if twice is not None:
-            message = f'"{twice}" is given rows, and is made by "{made.name}", which is needed, too'
+            message = (
+                f'"{twice}" is given rows, and is made by "{definition.name}", which is needed, too'
+            )
             span = stand_ins[twice].ref.span
             raise invalid(span, message, f'"{name}" is made by it as well.')
     return [d for d in folder.definitions if d.name in needed]
@@ -194,33 +198,38 @@ def _check_known(
     definitions: Sequence[Definition],
 ) -> None:
     """Raise UNKNOWN_RELATION unless all that is read is made."""
-    known = {name for made in folder.definitions for name in made.names} | stand_ins.keys()
+    names = {
+        name for definition in folder.definitions for name in definition.names
+    } | stand_ins.keys()
     for ref in _relations(test):
         name = qualify(ref, schema)
-        if ref.file is None and name not in known:
-            raise _unknown(ref.span, name, known)
+        if ref.file is None and name not in names:
+            raise _unknown(ref.span, name, names)
     for stand_in in stand_ins.values():
-        made = folder.find(stand_in.name)
-        if made is not None and not stand_in.columns:
-            _check_not_attached(made, stand_in.ref.span)
-    check_made(definitions, known, test.name_span)
+        definition = folder.find(stand_in.name)
+        if definition is not None and not stand_in.columns:
+            _check_not_attached(definition, stand_in.ref.span)
+    check_made(definitions, names, test.name_span)
 
 
-def check_made(definitions: Iterable[Definition], known: Iterable[Name], span: Span) -> None:
+def check_made(definitions: Iterable[Definition], names: Iterable[Name], span: Span) -> None:
     """Raise UNKNOWN_RELATION or INVALID_STATEMENT unless the definitions can be made of these."""
-    for made in definitions:
-        _check_not_attached(made, span)
-        for name in made.reads:
-            if name not in known:
-                hint = f'"{made.name}" reads it. {_how_to_give(name)}'
-                raise unknown_relation(name, hint, made.span)
+    for definition in definitions:
+        _check_not_attached(definition, span)
+        for name in definition.reads:
+            if name not in names:
+                hint = f'"{definition.name}" reads it. {_how_to_give(name)}'
+                raise unknown_relation(name, hint, definition.span)
 
 
-def _check_not_attached(made: Definition, span: Span) -> None:
-    if isinstance(made.statement, st.CreateTable) and made.statement.location is not None:
-        message = f'the columns of "{made.name}" are not in the folder'
-        detail = f"It is attached at {made.span.place()}; a test touches no such table."
-        raise invalid(span, message, detail, _how_to_give(made.name))
+def _check_not_attached(definition: Definition, span: Span) -> None:
+    if (
+        isinstance(definition.statement, st.CreateTable)
+        and definition.statement.location is not None
+    ):
+        message = f'the columns of "{definition.name}" are not in the folder'
+        detail = f"It is attached at {definition.span.place()}; a test touches no such table."
+        raise invalid(span, message, detail, _how_to_give(definition.name))
 
 
 def made_for_columns(name: Name, folder: Folder, span: Span) -> list[Definition]:
@@ -230,8 +239,8 @@ def made_for_columns(name: Name, folder: Folder, span: Span) -> list[Definition]
     return [_detached(d) for d in definitions]
 
 
-def _unknown(span: Span, name: Name, known: Iterable[Name]) -> Exception:
-    near = did_you_mean(name.name, [n.name for n in known])
+def _unknown(span: Span, name: Name, names: Iterable[Name]) -> Exception:
+    near = did_you_mean(name.name, [n.name for n in names])
     hint = near or f"No file of the folder makes it. {_how_to_give(name)}"
     return unknown_relation(name, hint, span)
 
@@ -240,17 +249,17 @@ def _how_to_give(name: Name) -> str:
     return f"To give it rows: GIVEN {name} (id INT, ...) VALUES (...)"
 
 
-def _detached(made: Definition) -> Definition:
+def _detached(definition: Definition) -> Definition:
     """The definition without what is outside: where files or messages come from, where rows go."""
-    statement = made.statement
+    statement = definition.statement
     match statement:
         case st.CreateTable(feed=feed) if feed is not None:
-            return replace(made, statement=replace(statement, feed=None))
+            return replace(definition, statement=replace(statement, feed=None))
         case st.CreateMaterializedView() | st.CreateContinualTask():
             options = tuple(o for o in statement.options if o.name != LOCATION)
-            return replace(made, statement=replace(statement, options=options))
+            return replace(definition, statement=replace(statement, options=options))
         case _:
-            return made
+            return definition
 
 
 def at_time(text: st.SqlText, time: int) -> st.SqlText:

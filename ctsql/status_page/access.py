@@ -57,13 +57,13 @@ def token_for(host: str, environment: Mapping[str, str]) -> tuple[str | None, bo
     Raises:
         INVALID_USAGE: the token that is set is too short.
     """
-    given = environment.get(TOKEN_VARIABLE)
-    if given:
-        if len(given) < TOKEN_LETTERS_MIN or not given.isascii() or not given.isprintable():
+    token = environment.get(TOKEN_VARIABLE)
+    if token:
+        if len(token) < TOKEN_LETTERS_MIN or not token.isascii() or not token.isprintable():
             message = f"{TOKEN_VARIABLE} is no good token"
             detail = f"It needs {TOKEN_LETTERS_MIN} or more ASCII characters."
             raise misuse(message, detail)
-        return given, False
+        return token, False
     if is_loopback(host):
         return None, False
     return secrets.token_urlsafe(24), True
@@ -132,8 +132,8 @@ class Guard:
             if host_name(headers.get("host", "")) in self._hosts:
                 return None
             return PlainTextResponse("Unknown host. Open it by the address it is served at.", 421)
-        given = given_token(headers.get("authorization", ""))
-        if hmac.compare_digest(given.encode(), self._token.encode()):
+        token = given_token(headers.get("authorization", ""))
+        if hmac.compare_digest(token.encode(), self._token.encode()):
             return None
         return PlainTextResponse(
             "A token is needed: give it as the password, with any user name.",

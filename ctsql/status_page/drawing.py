@@ -116,11 +116,11 @@ class Bars:
     """A chart of refreshes, the oldest first, with the greatest and the middle value.
 
     Attributes:
-        known: how many values are known.
+        count: how many values are known.
     """
 
     bars: tuple[Bar, ...]
-    known: int
+    count: int
     most: float
     median: float
 
@@ -139,11 +139,11 @@ def rows_of(refresh: Refresh) -> float | None:
 
 def bars(newest_first: Sequence[Refresh], values: Sequence[float | None]) -> Bars:
     """A chart with a bar for each refresh, on a linear scale from 0."""
-    known = sorted(v for v in values if v is not None)
-    most = known[-1] if known else 0.0
-    median = known[len(known) // 2] if known else 0.0
+    numbers = sorted(v for v in values if v is not None)
+    most = numbers[-1] if numbers else 0.0
+    median = numbers[len(numbers) // 2] if numbers else 0.0
     step = BARS_WIDTH / max(len(newest_first), 20)
-    made = []
+    drawn = []
     for n, (refresh, value) in enumerate(
         zip(reversed(newest_first), reversed(values), strict=True)
     ):
@@ -151,8 +151,8 @@ def bars(newest_first: Sequence[Refresh], values: Sequence[float | None]) -> Bar
         if value and most:
             height = max(BARS_HEIGHT * value / most, BAR_HEIGHT_MIN)
         top = BARS_HEIGHT - height
-        made.append(Bar(refresh, round(n * step, 2), top, round(step * 0.8, 2), height, value))
-    return Bars(tuple(made), len(known), most, median)
+        drawn.append(Bar(refresh, round(n * step, 2), top, round(step * 0.8, 2), height, value))
+    return Bars(tuple(drawn), len(numbers), most, median)
 
 
 def strategies(refreshes: Sequence[Refresh]) -> list[tuple[str, int]]:

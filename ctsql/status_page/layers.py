@@ -55,8 +55,8 @@ def layout(names: Sequence[str], lines: Iterable[Line]) -> Layout:
         names: each once. lines: between names; those from an object to itself, and those that
             would close a circle, do not move anything.
     """
-    known = set(names)
-    kept = sorted({(a, b) for a, b in lines if a != b and a in known and b in known})
+    names_there = set(names)
+    kept = sorted({(a, b) for a, b in lines if a != b and a in names_there and b in names_there})
     parts = _parts(names, kept)
     loose = sorted(n for part in parts if len(part) == 1 for n in part)
     places: dict[str, Place] = {}
@@ -98,7 +98,7 @@ def _parts(names: Sequence[str], lines: Sequence[Line]) -> list[list[str]]:
 
 
 def _place_part(names: Sequence[str], lines: Sequence[Line]) -> Layout:
-    layers = _ordered(_layers(names, lines), lines)
+    layers = _order(_layers(names, lines), lines)
     rows_max = max(COLUMN_ROWS_MIN, math.ceil(1.3 * math.sqrt(len(names))))
     wrapped: list[list[str]] = []
     for layer in layers:
@@ -158,7 +158,7 @@ def _in_order(names: Sequence[str], lines: Sequence[Line]) -> list[str]:
     return order
 
 
-def _ordered(layers: list[list[str]], lines: Sequence[Line]) -> list[list[str]]:
+def _order(layers: list[list[str]], lines: Sequence[Line]) -> list[list[str]]:
     """The layers, each in an order in which few lines cross."""
     near: dict[str, list[str]] = defaultdict(list)
     for a, b in lines:
@@ -169,10 +169,15 @@ def _ordered(layers: list[list[str]], lines: Sequence[Line]) -> list[list[str]]:
         place = _places(layers)
         passed: set[str] = set()
         for n in range(len(layers)) if forward else reversed(range(len(layers))):
-            known = {name: [place[x] for x in near[name] if x in passed] for name in layers[n]}
+            neighbour_places = {
+                name: [place[x] for x in near[name] if x in passed] for name in layers[n]
+            }
             mean = {
-                name: (sum(found) / len(found) if found else place[name], place[name])
-                for name, found in known.items()
+                name: (
+                    sum(near_places) / len(near_places) if near_places else place[name],
+                    place[name],
+                )
+                for name, near_places in neighbour_places.items()
             }
             layers[n] = sorted(layers[n], key=mean.__getitem__)
             place |= _places([layers[n]])

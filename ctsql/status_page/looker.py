@@ -102,7 +102,7 @@ class Looker:
 
     # ---- all objects
 
-    async def seen(self) -> Seen:
+    async def latest(self) -> Seen:
         """What is there now, or was a short time ago.
 
         Raises:
@@ -130,20 +130,20 @@ class Looker:
     async def _look_now(self) -> Seen:
         last = self._seen
         try:
-            made = await self._in_thread(self._lookup.overview)
+            overview = await self._in_thread(self._lookup.overview)
         except CtsqlError as problem:
             if last is None:
                 raise
-            found = replace(last, problem=problem.message)
+            seen = replace(last, problem=problem.message)
         else:
-            found = Seen(made, 0 if last is None else last.number, 0.0)
-        if last is None or (found.overview, found.problem) != (last.overview, last.problem):
-            found = replace(found, number=0 if last is None else last.number + 1)
-            self._seen = replace(found, at=time.monotonic())
+            seen = Seen(overview, 0 if last is None else last.number, 0.0)
+        if last is None or (seen.overview, seen.problem) != (last.overview, last.problem):
+            seen = replace(seen, number=0 if last is None else last.number + 1)
+            self._seen = replace(seen, at=time.monotonic())
             self._changed.set()
             self._changed = asyncio.Event()
         else:
-            self._seen = replace(found, at=time.monotonic())
+            self._seen = replace(seen, at=time.monotonic())
         return self._seen
 
     # ---- following
@@ -199,8 +199,8 @@ class Looker:
 
     async def _page(self, name: str, question: Callable[[LogReader], T]) -> T:
         """An answer, asked for once until something changes (:attr:`Overview.besides`)."""
-        seen = await self.seen()
-        key = (seen.number, name)
+        latest = await self.latest()
+        key = (latest.number, name)
         task = self._pages.get(key)
         if task is None or (task.done() and task.exception() is not None):
             task = asyncio.create_task(self._ask_page(name, question))

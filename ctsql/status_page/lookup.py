@@ -38,8 +38,8 @@ from ctsql.status_page.model import (
     History,
     Overview,
     Pace,
+    QuarantineRows,
     Reader,
-    SetAside,
     Shown,
     overview,
 )
@@ -68,7 +68,7 @@ class Recent:
 
     def look(self, table: LogTable, now: int) -> None:
         """Take in the commits behind the version that is known, down to PACE_MS before now."""
-        found: list[tuple[int, int | None]] = []
+        counted_commits: list[tuple[int, int | None]] = []
         newest = version = table.version()
         read = 0
         while version > self.version and read < PACE_COMMITS_MAX:
@@ -78,11 +78,11 @@ class Recent:
             read, version = read + 1, version - 1
             if not commit.changes_data:
                 continue
-            found.append((commit.time_ms, _rows(commit)))
+            counted_commits.append((commit.time_ms, _rows(commit)))
             if commit.time_ms < now - PACE_MS:
                 break
         self.version = newest
-        self.commits.extendleft(reversed(found))
+        self.commits.extendleft(reversed(counted_commits))
         if self.commits:
             self.at = self.commits[0][0]
         while self.commits and self.commits[-1][0] < now - PACE_MS:
@@ -97,12 +97,12 @@ class Recent:
 
     def _rate(self, now: int) -> float | None:
         rows = [count for _, count in self.commits]
-        known = [count for count in rows if count is not None]
-        if len(known) < len(rows):
+        counts = [count for count in rows if count is not None]
+        if len(counts) < len(rows):
             return None
         is_cut = len(rows) == PACE_COMMITS_MAX
         span = max(now - self.commits[-1][0], 1_000) if is_cut else PACE_MS
-        return sum(known) * _MINUTE_MS / min(span, PACE_MS)
+        return sum(counts) * _MINUTE_MS / min(span, PACE_MS)
 
 
 def _rows(commit: Commit) -> int | None:
@@ -120,7 +120,7 @@ class Lookup:
         self._objects: list[ObjectRow] = []
         self._reads: list[DependencyRow] = []
         self._recent: dict[str, Recent] = {}
-        self._kept: dict[str, tuple[float, Any]] = {}
+        self._cache: dict[str, tuple[float, Any]] = {}
 
     def overview(self, reader: LogReader) -> Overview:
         """All objects as they are stored now."""
@@ -145,33 +145,33 @@ class Lookup:
 
     def details(self, reader: LogReader, object_id: str) -> Details | None:
         """The page of one object; None if there is none with this id."""
-        seen = self.overview(reader)
+        overview = self.overview(reader)
         item = reader.catalog.items.get(object_id)
-        shown = seen.of(object_id)
+        shown = overview.of(object_id)
         if item is None or shown is None:
             return None
-        wanted = Wanted(objects=frozenset({str(item.name)}))
+        request = Wanted(objects=frozenset({str(item.name)}))
         with reader.as_stored():
             item = reader.relations.current(item)
-            (row,) = objects(reader, wanted)
-            found = Details(
+            (row,) = objects(reader, request)
+            page = Details(
                 shown=shown,
                 row=row,
                 definition=current_definition(reader, item),
                 plan=_plan(reader, item, shown),
                 refreshes=(),
-                failures=tuple(islice(failures(reader, wanted), FAILURES_MAX)),
-                reads=tuple(_reads_of(seen, object_id)),
-                readers=tuple(_readers_of(reader, seen, object_id)),
-                storage=_stored(reader, wanted),
-                set_aside=_set_aside(reader, item),
+                failures=tuple(islice(failures(reader, request), FAILURES_MAX)),
+                reads=tuple(_reads_of(overview, object_id)),
+                readers=tuple(_readers_of(reader, overview, object_id)),
+                storage=_storage_rows(reader, request),
+                quarantine=_quarantine_of(reader, item),
             )
             if shown.state == State.UNREADABLE.value:
-                return found
-            newest = replace(wanted, newest=Newest(REFRESHES_MAX, "at"))
+                return page
+            newest = replace(request, newest=Newest(REFRESHES_MAX, "at"))
             first, at = _oldest(reader, item)
             return replace(
-                found,
+                page,
                 refreshes=tuple(refreshes(reader, newest)),
                 logged_from=first,
                 logged_at=at,
@@ -179,11 +179,11 @@ class Lookup:
 
     def history(self, reader: LogReader) -> History:
         """The newest refreshes and failures of all objects, and the files of each."""
-        seen = self.overview(reader)
+        overview = self.overview(reader)
         with reader.as_stored():
-            names = frozenset(o.name for o in seen.objects if o.state != State.UNREADABLE.value)
-            wanted = Wanted(objects=names)
-            last = list(refreshes(reader, replace(wanted, newest=Newest(REFRESHES_MAX, "at"))))
+            names = frozenset(o.name for o in overview.objects if o.state != State.UNREADABLE.value)
+            request = Wanted(objects=names)
+            last = list(refreshes(reader, replace(request, newest=Newest(REFRESHES_MAX, "at"))))
             failed: list[FailureRow] = []
             for name in sorted(names):
                 one = failures(reader, Wanted(objects=frozenset({name}), at=_since(last)))
@@ -192,25 +192,25 @@ class Lookup:
             return History(
                 refreshes=tuple(last),
                 failures=tuple(failed[:FAILURES_MAX]),
-                storage=self._seldom("storage", lambda: _stored(reader, ALL)),
+                storage=self._seldom("storage", lambda: _storage_rows(reader, ALL)),
                 savings=self._seldom("savings", lambda: _saved(reader, last)),
             )
 
     def _seldom(self, name: str, ask: Callable[[], T]) -> T:
         """An answer that reads the logs of all tables; kept for SELDOM_SECONDS at least."""
-        known = self._kept.get(name)
-        if known is None or time.monotonic() >= known[0]:
+        entry = self._cache.get(name)
+        if entry is None or time.monotonic() >= entry[0]:
             begun = time.monotonic()
             answer = ask()
             ended = time.monotonic()
-            known = (ended + max(SELDOM_SECONDS, SELDOM_FACTOR * (ended - begun)), answer)
-            self._kept[name] = known
-        kept: T = known[1]
-        return kept
+            entry = (ended + max(SELDOM_SECONDS, SELDOM_FACTOR * (ended - begun)), answer)
+            self._cache[name] = entry
+        cached: T = entry[1]
+        return cached
 
     def _paces(self, reader: LogReader) -> dict[str, Pace]:
         now = clock.now_ms()
-        found = {}
+        paces = {}
         for item in reader.catalog:
             if item.location is None or item.problem:
                 continue
@@ -221,8 +221,8 @@ class Lookup:
                 if problem.condition not in UNREADABLE:
                     raise
                 continue
-            found[item.id] = recent.pace(now)
-        return found
+            paces[item.id] = recent.pace(now)
+        return paces
 
 
 def _since(last: list[Refresh]) -> Bounds:
@@ -247,17 +247,17 @@ def _saved(reader: LogReader, last: list[Refresh]) -> tuple[Savings, ...] | None
     return tuple(s for s in found if s.refreshes)
 
 
-def _plan(reader: LogReader, item: Item, shown: Shown) -> str | None:
+def _plan(reader: LogReader, item: Item, row: Shown) -> str | None:
     """The plan, as EXPLAIN prints it; None for a table, or when it cannot be bound."""
     planned = (ObjectKind.CONTINUAL_TASK, ObjectKind.MATERIALIZED_VIEW)
-    if item.kind not in planned or shown.state == State.UNREADABLE.value:
+    if item.kind not in planned or row.state == State.UNREADABLE.value:
         return None
     return explain(reader.relations.bound(item).plan)
 
 
-def _reads_of(seen: Overview, object_id: str) -> Iterator[Reader]:
-    for arrow in seen.arrows:
-        read = seen.of(arrow.read)
+def _reads_of(overview: Overview, object_id: str) -> Iterator[Reader]:
+    for arrow in overview.arrows:
+        read = overview.of(arrow.read)
         if arrow.reader == object_id and read is not None:
             yield Reader(read.name, read.kind, arrow.role, None, read.id)
 
@@ -272,10 +272,10 @@ def _moves(reader: LogReader) -> int:
         return -1
 
 
-def _readers_of(reader: LogReader, seen: Overview, object_id: str) -> Iterator[Reader]:
+def _readers_of(reader: LogReader, overview: Overview, object_id: str) -> Iterator[Reader]:
     """The objects and the named subscriptions that read an object."""
-    for arrow in seen.arrows:
-        by = seen.of(arrow.reader)
+    for arrow in overview.arrows:
+        by = overview.of(arrow.reader)
         if arrow.read == object_id and by is not None:
             yield Reader(by.name, by.kind, arrow.role, by.complete_through, by.id)
     for subscription, item, position in Readers(reader).list_all():
@@ -284,20 +284,20 @@ def _readers_of(reader: LogReader, seen: Overview, object_id: str) -> Iterator[R
             yield Reader(subscription.name, "subscription", "input", needs_from)
 
 
-def _stored(reader: LogReader, wanted: Wanted) -> tuple[StorageRow, ...] | None:
+def _storage_rows(reader: LogReader, request: Wanted) -> tuple[StorageRow, ...] | None:
     try:
-        return tuple(storage(reader, wanted))
+        return tuple(storage(reader, request))
     except NeedsSpark:
         return None
 
 
-def _set_aside(reader: LogReader, item: Item) -> SetAside | None:
+def _quarantine_of(reader: LogReader, item: Item) -> QuarantineRows | None:
     """How many rows an object's quarantine holds; None without one."""
     if item.quarantine is None:
         return None
     name = str(reader.catalog.items[item.quarantine].name)
-    files = _stored(reader, Wanted(objects=frozenset({name})))
-    return SetAside(name, next((f.rows for f in files or () if f.part == ROWS), None))
+    files = _storage_rows(reader, Wanted(objects=frozenset({name})))
+    return QuarantineRows(name, next((f.rows for f in files or () if f.part == ROWS), None))
 
 
 def _oldest(reader: LogReader, item: Item) -> tuple[int | None, datetime | None]:

@@ -98,12 +98,12 @@ class Overview:
     def reads(self) -> dict[str, str]:
         """The names of what each object reads, by its id; references in parentheses."""
         names = {o.id: o.name for o in self.objects}
-        found: dict[str, list[str]] = {o.id: [] for o in self.objects}
+        roles: dict[str, list[str]] = {o.id: [] for o in self.objects}
         for arrow in self.arrows:
             if arrow.read in names and arrow.reader in names:
                 name = names[arrow.read]
-                found[arrow.reader].append(f"({name})" if arrow.role == REFERENCE else name)
-        return {reader: ", ".join(told) for reader, told in found.items()}
+                roles[arrow.reader].append(f"({name})" if arrow.role == REFERENCE else name)
+        return {reader: ", ".join(told) for reader, told in roles.items()}
 
     @property
     def counts(self) -> dict[str, int]:
@@ -129,7 +129,7 @@ class Reader:
 
 
 @dataclass(frozen=True, slots=True)
-class SetAside:
+class QuarantineRows:
     """The rows that an object's quarantine holds, as it is written; None where that is not told."""
 
     name: str
@@ -144,7 +144,7 @@ class Details:
         definition: as typed. plan: None for what has none.
         refreshes, failures: the last ones, the newest first.
         reads: what it reads, each with the role.
-        storage: None when its log alone does not list the files. set_aside: None for none.
+        storage: None when its log alone does not list the files. quarantine: None for none.
         logged_from, logged_at: the oldest version that can still be read, and its instant.
     """
 
@@ -157,7 +157,7 @@ class Details:
     reads: tuple[Reader, ...]
     readers: tuple[Reader, ...]
     storage: tuple[StorageRow, ...] | None
-    set_aside: SetAside | None = None
+    quarantine: QuarantineRows | None = None
     logged_from: int | None = None
     logged_at: datetime | None = None
 
@@ -186,7 +186,7 @@ def overview(
     rows: Sequence[ObjectRow],
     lags: Iterable[LagRow],
     dependencies: Iterable[DependencyRow],
-    opened: Iterable[FailureRow],
+    open_failures: Iterable[FailureRow],
     paces: Mapping[str, Pace],
     now_t: int,
     besides: tuple[int, ...] = (),
@@ -194,27 +194,29 @@ def overview(
     """The graph, from rows of system tables.
 
     Args:
-        opened: open failures. paces: by object id. besides: see :class:`Overview`.
+        open_failures: open failures. paces: by object id. besides: see :class:`Overview`.
     """
     ids = {row.object: row.object_id for row in rows}
     lag_of = {lag.object: lag for lag in lags}
-    failure_of = {failure.object: failure for failure in opened}
-    found = [
-        _shown(row, lag_of.get(row.object), failure_of.get(row.object), paces.get(row.object_id))
+    failure_of = {failure.object: failure for failure in open_failures}
+    shown = [
+        _shown_object(
+            row, lag_of.get(row.object), failure_of.get(row.object), paces.get(row.object_id)
+        )
         for row in rows
     ]
     places = {state: n for n, state in enumerate(_WORST_FIRST)}
-    found.sort(key=lambda o: (places[o.state], -o.lag_seconds, o.name))
+    shown.sort(key=lambda o: (places[o.state], -o.lag_seconds, o.name))
     arrows = {
         Arrow(ids[d.reads], ids[d.object], d.role)
         for d in dependencies
         if d.reads in ids and d.object in ids
     }
     ordered = sorted(arrows, key=lambda a: (a.read, a.reader, a.role))
-    return Overview(tuple(found), tuple(ordered), now_t, besides)
+    return Overview(tuple(shown), tuple(ordered), now_t, besides)
 
 
-def _shown(
+def _shown_object(
     row: ObjectRow, lag: LagRow | None, failure: FailureRow | None, pace: Pace | None
 ) -> Shown:
     return Shown(

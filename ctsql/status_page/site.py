@@ -86,33 +86,33 @@ class Site:
         pages = Starlette(routes=routes, exception_handlers=handlers)
         return Guard(pages, token=token, hosts=hosts)
 
-    def _page(self, template: str, status: int = 200, **given: object) -> HTMLResponse:
+    def _page(self, template: str, status: int = 200, **context: object) -> HTMLResponse:
         text = self._templates.get_template(template).render(
-            title=self._title, looked_at=datetime.now(UTC), **given
+            title=self._title, looked_at=datetime.now(UTC), **context
         )
         return HTMLResponse(text, status, {"cache-control": "no-store"})
 
     async def _overview(self, _: Request) -> Response:
-        seen = await self.looker.seen()
+        seen = await self.looker.latest()
         return self._page("overview.html", seen=seen, graph=drawing.graph(seen.overview))
 
     async def _object(self, request: Request) -> Response:
-        seen = await self.looker.seen()
-        found = await self.looker.details(request.path_params["id"])
-        if found is None:
+        seen = await self.looker.latest()
+        details = await self.looker.details(request.path_params["id"])
+        if details is None:
             raise HTTPException(404, "There is no such object; it may have been dropped.")
-        last = found.refreshes
+        last = details.refreshes
         return self._page(
             "object.html",
             seen=seen,
-            found=found,
+            found=details,
             seconds=drawing.bars(last, [drawing.seconds_of(r) for r in last]),
             rows=drawing.bars(last, [drawing.rows_of(r) for r in last]),
             strategies=drawing.strategies(last),
         )
 
     async def _warehouse(self, _: Request) -> Response:
-        seen = await self.looker.seen()
+        seen = await self.looker.latest()
         found = await self.looker.history()
         ids = {o.name: o.id for o in seen.overview.objects}
         return self._page(
@@ -131,7 +131,7 @@ class Site:
         return StreamingResponse(self._changes(), 200, headers, "text/event-stream")
 
     async def _changes(self) -> AsyncIterator[str]:
-        async with self._counted():
+        async with self._count_stream():
             number = -1
             with self.looker.watching():
                 yield "retry: 2000\n\n"
@@ -141,7 +141,7 @@ class Site:
                     number = new
 
     @asynccontextmanager
-    async def _counted(self) -> AsyncIterator[None]:
+    async def _count_stream(self) -> AsyncIterator[None]:
         self._streams += 1
         try:
             yield
@@ -181,17 +181,17 @@ def _environment(version: str) -> Environment:
     Args:
         version: of the files, so that a browser keeps no old ones.
     """
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader("ctsql.status_page"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals |= {"version": version, "problems_max": PROBLEMS_MAX}
-    made.globals |= {"node_width": drawing.NODE_WIDTH, "node_height": drawing.NODE_HEIGHT}
-    made.globals |= {"bars_width": drawing.BARS_WIDTH, "bars_height": drawing.BARS_HEIGHT}
-    made.globals |= {"timeline_width": drawing.TIMELINE_WIDTH}
+    environment.globals |= {"version": version, "problems_max": PROBLEMS_MAX}
+    environment.globals |= {"node_width": drawing.NODE_WIDTH, "node_height": drawing.NODE_HEIGHT}
+    environment.globals |= {"bars_width": drawing.BARS_WIDTH, "bars_height": drawing.BARS_HEIGHT}
+    environment.globals |= {"timeline_width": drawing.TIMELINE_WIDTH}
     for name in (
         "brief",
         "duration",
@@ -202,7 +202,7 @@ def _environment(version: str) -> Environment:
         "sentences",
         "slug",
     ):
-        made.filters[name] = getattr(words, name)
-    made.filters["literal"] = quote_text
-    made.globals["parts"] = made.get_template("parts.html").module
-    return made
+        environment.filters[name] = getattr(words, name)
+    environment.filters["literal"] = quote_text
+    environment.globals["parts"] = environment.get_template("parts.html").module
+    return environment

@@ -36,8 +36,8 @@ class Suite:
 
     def select(self, part: str) -> "Suite":
         """The tests that have a text in their names, in any case."""
-        wanted = part.casefold()
-        cases = tuple(c for c in self.cases if wanted in c.name.casefold())
+        text = part.casefold()
+        cases = tuple(c for c in self.cases if text in c.name.casefold())
         return Suite(folder=self.folder, cases=cases)
 
 

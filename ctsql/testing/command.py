@@ -41,13 +41,13 @@ def choose(folder: Path, part: str | None, variables: Mapping[str, str]) -> Chos
         INVALID_USAGE: there is no folder or no such test in it. And what reading its files raises.
     """
     suite = collect(sql_files(folder, variables))
-    chosen = suite if part is None else suite.select(part)
-    if not chosen.cases:
+    selected = suite if part is None else suite.select(part)
+    if not selected.cases:
         count = len(suite.cases)
-        named = f" that has {part} in its name" if part else ""
+        condition = f" that has {part} in its name" if part else ""
         others = f"There are {count} others." if count else ""
-        raise misuse(f"there is no test in {folder}{named}", others)
-    return Chosen(suite=chosen, left_out=len(suite.cases) - len(chosen.cases))
+        raise misuse(f"there is no test in {folder}{condition}", others)
+    return Chosen(suite=selected, left_out=len(suite.cases) - len(selected.cases))
 
 
 def workers_for(cases: int) -> int:
@@ -57,7 +57,7 @@ def workers_for(cases: int) -> int:
 
 def run_tests(
     connection: Connection,
-    chosen: Chosen,
+    selection: Chosen,
     tell: Callable[[Outcome], None],
     *,
     workers: int | None = None,
@@ -72,7 +72,7 @@ def run_tests(
     Raises:
         STATEMENT_CANCELLED: they were cancelled.
     """
-    cases, folder = chosen.suite.cases, chosen.suite.folder
+    cases, folder = selection.suite.cases, selection.suite.folder
     count = workers_for(len(cases)) if workers is None else min(workers, len(cases))
     run = _Run(cases, tell)
     with (
@@ -109,7 +109,7 @@ class _Run:
     def __init__(self, cases: Sequence[Case], tell: Callable[[Outcome], None]) -> None:
         self.outcomes: list[Outcome] = []
         self._waiting = deque(enumerate(cases))
-        self._done: dict[int, Outcome] = {}
+        self._outcome_of: dict[int, Outcome] = {}
         self._tell = tell
         self._has_raised = False
         self._lock = threading.Lock()
@@ -124,7 +124,7 @@ class _Run:
                     number, case = self._waiting.popleft()
                 outcome = run_case(case, warehouses.folder, warehouses)
                 with self._lock:
-                    self._done[number] = outcome
+                    self._outcome_of[number] = outcome
                     self._tell_done()
         except BaseException:
             with self._lock:
@@ -134,15 +134,15 @@ class _Run:
             raise
 
     def _tell_done(self) -> None:
-        for number in sorted(self._done):
+        for number in sorted(self._outcome_of):
             if number == len(self.outcomes) or self._has_raised:
-                self.outcomes.append(self._done.pop(number))
+                self.outcomes.append(self._outcome_of.pop(number))
                 self._tell(self.outcomes[-1])
 
 
 def command(
     connection: Connection,
-    chosen: Chosen,
+    selection: Chosen,
     out: TextIO,
     *,
     pause: Callable[[], None],
@@ -163,9 +163,9 @@ def command(
             out.write(f"{line}\n")
         out.flush()
 
-    outcomes = run_tests(connection, chosen, tell, workers=workers)
+    outcomes = run_tests(connection, selection, tell, workers=workers)
     seconds = time.monotonic() - begun
     if junit_file is not None:
         junit_file.write_text(junit(outcomes, seconds), encoding="utf-8")
-    out.write(f"{summary(outcomes, seconds, left_out=chosen.left_out)}\n")
+    out.write(f"{summary(outcomes, seconds, left_out=selection.left_out)}\n")
     return all(o.passed for o in outcomes)

@@ -73,8 +73,8 @@ class _Run:
 
         suite = self.suite(texts)
         if texts not in self.warehouses:
-            made = tempfile.TemporaryDirectory(prefix="ctsql-test-", ignore_cleanup_errors=True)
-            root = Path(self.stack.enter_context(made)).resolve()
+            folder = tempfile.TemporaryDirectory(prefix="ctsql-test-", ignore_cleanup_errors=True)
+            root = Path(self.stack.enter_context(folder)).resolve()
             connection = self.stack.enter_context(connect(str(root / "none")))
             self.warehouses[texts] = Warehouses(connection, suite.folder, root)
         return run_case(case, suite.folder, self.warehouses[texts])
@@ -108,8 +108,8 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "SqlFile |
         return None
     if not _TEST.search(file_path.read_text(encoding="utf-8-sig", errors="replace")):
         return None
-    made: SqlFile = SqlFile.from_parent(parent, path=file_path)
-    return made
+    sql_file: SqlFile = SqlFile.from_parent(parent, path=file_path)
+    return sql_file
 
 
 class SqlFile(pytest.File):
@@ -149,8 +149,8 @@ class _TestFailed(Exception):
 class SqlTest(pytest.Item):
     """One TEST statement."""
 
-    def __init__(self, *, case: "Case", **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, *, case: "Case", **arguments: Any) -> None:
+        super().__init__(**arguments)
         self.case = case
 
     def runtest(self) -> None:

@@ -54,7 +54,7 @@ def junit(outcomes: Sequence[Outcome], seconds: float) -> str:
     )
     for outcome in outcomes:
         case = outcome.case
-        made = ET.SubElement(
+        element = ET.SubElement(
             suite,
             "testcase",
             classname=printable(case.span.source.name),
@@ -66,7 +66,7 @@ def junit(outcomes: Sequence[Outcome], seconds: float) -> str:
         if not outcome.passed:
             first = printable(outcome.failures[0].message)
             lines = (line for f in outcome.failures for line in failure_lines(f))
-            ET.SubElement(made, "failure", message=first).text = printable("\n".join(lines))
+            ET.SubElement(element, "failure", message=first).text = printable("\n".join(lines))
     ET.indent(suite)
     root = ET.Element("testsuites")
     root.append(suite)

@@ -190,15 +190,15 @@ class Running:
             for expected in self.plan.test.expectations:
                 match expected:
                     case st.ExpectRows():
-                        found = self._check_rows(expected)
+                        failure = self._check_rows(expected)
                     case st.ExpectNoChange():
-                        found = self._check_no_change(expected)
+                        failure = self._check_no_change(expected)
                     case st.ExpectError():
-                        found = self._check_error(expected)
+                        failure = self._check_error(expected)
                     case _:
                         raise TypeError(f"no expectation: {type(expected).__name__}")
-                if found is not None:
-                    yield found
+                if failure is not None:
+                    yield failure
 
     def _rows(self, query: st.SqlText, at: int) -> RowSet:
         """The rows of a query as :meth:`_read` has them; all of a small table without a job."""
@@ -221,75 +221,77 @@ class Running:
         engine.advance([engine.relations.item(i) for i in read_objects(bound)], at)
         return bound
 
-    def _lower(self, bound: Query, at: int) -> DataFrame:
+    def _lower(self, query: Query, at: int) -> DataFrame:
         engine = self.engine
         sources = StoredSources(engine.warehouse, as_now=True)
-        given = engine.external_rows(bound.relations)
-        return lower_query(bound, Context(engine.session, sources, at, clock_at=at), given)
+        rows = engine.external_rows(query.relations)
+        return lower_query(query, Context(engine.session, sources, at, clock_at=at), rows)
 
     def _bind(self, query: st.SqlText, at: int) -> Query:
         names = Namespace(self.engine, self.plan.schema)
         return names.binder().bind_select(st.Select(span=query.span, query=at_time(query, at)))
 
-    def _expected(self, expected: st.ExpectRows, schema: T.StructType, at: int) -> DataFrame | None:
-        rows = expected.rows
+    def _expected(
+        self, expectation: st.ExpectRows, schema: T.StructType, at: int
+    ) -> DataFrame | None:
+        rows = expectation.rows
         if rows is None:
             return None
         typed = Typed.of(schema)
         if rows.relations:
             return typed.of_query(self._read(rows, at), rows.span)
         text = at_time(rows, at)  # also in the texts that are copied
-        for row in expected.cells:
+        for row in expectation.cells:
             place = Span(row[0].source, row[0].start, row[-1].stop)
             typed.check_count(len(row), place)
-        if expected.cells:
-            text = typed_values(text, expected.cells, typed.types, typed.copied)
-        found = self._read(text, at)
-        return typed.of_values(found) if expected.cells else typed.of_query(found, rows.span)
+        if expectation.cells:
+            text = typed_values(text, expectation.cells, typed.types, typed.copied)
+        values = self._read(text, at)
+        return typed.of_values(values) if expectation.cells else typed.of_query(values, rows.span)
 
-    def _check_rows(self, expected: st.ExpectRows) -> Failure | None:
-        at = self._time(expected.after)
-        place = expected.span if expected.rows is None else expected.rows.span
-        what = expected.query.span.text
+    def _check_rows(self, expectation: st.ExpectRows) -> Failure | None:
+        at = self._time(expectation.after)
+        place = expectation.span if expectation.rows is None else expectation.rows.span
+        what = expectation.query.span.text
         try:
-            there = self._rows(expected.query, at)
-            rows = self._expected(expected, there.schema, at)
-            difference = compare(there, rows, is_ordered=expected.is_ordered, span=place)
+            there = self._rows(expectation.query, at)
+            rows = self._expected(expectation, there.schema, at)
+            difference = compare(there, rows, is_ordered=expectation.is_ordered, span=place)
         except CtsqlError as problem:
-            return self._not_read(expected, what, problem)
+            return self._not_read(expectation, what, problem)
         if difference is None:
             return None
-        message = f"{what} has other rows{self._told(expected.after)}"
+        message = f"{what} has other rows{self._when(expectation.after)}"
         if difference.is_order:
-            message = f"{what} has its rows in another order{self._told(expected.after)}"
-        elif expected.rows is None:
-            message = f"{what} has rows{self._told(expected.after)}"
-        return Failure(span=expected.span, message=message, difference=difference)
+            message = f"{what} has its rows in another order{self._when(expectation.after)}"
+        elif expectation.rows is None:
+            message = f"{what} has rows{self._when(expectation.after)}"
+        return Failure(span=expectation.span, message=message, difference=difference)
 
-    def _check_no_change(self, expected: st.ExpectNoChange) -> Failure | None:
-        number = len(self.plan.step_times) if expected.after is None else expected.after
-        query = st.rows_of(expected.subject)
-        what = expected.subject.span.text
+    def _check_no_change(self, expectation: st.ExpectNoChange) -> Failure | None:
+        number = len(self.plan.step_times) if expectation.after is None else expectation.after
+        query = st.rows_of(expectation.subject)
+        what = expectation.subject.span.text
         try:
             before = self._rows(query, self._time(number - 1))
             there = self._rows(query, self._time(number))
             difference = compare(there, before)
         except CtsqlError as problem:
-            return self._not_read(expected, what, problem)
+            return self._not_read(expectation, what, problem)
         if difference is None:
             return None
         message = f"step {number} changes {what}"
-        return Failure(span=expected.span, message=message, difference=difference)
+        return Failure(span=expectation.span, message=message, difference=difference)
 
-    def _not_read(self, expected: st.Expectation, what: str, problem: CtsqlError) -> Failure:
+    def _not_read(self, expectation: st.Expectation, what: str, problem: CtsqlError) -> Failure:
         if problem.condition == "STATEMENT_CANCELLED":
             raise problem
         inside = isinstance(problem, StatementError) and problem.span is not None
-        span = problem.span if inside and problem.span is not None else expected.span
-        message = f"{what} cannot be compared{self._told(expected.after)}"
+        span = problem.span if inside and problem.span is not None else expectation.span
+        message = f"{what} cannot be compared{self._when(expectation.after)}"
         return Failure(span=span, message=message, problem=problem)
 
-    def _told(self, after: int | None) -> str:
+    def _when(self, after: int | None) -> str:
         if after == 0:
             return " before the first step"
         number = len(self.plan.step_times) if after is None else after
@@ -299,33 +301,41 @@ class Running:
 
     # ---- errors
 
-    def _check_error(self, expected: st.ExpectError) -> Failure | None:
-        found = self._errors_in(expected) if expected.subject else self._refusals(expected.after)
-        if any(_is_as_expected(problem, expected) for problem in found):
+    def _check_error(self, expectation: st.ExpectError) -> Failure | None:
+        errors = (
+            self._errors_in(expectation)
+            if expectation.subject
+            else self._refusals(expectation.after)
+        )
+        if any(_is_as_expected(problem, expectation) for problem in errors):
             return None
-        wanted = expected.condition
-        if expected.like is not None:
-            wanted += f" like '{expected.like}'"
-        if found:
-            message = f"{wanted} was expected, and this came{self._told(expected.after)}"
-            return Failure(span=expected.span, message=message, problem=found[0])
-        if expected.subject is not None:
-            what = expected.subject.span.text
-            message = f"{wanted} was expected, and {what} can be read{self._told(expected.after)}"
+        description = expectation.condition
+        if expectation.like is not None:
+            description += f" like '{expectation.like}'"
+        if errors:
+            message = f"{description} was expected, and this came{self._when(expectation.after)}"
+            return Failure(span=expectation.span, message=message, problem=errors[0])
+        if expectation.subject is not None:
+            what = expectation.subject.span.text
+            message = (
+                f"{description} was expected, and {what} can be read{self._when(expectation.after)}"
+            )
         else:
-            step = "no step" if expected.after is None else f"step {expected.after}"
-            is_one = expected.after is not None
-            message = f"{wanted} was expected, and {step} is {'not ' if is_one else ''}refused"
+            step = "no step" if expectation.after is None else f"step {expectation.after}"
+            is_one = expectation.after is not None
+            message = f"{description} was expected, and {step} is {'not ' if is_one else ''}refused"
             message += "; of an object: EXPECT ERROR ... IN x"
-        return Failure(span=expected.span, message=message)
+        return Failure(span=expectation.span, message=message)
 
     def _refusals(self, after: int | None) -> list[CtsqlError]:
         return [p for number, p in self.refused.items() if after in (None, number)]
 
-    def _errors_in(self, expected: st.ExpectError) -> list[CtsqlError]:
-        assert expected.subject is not None  # the caller looked
+    def _errors_in(self, expectation: st.ExpectError) -> list[CtsqlError]:
+        assert expectation.subject is not None  # the caller looked
         try:
-            compare(self._rows(st.rows_of(expected.subject), self._time(expected.after)), None)
+            compare(
+                self._rows(st.rows_of(expectation.subject), self._time(expectation.after)), None
+            )
         except CtsqlError as problem:
             if problem.condition == "STATEMENT_CANCELLED":
                 raise
@@ -333,14 +343,14 @@ class Running:
         return []
 
 
-def _is_as_expected(problem: CtsqlError, expected: st.ExpectError) -> bool:
+def _is_as_expected(problem: CtsqlError, expectation: st.ExpectError) -> bool:
     """Whether an error, or one that it comes from, is the expected one."""
-    found: BaseException | None = problem
-    while found is not None:
-        if isinstance(found, CtsqlError) and found.condition == expected.condition:
-            text = "\n".join(filter(None, (found.message, found.detail)))
-            return expected.like is None or _is_like(text, expected.like)
-        found = found.__cause__
+    error: BaseException | None = problem
+    while error is not None:
+        if isinstance(error, CtsqlError) and error.condition == expectation.condition:
+            text = "\n".join(filter(None, (error.message, error.detail)))
+            return expectation.like is None or _is_like(text, expectation.like)
+        error = error.__cause__
     return False
 
 

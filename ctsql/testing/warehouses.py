@@ -63,22 +63,22 @@ class Warehouses:
             tuple((stand_in.name, columns) for stand_in, columns in tables),
             tuple(made.name for made in plan.definitions),
         )
-        found = self._templates.get(key)
-        if found is None:
+        template = self._templates.get(key)
+        if template is None:
             try:
-                found = self._make(plan.schemas, tables, plan.definitions, plan.made_at)
+                template = self._make(plan.schemas, tables, plan.definitions, plan.made_at)
             except CtsqlError as problem:
-                found = problem
-            self._templates[key] = found
-        if isinstance(found, CtsqlError):
-            raise found
-        return found
+                template = problem
+            self._templates[key] = template
+        if isinstance(template, CtsqlError):
+            raise template
+        return template
 
     def copy(self, template: Template) -> Path:
         """A copy of a template, for one test."""
-        made = self.root / f"c{next(self._numbers):07}"
-        copy_warehouse(template.path, made)
-        return made
+        folder = self.root / f"c{next(self._numbers):07}"
+        copy_warehouse(template.path, folder)
+        return folder
 
     def _make(
         self,
@@ -95,9 +95,9 @@ class Warehouses:
                 self._run(engine, f"CREATE SCHEMA IF NOT EXISTS {quote(schema)}")
             for stand_in, columns in tables:
                 self._run(engine, f"CREATE TABLE {stand_in.name.qualified()} ({columns})")
-            for made in definitions:
-                connection.search_schema = made.schema
-                connection._run(engine, made.statement, ())
+            for definition in definitions:
+                connection.search_schema = definition.schema
+                connection._run(engine, definition.statement, ())
             newest = engine.mint()  # so that the rows of a test are changes
             forget_tables(engine)
         return Template(path, newest)
@@ -136,14 +136,14 @@ def copy_warehouse(source: Path, target: Path) -> None:
     """Copy the files of a warehouse on this disk that nobody has open, to a path as long."""
     before, after = str(source).encode(), str(target).encode()
     for path in source.rglob("*"):
-        made = target / path.relative_to(source)
+        target_path = target / path.relative_to(source)
         if path.is_dir():
-            made.mkdir(parents=True, exist_ok=True)
+            target_path.mkdir(parents=True, exist_ok=True)
             continue
-        made.parent.mkdir(parents=True, exist_ok=True)
+        target_path.parent.mkdir(parents=True, exist_ok=True)
         if path.name.startswith("."):
             continue  # checksums of what is changed here, and locks
         if path.suffix in _LOG_FILES:
-            made.write_bytes(path.read_bytes().replace(before, after))
+            target_path.write_bytes(path.read_bytes().replace(before, after))
         else:
-            shutil.copyfile(path, made)
+            shutil.copyfile(path, target_path)

@@ -55,11 +55,11 @@ def folder() -> Path:
 def is_private(home: Path) -> bool:
     """Whether a folder is there, is the user's, and only its owner may look into it."""
     try:
-        found = home.lstat()
+        status = home.lstat()
     except OSError:
         return False
-    is_own = found.st_uid == os.getuid() and stat.S_ISDIR(found.st_mode)
-    return is_own and not found.st_mode & ~OWNER_ONLY & 0o777
+    is_own = status.st_uid == os.getuid() and stat.S_ISDIR(status.st_mode)
+    return is_own and not status.st_mode & ~OWNER_ONLY & 0o777
 
 
 def socket_of(home: Path, environ: Mapping[str, str] = os.environ) -> Path:

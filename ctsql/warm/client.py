@@ -61,7 +61,7 @@ def served(arguments: Sequence[str]) -> int | None:
         return None
     connection = _connected(address)
     if connection is None and KEEP in arguments:
-        connection = _started(address)
+        connection = _start_keeper(address)
     if connection is None:
         return None
     with connection:
@@ -79,7 +79,7 @@ def shared_spark(*, keep: bool) -> "SparkSession | None":
     address = socket_of(folder())
     connection = _connected(address)
     if connection is None and keep:
-        connection = _started(address)
+        connection = _start_keeper(address)
     if connection is None:
         return None
     with suppress(OSError):
@@ -124,16 +124,16 @@ def is_served(arguments: Sequence[str], *, is_terminal: bool) -> bool:
 
 def positional(arguments: Sequence[str]) -> list[str]:
     """The arguments of the command line that are no options and no values of options."""
-    found: list[str] = []
+    words: list[str] = []
     given = iter(arguments)
     for argument in given:
         if argument == "--":
-            return [*found, *given]
+            return [*words, *given]
         if argument in _WITH_VALUES:
             next(given, None)
         elif not argument.startswith("-") or argument == "-":
-            found.append(argument)
-    return found
+            words.append(argument)
+    return words
 
 
 def _connected(address: Path) -> socket.socket | None:
@@ -148,7 +148,7 @@ def _connected(address: Path) -> socket.socket | None:
     return connection
 
 
-def _started(address: Path) -> socket.socket | None:
+def _start_keeper(address: Path) -> socket.socket | None:
     """Start a keeper, and connect to it."""
     sys.stderr.write("starting a Spark that stays for the commands after this one\n")
     with suppress(OSError):

@@ -42,7 +42,7 @@ class Keeper:
         self.idle: list[socket.socket] = []
         self.workers: dict[socket.socket, subprocess.Popen[bytes]] = {}
         self.guests: dict[socket.socket, int] = {}  # processes that use the JVM by themselves
-        self.gone: dict[int, float] = {}  # until when processes may have left jobs in the JVM
+        self.departures: dict[int, float] = {}  # until when processes may have left jobs in the JVM
         self.stopper: socket.socket | None = None  # who asked for the end
         self.context: Any = None
         self.gateway: Any = None
@@ -111,7 +111,7 @@ class Keeper:
                 if not process.isdigit() or not self._is_current:
                     connection.close()  # it has just been killed, or starts a Spark of its own
                     return
-                self.gone.pop(int(process), None)
+                self.departures.pop(int(process), None)
                 parameters = self.gateway.gateway_parameters
                 connection.sendall(join_answer(parameters.port, parameters.auth_token))
                 self.guests[connection] = int(process)
@@ -154,7 +154,7 @@ class Keeper:
             self.waiting.popleft().close()
 
     def _goes(self, process: int) -> None:
-        self.gone[process] = time.monotonic() + _CANCEL_SECONDS
+        self.departures[process] = time.monotonic() + _CANCEL_SECONDS
 
     def _cancel_of_gone(self) -> None:
         """Cancel what killed processes left running: nobody waits for it, and it holds the cores.
@@ -163,9 +163,11 @@ class Keeper:
         """
         from ctsql.runtime.spark.running_jobs import cancel_jobs_of
 
-        self.gone = {p: until for p, until in self.gone.items() if until > time.monotonic()}
-        if self.gone:
-            cancel_jobs_of(self.context, self.gone)
+        self.departures = {
+            p: until for p, until in self.departures.items() if until > time.monotonic()
+        }
+        if self.departures:
+            cancel_jobs_of(self.context, self.departures)
 
     def _start_worker(self) -> None:
         ours, theirs = socket.socketpair()
@@ -184,7 +186,7 @@ class Keeper:
         worker.stdin.write(f"{parameters.port}\n{parameters.auth_token}\n".encode())
         worker.stdin.close()
         self.workers[ours] = worker
-        self.gone.pop(worker.pid, None)
+        self.departures.pop(worker.pid, None)
         self._selector.register(ours, selectors.EVENT_READ)
 
 

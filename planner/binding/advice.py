@@ -120,8 +120,8 @@ def _on_keys(body: Sequence[st.BodyStatement], columns_of: ColumnsOf) -> Iterato
             continue
         tokens = tokenise(part.where.span)
         keys = _looked_up(tokens)
-        known = {name: find(columns_of(part.target), name) for name in keys}
-        nullable = [name for name, c in known.items() if c is not None and c.nullable]
+        key_columns = {name: find(columns_of(part.target), name) for name in keys}
+        nullable = [name for name, c in key_columns.items() if c is not None and c.nullable]
         if nullable and part.target.span.text in filled:
             target = part.target.span.text
             same = " AND ".join(f"i.{name} <=> {target}.{name}" for name in keys)

@@ -30,5 +30,5 @@ class Analyst(Protocol):
     def set_own(self, object_id: str, columns: Sequence[Column]) -> None:
         """Set the columns of an output that is being defined, for a body that reads it."""
 
-    def assignable(self, given: str, declared: str) -> bool:
+    def assignable(self, value_type: str, column_type: str) -> bool:
         """Whether values of a type may be stored in a column of another (ANSI store assignment)."""

@@ -103,7 +103,7 @@ class Binder:
         self.runs_once = runs_once
         self.own: dict[Name, Item] = {}  # the outputs being defined, by name in the definition
         self.inputs: dict[str, st.TaskInput] = {}  # of a task, by the id of the source
-        self._stored = {r.name: r for r in reads}
+        self._stored_reads = {r.name: r for r in reads}
         self.reads: dict[str, Reading] = {}
 
     # ---- relations
@@ -111,9 +111,9 @@ class Binder:
     def resolve(self, ref: st.RelationRef) -> Item:
         """The object a reference means."""
         name = qualify(ref, self.search_schema)
-        stored = self._stored.get(name)
-        if stored is not None:
-            return self.catalog.items[stored.object_id].check()
+        read = self._stored_reads.get(name)
+        if read is not None:
+            return self.catalog.items[read.object_id].check()
         item = self.catalog.get(name, span=ref.span)
         check_holds_rows(self.catalog, item, ref.span)
         if self.analyst is not None and not self.runs_once:
@@ -135,7 +135,7 @@ class Binder:
     def own_of(self, ref: st.RelationRef) -> Item | None:
         """The output being defined that a reference means; None when it means another object."""
         name = qualify(ref, self.search_schema)
-        return None if name in self._stored else self.own.get(name)
+        return None if name in self._stored_reads else self.own.get(name)
 
     def relation(self, ref: st.RelationRef, roles: dict[str, lp.Role]) -> lp.Node:
         """The node of a reference; ``roles`` gives the roles of the inputs and the output."""
@@ -177,8 +177,8 @@ class Binder:
         return lp.Get(object_id=item.id, name=item.name, columns=columns, role=role)
 
     def _column_names(self, item: Item, name: Name) -> tuple[str, ...]:
-        stored = self._stored.get(name)
-        return stored.columns if stored else tuple(c.name for c in self.columns_of(item))
+        read = self._stored_reads.get(name)
+        return read.columns if read else tuple(c.name for c in self.columns_of(item))
 
     def rows_of(self, item: Item, name: Name, role: lp.Role) -> lp.Get | lp.ViewReference:
         """What of a task's input the body sees, in a role: all, or what a view or WHERE leaves."""
@@ -189,7 +189,7 @@ class Binder:
         self.reads[item.id] = Reading(name=name, object_id=item.id, columns=columns)
         rows: lp.Get | lp.ViewReference
         if item.kind is ObjectKind.VIEW:
-            rows = self.view(item, {self.followed(item).id: role})
+            rows = self.view(item, {self.followed_item(item).id: role})
         else:
             rows = lp.Get(object_id=item.id, name=item.name, columns=columns, role=role)
         text = self.inputs[item.id].rows
@@ -200,7 +200,7 @@ class Binder:
             query = replace(query, columns=self.analyst.columns(query))
         return lp.ViewReference(object_id=item.id, name=item.name, columns=columns, query=query)
 
-    def followed(self, item: Item, span: Span | None = None) -> Item:
+    def followed_item(self, item: Item, span: Span | None = None) -> Item:
         """What a task follows that has an object as its input: a plain view's one source.
 
         Raises TASK_INPUT_NOT_DURABLE if a view does more than to filter and project.
@@ -216,7 +216,11 @@ class Binder:
 
     def _is_external(self, ref: st.RelationRef, name: Name) -> bool:
         """Whether a name means what this process knows; an object of the warehouse comes first."""
-        if ref.change is not None or name in self._stored or self.catalog.find(name) is not None:
+        if (
+            ref.change is not None
+            or name in self._stored_reads
+            or self.catalog.find(name) is not None
+        ):
             return False
         return find_system_table(name) is not None or self.external_kind(ref.parts) is not None
 
@@ -279,22 +283,30 @@ class Binder:
         """The nodes of the relations that a piece of SQL reads, in order."""
         return tuple(self.relation(ref, roles or {}) for ref in sql.relations)
 
-    def _refer(self, made: st.ConstraintDef, columns: Sequence[Column]) -> None:
+    def _refer(self, constraint: st.ConstraintDef, columns: Sequence[Column]) -> None:
         """Note that a view of some columns reads what a constraint refers to.
 
         Raises UNKNOWN_COLUMN, and NOT_SUPPORTED for types that differ.
         """
-        if made.references is None:
+        if constraint.references is None:
             return
-        self.relation(made.references, {})
-        if self.analyst is not None and made.references.file is None:
-            key = [schemas.get(columns, name, span=made.span, known="") for name in made.columns]
-            check_reference(made, key, self.key_there(made, self.resolve(made.references)))
+        self.relation(constraint.references, {})
+        if self.analyst is not None and constraint.references.file is None:
+            key = [
+                schemas.get(columns, name, span=constraint.span, heading="")
+                for name in constraint.columns
+            ]
+            check_reference(
+                constraint, key, self.key_there(constraint, self.resolve(constraint.references))
+            )
 
-    def key_there(self, made: st.ConstraintDef, item: Item) -> list[Column]:
+    def key_there(self, constraint: st.ConstraintDef, item: Item) -> list[Column]:
         """The columns of what a constraint refers to that are its key; raises UNKNOWN_COLUMN."""
-        columns, known = self.columns_of(item), "Columns there:"
-        return [schemas.get(columns, name, span=made.span, known=known) for name in made.keys]
+        columns, heading = self.columns_of(item), "Columns there:"
+        return [
+            schemas.get(columns, name, span=constraint.span, heading=heading)
+            for name in constraint.keys
+        ]
 
     # ---- definitions
 
@@ -332,18 +344,20 @@ class Binder:
         not_null = not_null_columns(statement, columns)
         columns = tuple(replace(c, nullable=False) if c.name in not_null else c for c in columns)
         constraints = tuple(
-            bind_constraint(made, replace(own, columns=columns), self.analyst)
-            for made in statement.constraints
+            bind_constraint(constraint, replace(own, columns=columns), self.analyst)
+            for constraint in statement.constraints
         )
         if self.analyst is not None:
-            for typed, made in zip(statement.constraints, constraints, strict=True):
-                check_key(typed, [c for c in columns if c.name in made.key])
-                refuse_nondeterministic(made, "materialized view", self.analyst.is_deterministic)
+            for typed, constraint in zip(statement.constraints, constraints, strict=True):
+                check_key(typed, [c for c in columns if c.name in constraint.key])
+                refuse_nondeterministic(
+                    constraint, "materialized view", self.analyst.is_deterministic
+                )
         for typed in statement.constraints:
             self._refer(typed, columns)
         sql = without_broken(statement, [c.name for c in columns])
         query = replace(query, sql=sql, relations=self.query_relations(sql))
-        stored = lp.Get(
+        stored_node = lp.Get(
             object_id=own.id,
             name=own.name,
             columns=tuple(c.name for c in columns),
@@ -354,7 +368,7 @@ class Binder:
             name=own.name,
             columns=columns,
             desired=query,
-            stored=stored,
+            stored=stored_node,
             refresh=refresh_parts(statement),
             not_null=not_null,
             constraints=constraints,
@@ -381,13 +395,13 @@ def _diff_of(ref: st.RelationRef, columns: Sequence[str]) -> str:
 
     Raises INVALID_STATEMENT if no alias list renames a column of that name.
     """
-    known = [fold(column) for column in columns]
-    if DIFF_NAME not in known:
+    folded = [fold(column) for column in columns]
+    if DIFF_NAME not in folded:
         return DIFF_NAME
     if ref.names_columns:
         return DIFF
     free = "copies"
-    while free in known:
+    while free in folded:
         free += "_"
     named = ", ".join(quote(column) for column in (*columns, free))
     table = ref.name_span.text

@@ -54,18 +54,18 @@ def name_unnamed(columns: Sequence[Column], sql: SqlText) -> tuple[Column, ...]:
     ``count``, ``a + 1`` in the second place ``column_2``. A name in backticks stays.
     """
     typed = {fold(t.text) for t in tokenise(sql.span) if t.kind is Kind.QUOTED}
-    taken = {fold(c.name) for c in columns}
-    made: list[Column] = []
+    names = {fold(c.name) for c in columns}
+    result: list[Column] = []
     for place, column in enumerate(columns, start=1):
         if fold(column.name) not in typed and has_forbidden(column.name):
             call = _CALL.match(column.name)
             base = call.group(1) if call else f"column_{place}"
             later = (f"{base}_{number}" for number in itertools.count(2))
-            name = next(n for n in itertools.chain([base], later) if fold(n) not in taken)
-            taken.add(fold(name))
+            name = next(n for n in itertools.chain([base], later) if fold(n) not in names)
+            names.add(fold(name))
             column = replace(column, name=name)
-        made.append(column)
-    return tuple(made)
+        result.append(column)
+    return tuple(result)
 
 
 def check_storable(columns: Sequence[Column], span: Span) -> None:
@@ -137,10 +137,10 @@ def forbidden_in(name: str) -> str:
     "It has a space and ;. A stored column's name has no spaces, tabs, line ends nor ,;{}()=."
     """
     names = {" ": "a space", "\t": "a tab", "\n": "a line end"}
-    found = [names.get(c, c) for c in dict.fromkeys(name) if c in NAME_FORBIDDEN]
+    characters = [names.get(c, c) for c in dict.fromkeys(name) if c in NAME_FORBIDDEN]
     return (
-        f"It has {' and '.join(found)}. A stored column's name has no spaces, tabs, line ends nor "
-        ",;{}()=."
+        f"It has {' and '.join(characters)}. A stored column's name has no spaces, tabs, line ends "
+        "nor ,;{}()=."
     )
 
 
@@ -151,11 +151,11 @@ def check_holds_rows(catalog: Catalog, item: Item, span: Span | None) -> None:
     """
     if item.kind is ObjectKind.STREAMING_TABLE:
         hint = f"Type: CREATE FLOW f AS INSERT INTO {item.name} BY NAME SELECT * FROM STREAM t"
-        raise item.wrong_kind("relation", hint, span, found="streaming table without a flow")
+        raise item.wrong_kind("relation", hint, span, actual="streaming table without a flow")
     if item.outputs:
         names = ", ".join(str(o.name) for o in catalog.outputs_of(item))
         hint = f"Read what it writes: {names}."
-        raise item.wrong_kind("relation", hint, span, found="continual task with outputs")
+        raise item.wrong_kind("relation", hint, span, actual="continual task with outputs")
 
 
 def not_null_columns(
@@ -165,16 +165,16 @@ def not_null_columns(
 
     Raises UNKNOWN_COLUMN, DUPLICATE_COLUMN.
     """
-    found: list[str] = []
+    names: list[str] = []
     for option in statement.options:
         if option.name != NOT_NULL:
             continue
-        wanted = str(option.value)
-        name = schemas.get(columns, wanted, span=option.value_span, known="Columns here:").name
-        if name in found:
-            raise error("DUPLICATE_COLUMN", span=option.value_span, column=wanted)
-        found.append(name)
-    return tuple(found)
+        text = str(option.value)
+        name = schemas.get(columns, text, span=option.value_span, heading="Columns here:").name
+        if name in names:
+            raise error("DUPLICATE_COLUMN", span=option.value_span, column=text)
+        names.append(name)
+    return tuple(names)
 
 
 _AS_COLUMN = "Compute it when the row is inserted into the input, as a column."

@@ -21,30 +21,33 @@ QUARANTINE_REASON = ("constraint_name", "reason")
 """Columns of a view's quarantine behind those of the view."""
 
 
-def bind_constraint(made: st.ConstraintDef, own: Item, analyst: Analyst | None) -> lp.Constraint:
+def bind_constraint(
+    constraint: st.ConstraintDef, own: Item, analyst: Analyst | None
+) -> lp.Constraint:
     """Bind a constraint of an output's rows; raises UNKNOWN_COLUMN, and what Spark says."""
-    known = f'"{own.name}" has the columns'
-    predicate = made.predicate
+    heading = f'"{own.name}" has the columns'
+    predicate = constraint.predicate
     columns = tuple(
-        schemas.get(own.columns, name, span=made.span, known=known).name for name in made.columns
+        schemas.get(own.columns, name, span=constraint.span, heading=heading).name
+        for name in constraint.columns
     )
-    is_key = _is_key(made)
-    constraint = lp.Constraint(
+    is_key = _is_key(constraint)
+    bound = lp.Constraint(
         object_id=own.id,
-        name=made.name,
-        action=made.action,
+        name=constraint.name,
+        action=constraint.action,
         predicate=None if predicate is None else lp.Query(sql=predicate, relations=(), columns=()),
-        rule=made.rule,
+        rule=constraint.rule,
         not_null=() if is_key else columns,
         key=columns if is_key else (),
         of=own.name if own.kind is ObjectKind.TASK_OUTPUT else None,
     )
-    if analyst is not None and constraint.predicate is not None:
+    if analyst is not None and bound.predicate is not None:
         names = tuple(c.name for c in own.columns)
         rows = lp.Get(object_id=own.id, name=own.name, columns=names, role=lp.Role.SELF)
-        check = lp.Delete(of=rows, alias=PROPOSED, where=constraint.predicate)
+        check = lp.Delete(of=rows, alias=PROPOSED, where=bound.predicate)
         analyst.check_predicate(check, own.columns)
-    return constraint
+    return bound
 
 
 _COMPARED = word_set("""
@@ -53,14 +56,14 @@ _COMPARED = word_set("""
 """)
 
 
-def check_key(made: st.ConstraintDef, key: Sequence[Column]) -> None:
+def check_key(constraint: st.ConstraintDef, key: Sequence[Column]) -> None:
     """Refuse a key of values that may be equal and look different: NOT_SUPPORTED."""
     for column in key:
         if _kind(column).upper() not in _COMPARED or "collate" in column.type.lower():
             what = f"a key of type {column.type.upper()}"
             why = "Values of it may be equal without being the same."
             hint = "Take columns of whole numbers, DECIMAL, texts, dates or times."
-            raise not_supported(made.span, what, why=why, hint=hint)
+            raise not_supported(constraint.span, what, why=why, hint=hint)
 
 
 def _kind(column: Column) -> str:
@@ -75,7 +78,9 @@ _SAME = dict.fromkeys(("varchar", "char", "character"), "string") | {"timestamp_
 """Kinds of which the values are those of another."""
 
 
-def check_reference(made: st.ConstraintDef, key: Sequence[Column], keys: Sequence[Column]) -> None:
+def check_reference(
+    constraint: st.ConstraintDef, key: Sequence[Column], keys: Sequence[Column]
+) -> None:
     """Refuse a key that is compared with another only after a cast: NOT_SUPPORTED.
 
     Several values of the other relation could equal one, as '1' and '01' do of 1.
@@ -83,13 +88,13 @@ def check_reference(made: st.ConstraintDef, key: Sequence[Column], keys: Sequenc
     Args:
         key: the columns of the rows that refer. keys: those that they refer to.
     """
-    check_key(made, keys)
+    check_key(constraint, keys)
     for own, other in zip(key, keys, strict=True):
         if not compares(own, other):
             what = f"a key of type {own.type.upper()} that refers to one of {other.type.upper()}"
             why = "Several values there may equal one after the cast."
             hint = f"CAST the query's value, and give {quote(own.name)} the type of the other."
-            raise not_supported(made.span, what, why=why, hint=hint)
+            raise not_supported(constraint.span, what, why=why, hint=hint)
 
 
 def compares(one: Column, other: Column) -> bool:
@@ -106,8 +111,8 @@ def _size(column: Column) -> tuple[int, int] | None:
     kind = _kind(column)
     if kind not in _DIGITS:
         return None
-    said = [int(number) for number in re.findall(r"\d+", column.type)]
-    digits, fraction = said + [_DIGITS[kind], 0][len(said) :]
+    numbers = [int(number) for number in re.findall(r"\d+", column.type)]
+    digits, fraction = numbers + [_DIGITS[kind], 0][len(numbers) :]
     return digits - fraction, fraction
 
 
@@ -115,25 +120,29 @@ def without_broken(view: st.CreateMaterializedView, columns: Sequence[str]) -> s
     """The query of a view of some columns, without the rows that a constraint leaves out. Pure."""
     left_out, failing = _conditions(view, *_LEFT_OUT), _conditions(view, st.OnViolation.FAIL)
     keyed = [
-        (c, kept)
-        for c, kept in zip(view.constraints, kept_texts(view), strict=True)
+        (c, condition)
+        for c, condition in zip(view.constraints, kept_texts(view), strict=True)
         if _is_key(c) and c.action is st.OnViolation.FAIL
     ]
     if not left_out and not keyed:
         return view.query
-    kept = left_out or "TRUE"
+    condition = left_out or "TRUE"
     if left_out and failing:
-        kept = f"({kept}) OR NOT ({failing})"  # such a row is no row to be left out, but an error
-    for made, holds in keyed:
-        said = quote_text(f'constraint "{made.name}" is broken: {made.rule} does not hold for ')
+        condition = (
+            f"({condition}) OR NOT ({failing})"  # such a row is no row to be left out, but an error
+        )
+    for constraint, holds in keyed:
+        message = quote_text(
+            f'constraint "{constraint.name}" is broken: {constraint.rule} does not hold for '
+        )
         row = f"to_json(named_struct({_pairs(columns)}))"
-        failure = f"CAST(raise_error(concat({said}, {row})) AS BOOLEAN)"
-        kept = f"CASE WHEN NOT {holds} THEN {failure} ELSE {kept} END"
-    return over_query(view, columns, ", ".join(map(backtick, columns)), f" WHERE {kept}")
+        failure = f"CAST(raise_error(concat({message}, {row})) AS BOOLEAN)"
+        condition = f"CASE WHEN NOT {holds} THEN {failure} ELSE {condition} END"
+    return over_query(view, columns, ", ".join(map(backtick, columns)), f" WHERE {condition}")
 
 
 def over_query(
-    view: st.CreateMaterializedView, columns: Sequence[str], listed: str, where: str = ""
+    view: st.CreateMaterializedView, columns: Sequence[str], items: str, where: str = ""
 ) -> st.SqlText:
     """A query over that of a view, with a column for each constraint of a key. Pure.
 
@@ -141,10 +150,10 @@ def over_query(
     statement.
 
     Args:
-        listed: what is selected.
+        items: what is selected.
     """
     before, after = _source_texts(view, columns)
-    before, after = f"SELECT {listed} FROM {before}", f"{after}{where}"
+    before, after = f"SELECT {items} FROM {before}", f"{after}{where}"
     query = view.query
     if any(c.references is not None for c in view.constraints):
         text = f"{before}{splice(query.span, query.edits).text}{after}"
@@ -162,24 +171,26 @@ def quarantine_query(view: st.CreateMaterializedView, columns: Sequence[str]) ->
 
     Names in it mean what they mean in the view's query.
     """
-    kept = _conditions(view, st.OnViolation.QUARANTINE)
-    if not kept:
+    condition = _conditions(view, st.OnViolation.QUARANTINE)
+    if not condition:
         return None
-    named = _broken(view, [c.name for c in view.constraints], ", ")
+    names = _broken(view, [c.name for c in view.constraints], ", ")
     why = _broken(view, [f"{c.rule} does not hold" for c in view.constraints], "; ")
     failing = _conditions(view, st.OnViolation.FAIL)
-    which = f"NOT ({kept})" + (f" AND {failing}" if failing else "")
+    which = f"NOT ({condition})" + (f" AND {failing}" if failing else "")
     name, reason = QUARANTINE_REASON
     before, after = _source_texts(view, columns)
     return (
-        f"SELECT {', '.join(map(backtick, columns))}, {named} AS {name}, {why} AS {reason} "
+        f"SELECT {', '.join(map(backtick, columns))}, {names} AS {name}, {why} AS {reason} "
         f"FROM {before}\n{splice(view.query.span, view.query.edits).text}{after} WHERE {which}"
     )
 
 
 def kept_texts(view: st.CreateMaterializedView) -> list[str]:
     """For each constraint the condition that a row of :func:`over_query` keeps it; never NULL."""
-    return [_key_column(i, c) if _is_key(c) else f"({check_text(c)})" for i, c in _numbered(view)]
+    return [
+        _key_column(i, c) if _is_key(c) else f"({check_text(c)})" for i, c in _with_numbers(view)
+    ]
 
 
 def _source_texts(view: st.CreateMaterializedView, columns: Sequence[str]) -> tuple[str, str]:
@@ -187,50 +198,53 @@ def _source_texts(view: st.CreateMaterializedView, columns: Sequence[str]) -> tu
 
     It has a column for each UNIQUE and each REFERENCES, which says whether it holds.
     """
-    listed = ", ".join(map(backtick, columns))
-    before, after = "(", f"\n) AS {PROPOSED}({listed})"
-    refers = [(i, c) for i, c in _numbered(view) if c.references is not None]
+    column_list = ", ".join(map(backtick, columns))
+    before, after = "(", f"\n) AS {PROPOSED}({column_list})"
+    refers = [(i, c) for i, c in _with_numbers(view) if c.references is not None]
     if refers:
         own = ", ".join(f"{PROPOSED}.{backtick(c)} AS {backtick(c)}" for c in columns)
-        kept = ", ".join(f"{_referred(c, i)} AS {_key_column(i, c)}" for i, c in refers)
+        key_columns = ", ".join(f"{_referred(c, i)} AS {_key_column(i, c)}" for i, c in refers)
         joins = "".join(_join(c, i) for i, c in refers)
-        before, after = f"(SELECT {own}, {kept} FROM {before}", f"{after}{joins}) AS {PROPOSED}"
-    unique = [f"{_alone(c)} AS {_key_column(i, c)}" for i, c in _numbered(view) if c.unique]
+        before, after = (
+            f"(SELECT {own}, {key_columns} FROM {before}",
+            f"{after}{joins}) AS {PROPOSED}",
+        )
+    unique = [f"{_alone(c)} AS {_key_column(i, c)}" for i, c in _with_numbers(view) if c.unique]
     if unique:
         before = f"(SELECT *, {', '.join(unique)} FROM {before}"
         after += f") AS {PROPOSED}"
     return before, after
 
 
-def _is_key(made: st.ConstraintDef) -> bool:
-    return made.unique or made.references is not None
+def _is_key(constraint: st.ConstraintDef) -> bool:
+    return constraint.unique or constraint.references is not None
 
 
-def _key_column(number: int, made: st.ConstraintDef) -> str:
-    return backtick(f"{UNIQUE_ if made.unique else REFERS_}{number}")
+def _key_column(number: int, constraint: st.ConstraintDef) -> str:
+    return backtick(f"{UNIQUE_ if constraint.unique else REFERS_}{number}")
 
 
-def _join(made: st.ConstraintDef, number: int) -> str:
+def _join(constraint: st.ConstraintDef, number: int) -> str:
     """The keys of the other relation, each once, joined to the rows of the query that have them."""
-    assert made.references is not None  # the caller looked
-    pairs = list(enumerate(zip(made.columns, made.keys, strict=True)))
+    assert constraint.references is not None  # the caller looked
+    pairs = list(enumerate(zip(constraint.columns, constraint.keys, strict=True)))
     other = f"{OTHER_}{number}"
     keys = ", ".join(f"{backtick(key)} AS {KEY_}{n}" for n, (_, key) in pairs)
     equal = " AND ".join(f"{PROPOSED}.{backtick(own)} = {other}.{KEY_}{n}" for n, (own, _) in pairs)
-    named = made.references.name_span.text
-    return f" LEFT JOIN (SELECT DISTINCT {keys} FROM {named}) AS {other} ON {equal}"
+    relation = constraint.references.name_span.text
+    return f" LEFT JOIN (SELECT DISTINCT {keys} FROM {relation}) AS {other} ON {equal}"
 
 
-def _referred(made: st.ConstraintDef, number: int) -> str:
+def _referred(constraint: st.ConstraintDef, number: int) -> str:
     """The condition that the other relation has the key; one with a NULL is no key."""
-    nulls = " OR ".join(f"{PROPOSED}.{backtick(name)} IS NULL" for name in made.columns)
+    nulls = " OR ".join(f"{PROPOSED}.{backtick(name)} IS NULL" for name in constraint.columns)
     return f"({nulls} OR {OTHER_}{number}.{KEY_}0 IS NOT NULL)"
 
 
 _LEFT_OUT = (st.OnViolation.DROP, st.OnViolation.QUARANTINE)
 
 
-def _numbered(view: st.CreateMaterializedView) -> Iterator[tuple[int, st.ConstraintDef]]:
+def _with_numbers(view: st.CreateMaterializedView) -> Iterator[tuple[int, st.ConstraintDef]]:
     return iter(enumerate(view.constraints))
 
 
@@ -239,29 +253,29 @@ def _conditions(view: st.CreateMaterializedView, *actions: st.OnViolation) -> st
 
     Pure.
     """
-    kept = zip(view.constraints, kept_texts(view), strict=True)
-    return " AND ".join(text for c, text in kept if c.action in actions)
+    conditions = zip(view.constraints, kept_texts(view), strict=True)
+    return " AND ".join(text for c, text in conditions if c.action in actions)
 
 
 def _broken(view: st.CreateMaterializedView, texts: Sequence[str], between: str) -> str:
     each = ", ".join(
-        f"IF({kept}, CAST(NULL AS STRING), {quote_text(text)})"
-        for kept, text in zip(kept_texts(view), texts, strict=True)
+        f"IF({condition}, CAST(NULL AS STRING), {quote_text(text)})"
+        for condition, text in zip(kept_texts(view), texts, strict=True)
     )
     return f"concat_ws({quote_text(between)}, {each})"
 
 
-def check_text(made: st.ConstraintDef) -> str:
+def check_text(constraint: st.ConstraintDef) -> str:
     """The condition that is true of each row that keeps a CHECK or a NOT NULL. Pure."""
-    if made.predicate is None:
-        return " AND ".join(f"{backtick(name)} IS NOT NULL" for name in made.columns)
-    return f"({splice(made.predicate.span, made.predicate.edits).text}) IS NOT FALSE"
+    if constraint.predicate is None:
+        return " AND ".join(f"{backtick(name)} IS NOT NULL" for name in constraint.columns)
+    return f"({splice(constraint.predicate.span, constraint.predicate.edits).text}) IS NOT FALSE"
 
 
-def _alone(made: st.ConstraintDef) -> str:
+def _alone(constraint: st.ConstraintDef) -> str:
     """The condition that no other row of the query has the key; one with a NULL is no key."""
-    nulls = " OR ".join(f"{backtick(name)} IS NULL" for name in made.columns)
-    key = ", ".join(map(backtick, made.columns))
+    nulls = " OR ".join(f"{backtick(name)} IS NULL" for name in constraint.columns)
+    key = ", ".join(map(backtick, constraint.columns))
     return f"({nulls} OR count(*) OVER (PARTITION BY {key}) = 1)"
 
 

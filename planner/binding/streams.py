@@ -59,16 +59,19 @@ def _refusal(what: str, place: Span) -> CtsqlError:
 def _streams(tree: exp.Expr) -> list[exp.Table]:
     """The places of the streams, and of the common table expressions that are made of them."""
     tables = list(tree.find_all(exp.Table))
-    found = [t for t in tables if _is_insert(t)]
+    insert_calls = [t for t in tables if _is_insert(t)]
     named: set[str] = set()
     while True:
         around = {
-            fold(cte.alias) for t in found for cte in _ancestors(t) if isinstance(cte, exp.CTE)
+            fold(cte.alias)
+            for t in insert_calls
+            for cte in _ancestors(t)
+            if isinstance(cte, exp.CTE)
         }
         if around <= named:
-            return found
+            return insert_calls
         named |= around
-        found = [t for t in tables if _is_insert(t) or (not t.db and fold(t.name) in named)]
+        insert_calls = [t for t in tables if _is_insert(t) or (not t.db and fold(t.name) in named)]
 
 
 def _is_insert(table: exp.Table) -> bool:

@@ -49,17 +49,17 @@ def bind_task(
     """
     task_name = qualify(statement.target, binder.search_schema)
     declared = {task_name: statement.columns}
-    written = [own]
+    output_items = [own]
     if statement.outputs:
         declared = _read_outputs(binder, statement, task_name)
-        written = list(outputs)
-    binder.own = dict(zip(declared, written, strict=True))
+        output_items = list(outputs)
+    binder.own = dict(zip(declared, output_items, strict=True))
     inputs = _inputs(binder, statement, own)
     binder.inputs = dict(zip((i.id for i in inputs), statement.inputs, strict=True))
-    roles = {i.id: Role.INPUT for i in inputs} | {o.id: Role.SELF for o in written}
+    roles = {i.id: Role.INPUT for i in inputs} | {o.id: Role.SELF for o in output_items}
     for name, output in binder.own.items():
         binder.own[name] = _with_columns(binder, statement, output, declared[name], roles)
-    written = list(binder.own.values())
+    output_items = list(binder.own.values())
     bodies = {o.id: BodyBinder(binder, o, roles, declared[n]) for n, o in binder.own.items()}
     statements = tuple(bodies[_target(binder, s.target, own).id].bind(s) for s in statement.body)
     iterations = _option(statement, "ITERATIONS") or 1
@@ -70,8 +70,8 @@ def bind_task(
         fixpoint=iterations == FIXPOINT,
         constraints=_bind_constraints(binder, statement, bodies),
     )
-    columns = () if statement.outputs else written[0].columns
-    seen = [
+    columns = () if statement.outputs else output_items[0].columns
+    input_nodes = [
         binder.rows_of(i, qualify(made.ref, binder.search_schema), Role.INPUT)
         for i, made in zip(inputs, statement.inputs, strict=True)
     ]
@@ -81,11 +81,11 @@ def bind_task(
         columns=columns,
         outputs=tuple(
             TaskOutput(object_id=o.id, name=o.name, columns=o.columns)
-            for o in written
+            for o in output_items
             if statement.outputs
         ),
-        inputs=_find_changes(seen, transaction),
-        seen=tuple(node for node in seen if isinstance(node, ViewReference)),
+        inputs=_find_changes(input_nodes, transaction),
+        input_views=tuple(node for node in input_nodes if isinstance(node, ViewReference)),
         times=None,
         transaction=transaction,
         snapshot=_option(statement, "SNAPSHOT") is not False and statement.backfill is None,
@@ -116,13 +116,15 @@ def _bind_constraints(
     binder: Binder, statement: CreateContinualTask, bodies: Mapping[str, BodyBinder]
 ) -> tuple[Constraint, ...]:
     """The constraints of all outputs."""
-    told = {qualify(o.target, binder.search_schema): o.constraints for o in statement.outputs}
-    if not told:
-        told = {qualify(statement.target, binder.search_schema): statement.constraints}
+    constraints_of = {
+        qualify(o.target, binder.search_schema): o.constraints for o in statement.outputs
+    }
+    if not constraints_of:
+        constraints_of = {qualify(statement.target, binder.search_schema): statement.constraints}
     return tuple(
-        bodies[binder.own[name].id].bind_constraint(made)
-        for name, constraints in told.items()
-        for made in constraints
+        bodies[binder.own[name].id].bind_constraint(constraint)
+        for name, constraints in constraints_of.items()
+        for constraint in constraints
     )
 
 
@@ -130,30 +132,30 @@ def _read_outputs(
     binder: Binder, statement: CreateContinualTask, task_name: Name
 ) -> dict[Name, tuple[ColumnDef, ...]]:
     """The column lists of OUTPUTS (...), by what the definition calls each output."""
-    found: dict[Name, tuple[ColumnDef, ...]] = {}
+    columns_of: dict[Name, tuple[ColumnDef, ...]] = {}
     for output in statement.outputs:
         name = qualify(output.target, binder.search_schema)
-        if name in found or name == task_name:
-            other = "another output" if name in found else "the task"
+        if name in columns_of or name == task_name:
+            other = "another output" if name in columns_of else "the task"
             message = f'output "{name}" has the name of {other}'
             raise invalid(output.target.span, message, "Each is an object of its own.")
-        found[name] = output.columns
-    return found
+        columns_of[name] = output.columns
+    return columns_of
 
 
 def _with_columns(
     binder: Binder,
     statement: CreateContinualTask,
     output: Item,
-    given: Sequence[ColumnDef],
+    column_list: Sequence[ColumnDef],
     roles: dict[str, Role],
 ) -> Item:
     """An output with its columns, where they are not known yet."""
     if binder.analyst is None:
         return output
     if not output.columns:  # or else it exists: ALTER changes no column
-        columns = tuple(declare(c) for c in given)
-        check_unique(columns, [c.span for c in given])
+        columns = tuple(declare(c) for c in column_list)
+        check_unique(columns, [c.span for c in column_list])
         columns = columns or _infer_columns(binder, statement, output, roles)
         check_storable(columns, statement.span)
         output = replace(output, columns=columns)
@@ -164,8 +166,8 @@ def _with_columns(
 def _target(binder: Binder, ref: RelationRef, own: Item) -> Item:
     """The output that a statement of the body writes."""
     name = qualify(ref, binder.search_schema)
-    found = binder.own.get(name)
-    if found is None:
+    output = binder.own.get(name)
+    if output is None:
         raise error(
             "TASK_WRITES_FOREIGN_TABLE",
             span=ref.span,
@@ -173,7 +175,7 @@ def _target(binder: Binder, ref: RelationRef, own: Item) -> Item:
             name=str(name),
             outputs=" or ".join(f'"{n}"' for n in binder.own),
         )
-    return found
+    return output
 
 
 def _option(statement: CreateContinualTask, name: str) -> object:
@@ -187,28 +189,31 @@ def _every(statement: CreateContinualTask, name: str) -> Every | None:
 
 
 def _inputs(binder: Binder, statement: CreateContinualTask, own: Item) -> list[Item]:
-    found: dict[str, Item] = {}  # by the id of what is followed
+    sources: dict[str, Item] = {}  # by the id of what is followed
     called: set[str] = set()
-    for made in statement.inputs:
-        ref = made.ref
+    for task_input in statement.inputs:
+        ref = task_input.ref
         if binder.own_of(ref) is not None:
             raise error("TASK_INPUT_IS_OUTPUT", span=ref.span, name=str(own.name))
         source = binder.resolve(ref)
-        followed = binder.followed(source, ref.span)
-        if followed.id in found:
+        followed = binder.followed_item(source, ref.span)
+        if followed.id in sources:
             message = f'"{followed.name}" stands behind ON INPUT twice'
             raise invalid(ref.span, message, hint="Put both conditions into the body.")
-        found[followed.id] = source
-        if made.alias is not None:
-            if Name(binder.search_schema, made.alias) in binder.own or fold(made.alias) in called:
-                message = f'"{made.alias}" is the name of something else in the body'
-                raise invalid(made.span, message, hint="Choose another alias.")
-            called.add(fold(made.alias))
-    return list(found.values())
+        sources[followed.id] = source
+        if task_input.alias is not None:
+            if (
+                Name(binder.search_schema, task_input.alias) in binder.own
+                or fold(task_input.alias) in called
+            ):
+                message = f'"{task_input.alias}" is the name of something else in the body'
+                raise invalid(task_input.span, message, hint="Choose another alias.")
+            called.add(fold(task_input.alias))
+    return list(sources.values())
 
 
 def _find_changes(
-    seen: Sequence[Get | ViewReference], transaction: Transaction
+    nodes: Sequence[Get | ViewReference], transaction: Transaction
 ) -> tuple[Node, ...]:
     """The changes that a task runs for: its inputs' inserts, and deletes where it reads deletes."""
     reads_deletes = {
@@ -216,13 +221,13 @@ def _find_changes(
         for n in descend(transaction)
         if isinstance(n, Get) and n.role in (Role.DELETES, Role.CHANGES)
     }
-    found: list[Node] = []
-    for rows in seen:
+    changes: list[Node] = []
+    for rows in nodes:
         followed = next(n for n in descend(rows) if isinstance(n, Get))
-        found.append(followed)
+        changes.append(followed)
         if rows.object_id in reads_deletes:
-            found.append(replace(followed, role=Role.DELETES))
-    return tuple(found)
+            changes.append(replace(followed, role=Role.DELETES))
+    return tuple(changes)
 
 
 def _infer_columns(
@@ -232,14 +237,14 @@ def _infer_columns(
 
     Where the body reads the task for them, they are the input's, if it then inserts such rows.
     """
-    queries = [found for s in statement.body if (found := _inserted(s)) is not None]
+    queries = [query for s in statement.body if (query := _inserted_query(s)) is not None]
     if not queries:
         message = "a task without an INSERT needs a column list"
         detail = "Its columns cannot be told from another statement."
         raise invalid(statement.target.span, message, detail, _columns_hint(statement))
     alone = [q for q in queries if not any(binder.own_of(r) for r in q.relations)]
     if alone:
-        return _given(binder, alone[0], roles)
+        return _query_columns(binder, alone[0], roles)
     assert binder.analyst is not None  # the caller looked
     if len(statement.inputs) == 1:
         of_input = binder.columns_of(binder.resolve(statement.inputs[0].ref))
@@ -260,7 +265,7 @@ def _fits(
 ) -> bool:
     """Whether a query that reads an output of these columns gives such rows."""
     try:
-        return same_columns(_given(binder, query, roles), columns)
+        return same_columns(_query_columns(binder, query, roles), columns)
     except StatementError:  # it names a column that the input has not
         return False
 
@@ -269,7 +274,7 @@ def _columns_hint(statement: CreateContinualTask) -> str:
     return f"Write them after the name: {statement.target.parts[-1]} (k INT, ...)."
 
 
-def _inserted(statement: BodyStatement) -> SqlText | None:
+def _inserted_query(statement: BodyStatement) -> SqlText | None:
     """The query whose rows a statement inserts with all their columns."""
     if isinstance(statement, InsertStatement):
         return statement.query
@@ -279,10 +284,10 @@ def _inserted(statement: BodyStatement) -> SqlText | None:
     return None
 
 
-def _given(binder: Binder, query: SqlText, roles: dict[str, Role]) -> tuple[Column, ...]:
+def _query_columns(binder: Binder, query: SqlText, roles: dict[str, Role]) -> tuple[Column, ...]:
     """The columns of a query's rows, nullable."""
-    found = name_unnamed(binder.query(query, roles).columns or (), query)
-    columns = [replace(c, type=plain_type(c.type), nullable=True) for c in found]
+    query_columns = name_unnamed(binder.query(query, roles).columns or (), query)
+    columns = [replace(c, type=plain_type(c.type), nullable=True) for c in query_columns]
     return check_unique(columns, [query.span])
 
 

@@ -51,23 +51,23 @@ class BodyBinder:
             case st.MergeStatement():
                 return self._merge(statement)
 
-    def bind_constraint(self, made: st.ConstraintDef) -> lp.Constraint:
+    def bind_constraint(self, constraint: st.ConstraintDef) -> lp.Constraint:
         """Bind a constraint of the output's rows; raises UNKNOWN_COLUMN, and what Spark says."""
-        constraint = bind_constraint(made, self.own, self.analyst)
-        key = [self._column(name, made.span) for name in constraint.key]
-        check_key(made, key)
-        if made.references is None:
-            return constraint
-        ref = replace(made.references, change=st.ChangeKind.CONTENTS)
+        bound = bind_constraint(constraint, self.own, self.analyst)
+        key = [self._column(name, constraint.span) for name in bound.key]
+        check_key(constraint, key)
+        if constraint.references is None:
+            return bound
+        ref = replace(constraint.references, change=st.ChangeKind.CONTENTS)
         node = self.binder.relation(ref, self.roles)
         if not isinstance(node, lp.Get) or node.role is lp.Role.SELF:
             what = "REFERENCES to what is no table of its own"
             why = "The rows of a plain view, a file or the task itself are not looked up by key."
             raise not_supported(ref.span, what, why=why, hint="Refer to the table, or keep a view.")
-        keys = self.binder.key_there(made, self.binder.resolve(ref))
+        keys = self.binder.key_there(constraint, self.binder.resolve(ref))
         if self.analyst is not None:
-            check_reference(made, key, keys)
-        return replace(constraint, references=node, keys=tuple(c.name for c in keys))
+            check_reference(constraint, key, keys)
+        return replace(bound, references=node, keys=tuple(c.name for c in keys))
 
     def _piece(self, sql: st.SqlText) -> lp.Query:
         """A predicate or a value: a query without columns of its own."""
@@ -78,8 +78,8 @@ class BodyBinder:
         return None if sql is None else self._piece(sql)
 
     def _column(self, name: str, span: Span) -> Column:
-        known = f'"{self.own.name}" has the columns'
-        return schemas.get(self.own.columns, name, span=span, known=known)
+        heading = f'"{self.own.name}" has the columns'
+        return schemas.get(self.own.columns, name, span=span, heading=heading)
 
     def _default(self, column: Column) -> lp.Query | None:
         sql = self.defaults.get(fold(column.name))
@@ -88,16 +88,16 @@ class BodyBinder:
     def _assign(self, assignment: st.Assignment) -> lp.Assign:
         column = self._column(assignment.column, assignment.span)
         value = assignment.value
-        made = self._default(column) if value is None else self._piece(value)
-        return lp.Assign(column=column.name, value=made)
+        query = self._default(column) if value is None else self._piece(value)
+        return lp.Assign(column=column.name, value=query)
 
-    def _check_type(self, column: Column, given: str, span: Span, shown: str) -> None:
+    def _check_type(self, column: Column, value_type: str, span: Span, text: str) -> None:
         assert self.analyst is not None  # only new definitions are checked
-        if not self.analyst.assignable(given, column.type):
+        if not self.analyst.assignable(value_type, column.type):
             message = (
-                f'column "{column.name}" is of type {column.type}, but the query gives {given}'
+                f'column "{column.name}" is of type {column.type}, but the query gives {value_type}'
             )
-            hint = f"Write CAST({shown} AS {column.type}) if that is meant."
+            hint = f"Write CAST({text} AS {column.type}) if that is meant."
             raise error("TYPE_MISMATCH", span=span, message=message, hint=hint)
 
     def _check_defaults(self, declared: Sequence[st.ColumnDef]) -> None:
@@ -110,10 +110,10 @@ class BodyBinder:
         for value in values:
             refuse_nondeterministic(value, "continual task", self.analyst.is_deterministic)
         types = self.analyst.value_types(values)
-        for column, given in zip(named, types, strict=True):
+        for column, value_type in zip(named, types, strict=True):
             assert column.default is not None  # as filtered
             span = column.default.span
-            self._check_type(self._column(column.name, column.span), given, span, span.text)
+            self._check_type(self._column(column.name, column.span), value_type, span, span.text)
 
     def _delete(self, statement: st.DeleteStatement) -> lp.Delete:
         alias = statement.alias or statement.target.parts[-1]
@@ -126,10 +126,10 @@ class BodyBinder:
 
     def _insert(self, statement: st.InsertStatement) -> lp.Insert:
         into: list[Column] = []
-        for wanted in statement.columns:
-            column = self._column(wanted.name, wanted.span)
+        for name in statement.columns:
+            column = self._column(name.name, name.span)
             if column in into:
-                raise error("DUPLICATE_COLUMN", span=wanted.span, column=wanted.name)
+                raise error("DUPLICATE_COLUMN", span=name.span, column=name.name)
             into.append(column)
         query = self.binder.query(
             self._with_defaults(statement, into or self.own.columns), self.roles
@@ -230,9 +230,9 @@ class BodyBinder:
     def _check_assigned(
         self, assignments: Sequence[lp.Assign], types: Sequence[str], place: Span
     ) -> None:
-        for assign, given in zip(assignments, types, strict=True):
+        for assign, value_type in zip(assignments, types, strict=True):
             span = assign.value.sql.span if assign.value is not None else place
-            self._check_type(self._column(assign.column, span), given, span, span.text)
+            self._check_type(self._column(assign.column, span), value_type, span, span.text)
 
 
 def _of_source(alias: str, column: Column, star: Span) -> lp.Query:

@@ -18,42 +18,49 @@ Telling = Callable[[Reason], str]
 
 
 def explain(
-    plan: ChangePlan | NoChangePlan, told: Telling = str, headline: str = "change of the view"
+    plan: ChangePlan | NoChangePlan,
+    print_reason: Telling = str,
+    headline: str = "change of the view",
 ) -> str:
     """The plan, from the top, children indented by two.
 
     Args:
-        told: prints a reason with its place. headline: the first line, for a plan that exists.
+        print_reason: prints a reason with its place. headline: the first line, for a plan that
+            exists.
     """
     if isinstance(plan, NoChangePlan):
-        return f"recompute and compare: {told(plan.reason)}"
+        return f"recompute and compare: {print_reason(plan.reason)}"
     lines = [headline]
-    _walk(plan.query, 1, plan.rules(), told, lines)
+    _walk(plan.query, 1, plan.rules(), print_reason, lines)
     if plan.kept_state is not None:
-        kept, need = plan.kept_state
-        lines.append(f"state table, kept {need.value}: {', '.join(kept.columns)}")
+        state, need = plan.kept_state
+        lines.append(f"state table, kept {need.value}: {', '.join(state.columns)}")
     for name, window in plan.windows.items():
-        lines.append(f"{name}: the rows of {window.table} with {window.told}")
+        lines.append(f"{name}: the rows of {window.table} with {window.comparisons}")
     for table, columns in plan.reads.items():
         lines.append(f"reads {table}: {', '.join(columns) or 'the number of its rows'}")
     return "\n".join(lines)
 
 
 def _walk(
-    node: alg.Node, depth: int, rules: Mapping[alg.Node, RuleUse], told: Telling, lines: list[str]
+    node: alg.Node,
+    depth: int,
+    rules: Mapping[alg.Node, RuleUse],
+    print_reason: Telling,
+    lines: list[str],
 ) -> None:
-    found = rules.get(node)
+    rule_use = rules.get(node)
     text = label(node)
-    if found is not None:
-        text += f"  [{found.rule}]"
-        if found.note is not None:
-            text += f" {told(found.note)}"
+    if rule_use is not None:
+        text += f"  [{rule_use.rule}]"
+        if rule_use.note is not None:
+            text += f" {print_reason(rule_use.note)}"
     lines.append("  " * depth + text)
     for child in inputs(node):
-        _walk(child, depth + 1, rules, told, lines)
+        _walk(child, depth + 1, rules, print_reason, lines)
     for subquery in own_subqueries(node):
         lines.append("  " * (depth + 1) + f"Subquery ({subquery.kind.value})")
-        _walk(subquery.node, depth + 2, rules, told, lines)
+        _walk(subquery.node, depth + 2, rules, print_reason, lines)
 
 
 def label(node: alg.Node) -> str:

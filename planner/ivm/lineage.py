@@ -90,10 +90,10 @@ class Lineage:
         compared: the places of the columns by which a wanted row is found again; the step
             ``WANTED`` has these columns, called as :func:`wanted_columns` says.
         inexact: the places of the others: their values depend on the order of their rows.
-        wanted: those rows of the query that are asked about, by the columns that are compared.
+        asked_rows: those rows of the query that are asked about, by the columns that are compared.
     """
 
-    wanted: Text
+    asked_rows: Text
     contributions: tuple[Contribution, ...]
     compared: tuple[int, ...]
     inexact: tuple[int, ...]
@@ -152,13 +152,13 @@ def lineage(query: alg.Node) -> Lineage:
     compared = tuple(i for i, c in enumerate(query.columns) if c not in inexact)
     step = alg.Step(name=WANTED, columns=wanted_columns(len(compared)))
     pairs = tuple(zip((query.columns[i] for i in compared), step.columns, strict=True))
-    wanted = tuple(query.columns[i] for i in compared)
-    wanted_rows = Text(
-        node=alg.Project(child=restrict(query, step, pairs), items=pass_through(wanted)),
-        columns=wanted,
-        names=tuple(c.sql for c in wanted),
+    compared_columns = tuple(query.columns[i] for i in compared)
+    asked_rows = Text(
+        node=alg.Project(child=restrict(query, step, pairs), items=pass_through(compared_columns)),
+        columns=compared_columns,
+        names=tuple(c.sql for c in compared_columns),
     )
-    found = []
+    contributions = []
     query, tables = _told_apart(query)
     for scan in [n for n in descend(query) if isinstance(n, alg.Scan)]:
         table = tables[scan.table]
@@ -166,7 +166,7 @@ def lineage(query: alg.Node) -> Lineage:
         try:
             marked = _Marking(scan, step, query).of(query, pairs)
         except _Untold as why:
-            found.append(
+            contributions.append(
                 Contribution(
                     table=table, operators=path, rows=None, untold=why.words, span=why.span
                 )
@@ -182,9 +182,9 @@ def lineage(query: alg.Node) -> Lineage:
             text = Text(
                 node=_together(rows, tables), columns=marks, names=(FILE_COLUMN, ROW_COLUMN)
             )
-            found.append(Contribution(table=table, operators=path, rows=text))
+            contributions.append(Contribution(table=table, operators=path, rows=text))
     others = tuple(i for i, c in enumerate(query.columns) if c in inexact)
-    return Lineage(wanted_rows, tuple(found), compared, others)
+    return Lineage(asked_rows, tuple(contributions), compared, others)
 
 
 def _told_apart(query: alg.Node) -> tuple[alg.Node, dict[str, str]]:
@@ -210,8 +210,8 @@ def _together(query: alg.Node, tables: Mapping[str, str]) -> alg.Node:
     def change(thing: Any) -> Any:
         return replace(thing, table=tables[thing.table]) if isinstance(thing, alg.Scan) else thing
 
-    made: alg.Node = rebuild(query, change)
-    return made
+    union: alg.Node = rebuild(query, change)
+    return union
 
 
 def _path(node: alg.Node, target: alg.Node) -> list[alg.Node]:
@@ -227,20 +227,22 @@ def _path(node: alg.Node, target: alg.Node) -> list[alg.Node]:
 
 def _inexact_columns(query: alg.Node) -> frozenset[alg.Col]:
     """The columns that are computed from calls whose value depends on the order of rows."""
-    found: set[alg.Col] = set()
+    columns: set[alg.Col] = set()
     for node in reversed(list(descend(query))):
         match node:
             case alg.Aggregate() | alg.Window():
-                found |= {c.col for c in node.calls if not c.exact or columns_in(c.expr) & found}
+                columns |= {
+                    c.col for c in node.calls if not c.exact or columns_in(c.expr) & columns
+                }
             case alg.Project():
-                found |= {i.col for i in node.items if columns_in(i.expr) & found}
+                columns |= {i.col for i in node.items if columns_in(i.expr) & columns}
             case alg.UnionAll():
                 for branch in node.branches:
                     pairs = zip(branch.cols, node.columns, strict=True)
-                    found |= {to for col, to in pairs if col in found}
+                    columns |= {to for col, to in pairs if col in columns}
             case _:
                 pass
-    return frozenset(found)
+    return frozenset(columns)
 
 
 class _Untold(Exception):
@@ -261,9 +263,9 @@ class _Marked:
 class _Marking:
     """Carries the locations of one scan's rows up through a query."""
 
-    def __init__(self, scan: alg.Scan, wanted: alg.Step, query: alg.Node) -> None:
+    def __init__(self, scan: alg.Scan, step: alg.Step, query: alg.Node) -> None:
         self.scan = scan
-        self.wanted = wanted
+        self.step = step
         self._numbers = numbers_above(query)
         self.marks = (self._fresh("file", "string"), self._fresh("row", "bigint"))
 
@@ -276,8 +278,8 @@ class _Marking:
 
     def of(self, node: alg.Node, pairs: Pairs) -> "_Marked | None":
         """A node with the locations; None if no row of the scan can contribute."""
-        found = self._of(node, pairs)
-        return None if found is None else _Marked(found, self.marks)
+        marked = self._of(node, pairs)
+        return None if marked is None else _Marked(marked, self.marks)
 
     def _of(self, node: alg.Node, pairs: Pairs) -> alg.Node | None:
         if node == self.scan:
@@ -362,7 +364,7 @@ class _Marking:
         parts = dict.fromkeys(call.over for call in node.calls)
         columns = tuple(dict.fromkeys(c for over in parts for c in over))
         fresh = {c: replace(c, number=next(self._numbers)) for c in columns}
-        side = self._narrowed(below, columns, fresh, pairs if len(parts) == 1 else ())
+        side = self._narrow_side(below, columns, fresh, pairs if len(parts) == 1 else ())
         if not all(parts):  # a function over all rows
             return alg.Join(children=(node, side), conditions=())
         text: list[alg.Part | str] = []
@@ -381,7 +383,7 @@ class _Marking:
         fresh = {c: replace(c, number=next(self._numbers)) for c in columns}
         of_node = {e.col: e.source for e in equal}
         mapped = tuple((of_node[a], k) for a, k in pairs if a in of_node)
-        side = self._narrowed(below, columns, fresh, mapped)
+        side = self._narrow_side(below, columns, fresh, mapped)
         conditions = []
         for e in equal:
             test = alg.Expr.of(e.col, "<=>", fresh[e.source])
@@ -390,7 +392,7 @@ class _Marking:
             conditions.append(test)
         return alg.Join(children=(node, side), conditions=tuple(conditions))
 
-    def _narrowed(
+    def _narrow_side(
         self,
         below: alg.Node,
         columns: Sequence[alg.Col],
@@ -398,9 +400,9 @@ class _Marking:
         pairs: Pairs,
     ) -> alg.Node:
         """The marked rows with some columns under new numbers, only those with a wanted key."""
-        made = (*(fresh[c] for c in columns), *self.marks)
-        side = rename(below, (*columns, *self.marks), made)
-        return restrict(side, self.wanted, tuple((fresh[a], k) for a, k in pairs if a in fresh))
+        new_columns = (*(fresh[c] for c in columns), *self.marks)
+        side = rename(below, (*columns, *self.marks), new_columns)
+        return restrict(side, self.step, tuple((fresh[a], k) for a, k in pairs if a in fresh))
 
     # ---- subqueries
 
@@ -506,24 +508,24 @@ def _operands(inner: alg.Subquery, count: int) -> list[alg.Expr] | None:
     parts = inner.left.parts
     if parts[0] != "(" or parts[-1] != ")":
         return None
-    found: list[list[alg.Part]] = [[]]
+    operands: list[list[alg.Part]] = [[]]
     depth = 0
     for part in parts[1:-1]:
         if part == "," and not depth:
-            found.append([])
+            operands.append([])
             continue
         depth += (part == "(") - (part == ")")
-        found[-1].append(part)
-    return [alg.Expr(tuple(one)) for one in found] if len(found) == count else None
+        operands[-1].append(part)
+    return [alg.Expr(tuple(one)) for one in operands] if len(operands) == count else None
 
 
 def _chain(node: alg.Node, last: alg.Node) -> list[alg.Node]:
     """The nodes from one down to another, that one left out; each has one input."""
-    found = []
+    chain = []
     while node is not last:
-        found.append(node)
+        chain.append(node)
         node = next(inputs(node))
-    return found
+    return chain
 
 
 @dataclass(frozen=True, slots=True)

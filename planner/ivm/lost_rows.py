@@ -65,9 +65,9 @@ class Stage:
     Attributes:
         below: the numbers of the stages that it needs rows of.
         needs_all: whether it needs rows of all of them, not of any one.
-        candidates: the rows that may still become the missed row; kept: the same by the parts that
-            are also asked of what is below.
-        asked: the predicate in the user's names. table: what is read, of a table.
+        candidates: the rows that may still become the missed row; pushdown_candidates: the
+            same by the parts that are also asked of what is below.
+        predicate: the predicate in the user's names. table: what is read, of a table.
         span: the operator's place in the text.
     """
 
@@ -75,8 +75,8 @@ class Stage:
     below: tuple[int, ...]
     needs_all: bool
     candidates: alg.Filter
-    kept: alg.Filter
-    asked: str
+    pushdown_candidates: alg.Filter
+    predicate: str
     table: str | None
     span: Span | None
 
@@ -88,39 +88,41 @@ class Search:
     stages: tuple[Stage, ...]
 
     def counts(self) -> Text:
-        """One query: the number of each stage, how many candidates it has, and how many kept."""
+        """One query: the number of each stage, how many candidates it has, of both kinds."""
         numbers = numbers_above(self.stages[-1].candidates)
         names = ("stage", "candidates", "kept")
         columns = tuple(alg.Col(next(numbers), name, "bigint") for name in names)
         rows: list[alg.Node] = []
         for i, stage in enumerate(self.stages):
-            for at, node in ((1, stage.candidates), (2, stage.kept)):
+            for at, node in ((1, stage.candidates), (2, stage.pushdown_candidates)):
                 count = columns[at]
-                counted = alg.Aggregate(child=node, keys=(), calls=(alg.count_rows(count),))
+                count_query = alg.Aggregate(child=node, keys=(), calls=(alg.count_rows(count),))
                 values = {columns[0]: alg.Expr.of(str(i)), count: alg.Expr.of(count)}
                 items = tuple(alg.Projection(values.get(c, alg.Expr.of("0")), c) for c in columns)
-                rows.append(alg.Project(child=counted, items=items))
+                rows.append(alg.Project(child=count_query, items=items))
         return Text(node=union_all(rows, columns), columns=columns, names=names)
 
-    def verdicts(self, candidates: Sequence[int], kept: Sequence[int]) -> list[Verdict]:
+    def verdicts(
+        self, candidates: Sequence[int], pushdown_candidates: Sequence[int]
+    ) -> list[Verdict]:
         """What became of the row at each stage, by how many rows each has."""
-        found = []
-        for stage, count, rest in zip(self.stages, candidates, kept, strict=True):
+        verdicts = []
+        for stage, count, rest in zip(self.stages, candidates, pushdown_candidates, strict=True):
             some = [candidates[i] > 0 for i in stage.below]
             if count:
-                found.append(Verdict.PASSES)
+                verdicts.append(Verdict.PASSES)
             elif stage.table is not None:
-                found.append(Verdict.NEVER_THERE)
+                verdicts.append(Verdict.NEVER_THERE)
             elif rest:
-                found.append(Verdict.OTHER_VALUES)
+                verdicts.append(Verdict.OTHER_VALUES)
             elif all(some) if stage.needs_all else any(some):
-                found.append(Verdict.LOST)
+                verdicts.append(Verdict.LOST)
             else:
-                found.append(Verdict.GONE)
-        return found
+                verdicts.append(Verdict.GONE)
+        return verdicts
 
 
-def named(node: alg.Filter) -> tuple[Text, tuple[str, ...]]:
+def rows_and_names(node: alg.Filter) -> tuple[Text, tuple[str, ...]]:
     """The rows of a node, and its columns' names for people."""
     shown: list[str] = []
     for col in node.columns:
@@ -131,17 +133,17 @@ def named(node: alg.Filter) -> tuple[Text, tuple[str, ...]]:
 
 
 def search(
-    asked: str, name: str, sql: str, columns: Sequence[str], relations: Mapping[str, Relation]
+    query: str, name: str, sql: str, columns: Sequence[str], relations: Mapping[str, Relation]
 ) -> Search | Reason:
     """Where to look for a row that a query's result lacks; or why that cannot be told.
 
     Args:
-        asked: ``SELECT * FROM name WHERE predicate``. sql: the query that ``name`` stands for, with
+        query: ``SELECT * FROM name WHERE predicate``. sql: the query that ``name`` stands for, with
             its columns and what the names in it mean.
     """
     view = PlainView(sql, tuple(columns), relations)
     try:
-        node, _ = compile_query(asked, {name: view}, with_subqueries_in_joins=True)
+        node, _ = compile_query(query, {name: view}, with_subqueries_in_joins=True)
     except Refused as refusal:
         return refusal.reason
     while not isinstance(node, alg.Filter):
@@ -186,19 +188,19 @@ class _Walk:
     stages: list[Stage] = field(default_factory=list)
     found_by: dict[alg.Node, list[_Part]] = field(default_factory=dict)
 
-    def add(self, node: alg.Node, asked: Sequence[_Part]) -> int:
+    def add(self, node: alg.Node, parts: Sequence[_Part]) -> int:
         """Add the stages of a node and of what is below it; returns the number of its own."""
         there = set(node.columns)
-        asked = [p for p in (*asked, *self.found_by.get(node, ())) if columns_in(p.expr) <= there]
-        moved: set[_Part] = set()
+        parts = [p for p in (*parts, *self.found_by.get(node, ())) if columns_in(p.expr) <= there]
+        pushed: set[_Part] = set()
         needed: list[int] = []
         for child, move in _moves(node):
-            found = [(p, m) for p in asked if (m := move(p)) is not None]
-            moved |= {p for p, _ in found}
-            needed.append(self.add(child, [m for _, m in found]))
+            moves = [(p, m) for p in parts if (m := move(p)) is not None]
+            pushed |= {p for p, _ in moves}
+            needed.append(self.add(child, [m for _, m in moves]))
         for predicate, around in _needed_predicates(node):
-            needed += self._add_subquery(predicate, around, asked)
-        if isinstance(node, _UNSEEN) and all(p in moved for p in asked):
+            needed += self._add_subquery(predicate, around, parts)
+        if isinstance(node, _UNSEEN) and all(p in pushed for p in parts):
             return needed[0]
         span = next((e.span for e in expressions(node) if e.span is not None), None)
         self.stages.append(
@@ -206,9 +208,9 @@ class _Walk:
                 operator=label(node),
                 below=tuple(needed),
                 needs_all=not isinstance(node, alg.UnionAll),
-                candidates=_where(node, asked),
-                kept=_where(node, [p for p in asked if p in moved]),
-                asked=" AND ".join(text_of(p.expr) for p in asked),
+                candidates=_where(node, parts),
+                pushdown_candidates=_where(node, [p for p in parts if p in pushed]),
+                predicate=" AND ".join(text_of(p.expr) for p in parts),
                 table=node.table if isinstance(node, alg.Scan) else None,
                 span=getattr(node, "span", None) or span,
             )
@@ -216,22 +218,22 @@ class _Walk:
         return len(self.stages) - 1
 
     def _add_subquery(
-        self, predicate: alg.Expr, around: Sequence[alg.Col], asked: Sequence[_Part]
+        self, predicate: alg.Expr, around: Sequence[alg.Col], parts: Sequence[_Part]
     ) -> Iterator[int]:
         """Add the stages of a subquery without whose rows a predicate is true for no row."""
         inner = _needed_subquery(predicate)
         if inner is None:
             return
-        node = self._alone(inner.node, around, asked)
+        node = self._alone(inner.node, around, parts)
         if free(node):
             return  # it depends on the row around in another way
-        given: list[_Part] = []
+        inner_parts: list[_Part] = []
         if inner.left is not None and inner.left.column is not None:
-            move = _renamed({inner.left.column: node.columns[0]})
-            given = [m for p in asked if (m := move(p)) is not None]
-        yield self.add(node, given)
+            move = _renaming({inner.left.column: node.columns[0]})
+            inner_parts = [m for p in parts if (m := move(p)) is not None]
+        yield self.add(node, inner_parts)
 
-    def _alone(self, node: alg.Node, around: Sequence[alg.Col], asked: Sequence[_Part]) -> alg.Node:
+    def _alone(self, node: alg.Node, around: Sequence[alg.Col], parts: Sequence[_Part]) -> alg.Node:
         """A subquery without its conditions on the row around; what they equate is noted."""
 
         def change(thing: object) -> object:
@@ -240,9 +242,9 @@ class _Walk:
             own = tuple(p for p in thing.predicates if not columns_in(p) & set(around))
             if len(own) == len(thing.predicates):
                 return thing
-            move = _renamed(dict(join_pairs(thing.predicates, around, thing.child.columns)))
-            known = self.found_by.setdefault(thing.child, [])
-            known += [m for p in asked if (m := move(p)) is not None]
+            move = _renaming(dict(join_pairs(thing.predicates, around, thing.child.columns)))
+            parts_below = self.found_by.setdefault(thing.child, [])
+            parts_below += [m for p in parts if (m := move(p)) is not None]
             return replace(thing, predicates=own) if own else thing.child
 
         made: alg.Node = rebuild(node, change)
@@ -267,10 +269,10 @@ def _needed_predicates(node: alg.Node) -> Iterator[tuple[alg.Expr, Sequence[alg.
 
 def _needed_subquery(predicate: alg.Expr) -> alg.Subquery | None:
     """The subquery that must have rows for a predicate to be true; None if there is none."""
-    found = [p for p in predicate.parts if isinstance(p, alg.Subquery)]
-    if len(found) != 1:
+    subqueries_in = [p for p in predicate.parts if isinstance(p, alg.Subquery)]
+    if len(subqueries_in) != 1:
         return None
-    (inner,) = found
+    (inner,) = subqueries_in
     words = [p.upper() for p in predicate.parts if isinstance(p, str)]
     match inner.kind:
         case alg.SubqueryKind.EXISTS:
@@ -284,8 +286,8 @@ def _needed_subquery(predicate: alg.Expr) -> alg.Subquery | None:
             return None
 
 
-def _where(node: alg.Node, asked: Sequence[_Part]) -> alg.Filter:
-    predicates = tuple(p.expr for p in asked) or (alg.Expr.of("true"),)
+def _where(node: alg.Node, parts: Sequence[_Part]) -> alg.Filter:
+    predicates = tuple(p.expr for p in parts) or (alg.Expr.of("true"),)
     return alg.Filter(child=node, predicates=predicates)
 
 
@@ -296,30 +298,30 @@ def _moves(node: alg.Node) -> list[tuple[alg.Node, _Move]]:
             return [(node.child, _expressed({i.col: i.expr for i in node.items}))]
         case alg.Aggregate():
             keys = {} if node.sets is not None else {k.col: k.source for k in node.keys}
-            return [(node.child, _renamed(keys, leaves_out=False))]
+            return [(node.child, _renaming(keys, leaves_out=False))]
         case alg.Join():
             return [(c, _of_side(node.conditions, c.columns)) for c in node.children]
         case alg.OuterOrSemiJoin():
             return _sides(node)
         case alg.LateralJoin():
-            return [(node.left, _renamed({c: c for c in node.left.columns}))]
+            return [(node.left, _renaming({c: c for c in node.left.columns}))]
         case alg.SetOperation():
-            left = (node.left, _renamed({c: c for c in node.columns}))
+            left = (node.left, _renaming({c: c for c in node.columns}))
             right = dict(zip(node.columns, node.right.columns, strict=True))
             is_except = node.operator.lower().startswith("except")
-            return [left] if is_except else [left, (node.right, _renamed(right))]
+            return [left] if is_except else [left, (node.right, _renaming(right))]
         case alg.UnionAll():
             places = [dict(zip(node.columns, b.cols, strict=True)) for b in node.branches]
             return [
-                (b.node, _renamed(place, leaves_out=False))
+                (b.node, _renaming(place, leaves_out=False))
                 for b, place in zip(node.branches, places, strict=True)
             ]
         case alg.Window() | alg.Distinct():
-            return [(node.child, _renamed({c: c for c in node.child.columns}, leaves_out=False))]
+            return [(node.child, _renaming({c: c for c in node.child.columns}, leaves_out=False))]
         case alg.Scan() | alg.Values():
             return []
         case _:
-            return [(c, _renamed({col: col for col in c.columns})) for c in inputs(node)]
+            return [(c, _renaming({col: col for col in c.columns})) for c in inputs(node)]
 
 
 def _sides(node: alg.OuterOrSemiJoin) -> list[tuple[alg.Node, _Move]]:
@@ -327,14 +329,14 @@ def _sides(node: alg.OuterOrSemiJoin) -> list[tuple[alg.Node, _Move]]:
     kind = alg.JoinKind
     if node.kind is kind.FULL:
         return []
-    kept = node.right if node.kind is kind.RIGHT else node.left
-    found: list[tuple[alg.Node, _Move]] = [(kept, _renamed({c: c for c in kept.columns}))]
+    stays = node.right if node.kind is kind.RIGHT else node.left
+    sides: list[tuple[alg.Node, _Move]] = [(stays, _renaming({c: c for c in stays.columns}))]
     if node.kind is kind.SEMI:
-        found.append((node.right, _of_side(node.conditions, node.right.columns)))
-    return found
+        sides.append((node.right, _of_side(node.conditions, node.right.columns)))
+    return sides
 
 
-def _renamed(place: Mapping[alg.Col, alg.Col], *, leaves_out: bool = True) -> _Move:
+def _renaming(place: Mapping[alg.Col, alg.Col], *, leaves_out: bool = True) -> _Move:
     """Over other columns; ``leaves_out``: whether the operator leaves rows out."""
 
     def move(part: _Part) -> _Part | None:
@@ -351,7 +353,7 @@ def _of_side(conditions: Sequence[alg.Expr], columns: Sequence[alg.Col]) -> _Mov
     for one in equal_classes(conditions):
         mine = sorted((c for c in one if c in columns), key=lambda c: c.number)
         place = {**{c: mine[0] for c in one if mine}, **place}
-    return _renamed(place)
+    return _renaming(place)
 
 
 def _expressed(texts: Mapping[alg.Col, alg.Expr]) -> _Move:

@@ -84,12 +84,16 @@ class ChangePlan:
         return self._final(self.query, signed=False)
 
     def delta(
-        self, changed: Collection[str], states: Collection[int] = (), *, large: Collection[str] = ()
+        self,
+        changed_tables: Collection[str],
+        states: Collection[int] = (),
+        *,
+        large: Collection[str] = (),
     ) -> ChangeTexts | None:
         """The texts of the signed change; None if the view cannot change.
 
         Args:
-            changed: the tables with a change that is not empty. states: the numbers of state
+            changed_tables: the tables with a change that is not empty. states: the numbers of state
                 tables to use; they must hold the groups as of before. large: of the tables, those
                 with so large a change that a step more is worth it where it leaves less of it.
 
@@ -98,9 +102,9 @@ class ChangePlan:
         """
         if self.inexact is not None:
             raise ValueError(f"no signed change: {self.inexact.code}")
-        changes = self._changes(changed, states, large=large)
-        found = changes.of(self.query)
-        return None if found is None else self._with_states(changes, found, signed=True)
+        changes = self._changes(changed_tables, states, large=large)
+        change = changes.of(self.query)
+        return None if change is None else self._with_states(changes, change, signed=True)
 
     def _with_states(self, changes: DeltaDerivation, rows: Node, *, signed: bool) -> ChangeTexts:
         final = self._final(rows, signed=signed)
@@ -128,16 +132,20 @@ class ChangePlan:
         return self.is_limited or self.compares_groups
 
     def rows_from_groups(
-        self, changed: Collection[str], states: Collection[int], *, large: Collection[str] = ()
+        self,
+        changed_tables: Collection[str],
+        states: Collection[int],
+        *,
+        large: Collection[str] = (),
     ) -> ChangeTexts | None:
         """The texts of all rows, not signed, from all groups of a state table.
 
         These are the first of the groups (ORDER BY .. LIMIT), or what comes of comparing them.
         None if nothing changed.
         """
-        changes = self._changes(changed, states, large=large)
-        found = state_table.rows_from_groups(self.query, changes)
-        return None if found is None else self._with_states(changes, found, signed=False)
+        changes = self._changes(changed_tables, states, large=large)
+        rows = state_table.rows_from_groups(self.query, changes)
+        return None if rows is None else self._with_states(changes, rows, signed=False)
 
     @property
     def adds_groups(self) -> bool:
@@ -152,7 +160,7 @@ class ChangePlan:
         return () if top is None else tuple(self.columns[i] for i in sums_shown(top, self.query))
 
     def rows_by_key(
-        self, changed: Collection[str], *, add: bool = True, large: Collection[str] = ()
+        self, changed_tables: Collection[str], *, add: bool = True, large: Collection[str] = ()
     ) -> KeyedTexts | None:
         """The texts by which the affected keys of the view are replaced.
 
@@ -166,7 +174,7 @@ class ChangePlan:
         top = keyed_top(self.query)
         if top is None or (self.inexact is None and None in top.places):
             return None  # the signed change knows the keys better
-        changes = self._changes(changed, large=large)
+        changes = self._changes(changed_tables, large=large)
         is_added = add and self.inexact is None
         added = added_rows(top, self.query, self.columns, changes) if is_added else None
         desired, certain = added or (desired_rows(top, changes), None)
@@ -193,7 +201,11 @@ class ChangePlan:
         )
 
     def first_rows(
-        self, changed: Collection[str], states: Collection[int] = (), *, large: Collection[str] = ()
+        self,
+        changed_tables: Collection[str],
+        states: Collection[int] = (),
+        *,
+        large: Collection[str] = (),
     ) -> TopTexts | None:
         """The texts by which ORDER BY .. LIMIT is kept from the view's own rows, if it can be.
 
@@ -204,23 +216,23 @@ class ChangePlan:
         limit = limit_top(self.query)
         if limit is None:
             return None
-        changes = self._changes(changed, states, large=large)
+        changes = self._changes(changed_tables, states, large=large)
         found = first_rows(self.query, limit, self.columns, changes)
         if found is None:
             return None
-        node, step, stored = found
+        node, step, stored_rows = found
         return TopTexts(
             steps=_steps(changes),
             rows=self._final(node, signed=False),
-            holds=FirstRowsTest(_whole(step), _whole(stored), limit),
+            holds=FirstRowsTest(_whole(step), _whole(stored_rows), limit),
             states=_states(changes),
         )
 
     def initial_state(self, number: int) -> Text:
         """The text that fills a state table from all rows."""
         node, state = self._aggregate(number)
-        made = initial(node, state, numbers_above(self.query))
-        return Text(node=made, columns=made.columns, names=state.columns)
+        groups = initial(node, state, numbers_above(self.query))
+        return Text(node=groups, columns=groups.columns, names=state.columns)
 
     def of_state(self, number: int) -> Text:
         """The text of all rows of the view, from a state table that holds all groups."""
@@ -231,8 +243,8 @@ class ChangePlan:
 
     def rules(self) -> Mapping[Node, RuleUse]:
         """The rule of each operator, with the state table that is kept at all times, if any."""
-        kept = self.kept_state
-        states = [kept[0].number] if kept is not None and kept[1] is StateNeed.ALWAYS else []
+        state = self.kept_state
+        states = [state[0].number] if state is not None and state[1] is StateNeed.ALWAYS else []
         changes = self._changes(self.reads, states)
         if states and compared_groups(self.query):
             compared_rows(self.query, changes)
@@ -247,12 +259,16 @@ class ChangePlan:
         return changes.rules
 
     def _changes(
-        self, changed: Collection[str], states: Collection[int] = (), *, large: Collection[str] = ()
+        self,
+        changed_tables: Collection[str],
+        states: Collection[int] = (),
+        *,
+        large: Collection[str] = (),
     ) -> DeltaDerivation:
         tables = state_tables(self.query)
         numbers = {n: s.number for n, s in tables if s.number in states}
         above = numbers_above(self.query)
-        return DeltaDerivation(changed, above, change, numbers.get, large=large)
+        return DeltaDerivation(changed_tables, above, change, numbers.get, large=large)
 
     def _aggregate(self, number: int) -> tuple[Aggregate, StatePlan]:
         return {s.number: (n, s) for n, s in state_tables(self.query)}[number]
@@ -332,16 +348,16 @@ def change_plan(
 
 
 def _unique(names: Sequence[str]) -> tuple[str, ...]:
-    found: list[str] = []
+    tables: list[str] = []
     for index, name in enumerate(names, 1):
-        is_taken = not name or name.lower() in {n.lower() for n in found}
-        found.append(f"c{index}" if is_taken else name)
-    return tuple(found)
+        is_taken = not name or name.lower() in {n.lower() for n in tables}
+        tables.append(f"c{index}" if is_taken else name)
+    return tuple(tables)
 
 
 def _reads(node: Node) -> dict[str, tuple[str, ...]]:
-    found: dict[str, dict[str, None]] = {}
+    columns_of: dict[str, dict[str, None]] = {}
     for below in descend(node):
         if isinstance(below, Scan):
-            found.setdefault(below.table, {}).update(dict.fromkeys(below.names))
-    return {table: tuple(found[table]) for table in sorted(found)}
+            columns_of.setdefault(below.table, {}).update(dict.fromkeys(below.names))
+    return {table: tuple(columns_of[table]) for table in sorted(columns_of)}

@@ -96,15 +96,15 @@ class TemporalPlan:
         Args:
             until: turns that come later need not be found.
         """
-        found = []
+        turns = []
         for node in _temporal(self.query):
             if until is not None:
                 near = Expr(tuple(_near(node.turns, after, until)))
                 child = Filter(child=node.child, predicates=(near,))
                 node = replace(node, child=child)
             values = _values(node, after, [_micros(t) for t in node.turns])
-            found.append(NextTurn(values=values, turns=node.turns, after=after))
-        return tuple(found)
+            turns.append(NextTurn(values=values, turns=node.turns, after=after))
+        return tuple(turns)
 
     def compared(self) -> tuple[Text, ...]:
         """What is compared with the clock; the types of these columns matter."""
@@ -161,7 +161,7 @@ class Window:
         return join_texts(_words(self.turns[0].value, None))
 
     @property
-    def told(self) -> str:
+    def comparisons(self) -> str:
         """The comparisons, for people."""
         return " AND ".join(join_texts(_words(p, None)) for p in self.predicates)
 
@@ -210,43 +210,43 @@ def leaving(query: Node, names: Sequence[str]) -> Window | None:
 
 def split_windows(query: Node) -> tuple[Node, dict[str, Window]]:
     """The query over windows where a table's own columns are compared, by the names it has then."""
-    found: dict[str, Window] = {}
+    windows: dict[str, Window] = {}
 
     def change(thing: Any) -> Any:
-        return _sink(thing, found) if isinstance(thing, Temporal) else thing
+        return _sink(thing, windows) if isinstance(thing, Temporal) else thing
 
     made: Node = rebuild(query, change)
     read = {node.table for node in descend(made) if isinstance(node, Scan)}
-    return made, {name: window for name, window in found.items() if name in read}
+    return made, {name: window for name, window in windows.items() if name in read}
 
 
-def _sink(node: Temporal, found: dict[str, Window], filters: tuple[Expr, ...] = ()) -> Node:
+def _sink(node: Temporal, windows: dict[str, Window], filters: tuple[Expr, ...] = ()) -> Node:
     """The same with the comparisons at the table, if they are about the columns of one.
 
     Args:
-        found: the windows so far, by name. filters: those that were passed on the way, over the
+        windows: the windows so far, by name. filters: those that were passed on the way, over the
             columns of the node's child; what they are above may be what keeps them from failing.
     """
     child = node.child
     match child:
         case Filter() if not own_subqueries(child):
             own = tuple(p for p in child.predicates if columns_in(p) <= set(child.columns))
-            below = _sink(replace(node, child=child.child), found, (*own, *filters))
+            below = _sink(replace(node, child=child.child), windows, (*own, *filters))
         case Project() if not own_subqueries(child):
             items = {item.col: item.expr for item in child.items}
             predicates = tuple(_with_columns(p, items) for p in node.predicates)
             turns = tuple(replace(t, value=_with_columns(t.value, items)) for t in node.turns)
-            moved = Temporal(child=child.child, predicates=predicates, turns=turns)
-            below = _sink(moved, found, tuple(_with_columns(f, items) for f in filters))
+            temporal = Temporal(child=child.child, predicates=predicates, turns=turns)
+            below = _sink(temporal, windows, tuple(_with_columns(f, items) for f in filters))
         case Scan():
-            return _narrowed(child, node, found, filters)
+            return _narrow(child, node, windows, filters)
         case _:
             return node
     return node if isinstance(_bottom(below), Temporal) else replace(child, child=below)
 
 
-def _narrowed(
-    scan: Scan, node: Temporal, found: dict[str, Window], filters: tuple[Expr, ...]
+def _narrow(
+    scan: Scan, node: Temporal, windows: dict[str, Window], filters: tuple[Expr, ...]
 ) -> Scan:
     """The scan of a window of what is scanned; of a window's rows it is one of the same table."""
     names = dict(zip(scan.columns, scan.names, strict=True))
@@ -259,7 +259,7 @@ def _narrowed(
         turns=tuple(replace(t, value=_with_columns(t.value, typed)) for t in node.turns),
         filters=tuple(_with_columns(f, typed) for f in filters),
     )
-    below = found.get(scan.table)
+    below = windows.get(scan.table)
     if below is not None:
         window = Window(
             table=below.table,
@@ -268,9 +268,9 @@ def _narrowed(
             turns=(*below.turns, *window.turns),
             filters=tuple(dict.fromkeys((*below.filters, *window.filters))),
         )
-    known = next((name for name, one in found.items() if one == window), None)
-    name = known or f"{window.table}@{len(found) + 1}"
-    found[name] = window
+    same = next((name for name, one in windows.items() if one == window), None)
+    name = same or f"{window.table}@{len(windows) + 1}"
+    windows[name] = window
     return replace(scan, table=name)
 
 
@@ -293,23 +293,23 @@ def _with_columns(expr: Expr, by: Mapping[Col, Expr]) -> Expr:
 
 
 def _all_true(predicates: Sequence[Expr], at: int | None) -> str:
-    listed = (join_texts(_words(p, at)) for p in predicates)
-    return " AND ".join(f"coalesce(({text}), false)" for text in listed)
+    conditions = (join_texts(_words(p, at)) for p in predicates)
+    return " AND ".join(f"coalesce(({text}), false)" for text in conditions)
 
 
 def _words(expr: Expr, at: int | None) -> list[str]:
     """The words of an expression over a table's own columns, as of T or for people."""
-    found = []
+    words = []
     for part in expr.parts:
         match part:
             case str():
-                found.append(part)
+                words.append(part)
             case Clock(kind):
                 shown = "current_date()" if kind is ClockKind.DATE else "now()"
-                found.append(shown if at is None else kind.sql(at))
+                words.append(shown if at is None else kind.sql(at))
             case _:
                 raise TypeError(f"{type(part).__name__} is no part of a comparison with the clock")
-    return found
+    return words
 
 
 def _near(turns: Sequence[Turn], after: int, until: int) -> Iterator[Part]:
@@ -337,13 +337,13 @@ def interval_of(turns: Sequence[Turn], values: Sequence[str]) -> str:
 
 
 def _interval(turns: Sequence[Turn], values: Sequence[str]) -> tuple[str, str]:
-    known = " AND ".join(f"{v} IS NOT NULL" for v in values)
+    all_known = " AND ".join(f"{v} IS NOT NULL" for v in values)
     times = [(turn.is_entry, _time(turn, v)) for turn, v in zip(turns, values, strict=True)]
     enters = ", ".join([str(_ALWAYS), *(t for is_entry, t in times if is_entry)])
     leaves = ", ".join([str(NEVER), *(t for is_entry, t in times if not is_entry)])
     return (
-        f"CASE WHEN {known} THEN array_max(array({enters})) END",
-        f"CASE WHEN {known} THEN array_min(array({leaves})) END",
+        f"CASE WHEN {all_known} THEN array_max(array({enters})) END",
+        f"CASE WHEN {all_known} THEN array_min(array({leaves})) END",
     )
 
 

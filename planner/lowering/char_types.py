@@ -49,13 +49,13 @@ def fields_of(columns: list[Column]) -> T.StructType:
     plain = ", ".join(Column(c.name, plain_type(c.type), c.nullable).ddl() for c in columns)
     known = T.DataType.fromDDL(plain)
     assert isinstance(known, T.StructType)  # a list of columns is one
-    made = []
+    fields = []
     for field, column in zip(known.fields, columns, strict=True):
         metadata = metadata_of(column.type)
         if column.comment is not None:
             metadata["comment"] = column.comment
-        made.append(T.StructField(field.name, field.dataType, field.nullable, metadata))
-    return T.StructType(made)
+        fields.append(T.StructField(field.name, field.dataType, field.nullable, metadata))
+    return T.StructType(fields)
 
 
 def declare_as(rows: DataFrame, schema: T.StructType) -> DataFrame:
@@ -72,7 +72,7 @@ def without_padding(rows: DataFrame) -> DataFrame:
 
 
 def _with_tags(rows: DataFrame, tags: dict[str, str] | dict[str, None]) -> DataFrame:
-    chosen = []
+    columns = []
     for field in rows.schema.fields:
         column = F.col(backtick(field.name))
         if field.name in tags:
@@ -81,5 +81,5 @@ def _with_tags(rows: DataFrame, tags: dict[str, str] | dict[str, None]) -> DataF
             if tag is not None:
                 metadata[TAG] = tag
             column = column.alias(field.name, metadata=metadata)
-        chosen.append(column)
-    return rows.select(*chosen)
+        columns.append(column)
+    return rows.select(*columns)

@@ -38,7 +38,7 @@ def mark_broken(
         return rows
     pieces: list[str | Query] = ["SELECT *, 0L"]
     for bit, constraint in enumerate(constraints):
-        pieces += [" + IF(", *_kept(constraint), f", 0L, {1 << bit}L)"]
+        pieces += [" + IF(", *_condition(constraint), f", 0L, {1 << bit}L)"]
     pieces.append(f" AS {BROKEN} FROM {{rows}} AS {PROPOSED}")
     return View(OutputState(None), context).run(pieces, {"rows": rows})
 
@@ -52,8 +52,8 @@ def fail_broken(rows: DataFrame, constraints: Sequence[Constraint]) -> DataFrame
     first = rows.schema.fields[0]
     value = F.col(names[0])
     for constraint in reversed(constraints):
-        said = f'constraint "{constraint.name}" is broken: {constraint.rule} does not hold for '
-        failure = F.raise_error(F.concat(F.lit(said), row)).cast(first.dataType)
+        message = f'constraint "{constraint.name}" is broken: {constraint.rule} does not hold for '
+        failure = F.raise_error(F.concat(F.lit(message), row)).cast(first.dataType)
         value = F.when(F.expr(kept_text(constraint)), value).otherwise(failure)
     return rows.select(value.alias(first.name, metadata=first.metadata), *names[1:])
 
@@ -62,19 +62,19 @@ def with_refused(rows: DataFrame, constraints: Sequence[Constraint]) -> DataFram
     """Rows with ``BROKEN``, which is NULL where a row breaks one of some constraints."""
     if not constraints:
         return rows
-    kept = " AND ".join(kept_text(c) for c in constraints)
-    return rows.withColumn(BROKEN, F.expr(f"IF({kept}, 0L, NULL)"))
+    condition = " AND ".join(kept_text(c) for c in constraints)
+    return rows.withColumn(BROKEN, F.expr(f"IF({condition}, 0L, NULL)"))
 
 
 def kept_text(constraint: Constraint) -> str:
     """The condition that a row keeps a constraint that does not read the clock; never NULL."""
     return "".join(
         piece if isinstance(piece, str) else splice(piece.sql.span, piece.sql.edits).text
-        for piece in ("(", *_kept(constraint), ")")
+        for piece in ("(", *_condition(constraint), ")")
     )
 
 
-def _kept(constraint: Constraint) -> list[str | Query]:
+def _condition(constraint: Constraint) -> list[str | Query]:
     """The condition that a row keeps a constraint; never NULL."""
     if constraint.predicate is not None:
         return ["(", constraint.predicate, ") IS NOT FALSE"]

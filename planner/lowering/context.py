@@ -58,7 +58,7 @@ class Sources(Protocol):
     def changes(self, object_id: str, at: int) -> DataFrame:
         """The rows changed at T, each once, with the column ``DIFF``."""
 
-    def stored(self, object_id: str) -> DataFrame | None:
+    def stored_rows(self, object_id: str) -> DataFrame | None:
         """Return an output's rows with the columns that locate each; None when it is empty."""
 
     def stored_with_keys(self, lookup: KeyLookup, at: int) -> "Found | None":
@@ -83,14 +83,14 @@ class Context:
     Attributes:
         session: where the user's SQL is evaluated. sources: the rows. at: T.
         clock_at: the time that now() means, or the column that holds it; None for the real clock.
-        named: gives a DataFrame its name in SQL text.
+        name_frame: gives a DataFrame its name in SQL text.
     """
 
     session: SparkSession
     sources: Sources
     at: int
     clock_at: int | str | None = None
-    named: Callable[[DataFrame], AbstractContextManager[str]] = temporary_view
+    name_frame: Callable[[DataFrame], AbstractContextManager[str]] = temporary_view
 
     def clock(self, call: ClockCall) -> str:
         """The text that replaces a clock call: the time T of this run."""

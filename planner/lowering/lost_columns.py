@@ -32,16 +32,16 @@ class RelationRows:
     """The rows of a relation that a text reads.
 
     Attributes:
-        name: what the object is called. lost: the columns that it had when the text was bound.
+        name: what the object is called. lost_columns: those that it had when the text was bound.
     """
 
     frame: DataFrame
     name: str = ""
-    lost: tuple[str, ...] = ()
+    lost_columns: tuple[str, ...] = ()
 
 
 def run_on(
-    read: Sequence[RelationRows],
+    relations: Sequence[RelationRows],
     run: Callable[[Sequence[DataFrame]], DataFrame],
     span: Span,
     text: Hashable,
@@ -53,29 +53,29 @@ def run_on(
 
     Raises UNKNOWN_COLUMN, and what Spark says of the text.
     """
-    frames = [relation.frame for relation in read]
-    if not any(relation.lost for relation in read):
+    frames = [relation.frame for relation in relations]
+    if not any(relation.lost_columns for relation in relations):
         return run(frames)
     try:
         rows = run(frames)
     except CtsqlError as problem:
         if problem.condition != "UNKNOWN_COLUMN":  # which says it, at its place
-            _check_names(read, run, span, text)
+            _check_names(relations, run, span, text)
         raise
-    _check_names(read, run, span, text)
+    _check_names(relations, run, span, text)
     return rows
 
 
 def _check_names(
-    read: Sequence[RelationRows],
+    relations: Sequence[RelationRows],
     run: Callable[[Sequence[DataFrame]], DataFrame],
     span: Span,
     text: Hashable,
 ) -> None:
-    key = text, tuple((r.frame.schema.json(), r.name, r.lost) for r in read)
+    key = text, tuple((r.frame.schema.json(), r.name, r.lost_columns) for r in relations)
     if key in _known:
         return
-    lost = _lost_and_read(read, run)
+    lost = _lost_and_read(relations, run)
     if lost:
         raise _lost_column(span, *lost)
     if len(_known) >= _KNOWN_MAX:
@@ -84,17 +84,17 @@ def _check_names(
 
 
 def _lost_and_read(
-    read: Sequence[RelationRows], run: Callable[[Sequence[DataFrame]], DataFrame]
+    relations: Sequence[RelationRows], run: Callable[[Sequence[DataFrame]], DataFrame]
 ) -> tuple[str, str] | None:
     """The name of a relation and of a lost column that the text reads; None for none."""
-    columns = [(r.name, column) for r in read for column in r.lost]
+    columns = [(r.name, column) for r in relations for column in r.lost_columns]
     try:
-        plan = run([_as_bound(r, columns) for r in read])._jdf.queryExecution().optimizedPlan()
+        plan = run([_as_bound(r, columns) for r in relations])._jdf.queryExecution().optimizedPlan()
     except CtsqlError as problem:
-        named = [one for one in columns if fold(one[1]) in fold(problem.message)]
-        return (named or columns)[0]
-    found = re.search(_MARK + r"(\d+)", _whole_text(plan))
-    return None if found is None else columns[int(found.group(1))]
+        columns_named = [one for one in columns if fold(one[1]) in fold(problem.message)]
+        return (columns_named or columns)[0]
+    match = re.search(_MARK + r"(\d+)", _whole_text(plan))
+    return None if match is None else columns[int(match.group(1))]
 
 
 def _as_bound(relation: RelationRows, columns: Sequence[tuple[str, str]]) -> DataFrame:
@@ -107,7 +107,7 @@ def _as_bound(relation: RelationRows, columns: Sequence[tuple[str, str]]) -> Dat
     rows = frame.sparkSession.createDataFrame(nothing, T.StructType(frame.schema.fields))
     marks = [
         F.raise_error(F.lit(f"{_MARK}{columns.index((relation.name, c))}")).alias(c)
-        for c in relation.lost
+        for c in relation.lost_columns
     ]
     return rows.select("*", *marks)
 

@@ -29,23 +29,23 @@ AMBIGUOUS_MATCH = "a row of the output is matched by several rows of the source 
 
 def lower_merge(node: Merge, view: View, *, later: bool) -> OutputState:
     """Return the output's state after a MERGE; ``later``: whether stored rows are needed then."""
-    held = view.held
+    output = view.output
     lowering = _Lowering(node, view)
-    stored, inserts, victims = held.stored, held.inserts, held.victims
+    stored_rows, inserts, victims = output.stored_rows, output.inserts, output.victims
     fresh: list[DataFrame | None] = []
-    for rows in (stored, inserts):
+    for rows in (stored_rows, inserts):
         if rows is None:
             continue
         for gone, made in lowering.change(rows):
             fresh.append(made)
-            if rows is stored:
+            if rows is stored_rows:
                 victims = union_all(victims, gone.select(*backtick_all(rows.columns)))
-    if stored is not None and later:
-        stored = lowering.keep(stored)
+    if stored_rows is not None and later:
+        stored_rows = lowering.keep(stored_rows)
     if inserts is not None:
         inserts = lowering.keep(inserts)
     fresh += [lowering.insert(i) for i in range(len(lowering.of(MergeWhen.NOT_MATCHED)))]
-    return OutputState(stored, union_all(inserts, *fresh), victims)
+    return OutputState(stored_rows, union_all(inserts, *fresh), victims)
 
 
 class _Lowering:
@@ -60,15 +60,15 @@ class _Lowering:
 
     def change(self, rows: DataFrame) -> list[tuple[DataFrame, DataFrame | None]]:
         """Rows that clauses take away, each with what is proposed instead."""
-        found = []
+        frames = []
         if matched := self.of(MergeWhen.MATCHED):
-            found.append(self._split(self._match(rows, matched), matched))
+            frames.append(self._split(self._match(rows, matched), matched))
         if unmatched := self.of(MergeWhen.NOT_MATCHED_BY_SOURCE):
             alone = self._join(rows, "LEFT ANTI JOIN")
             pieces = ["SELECT *", *self._choice(unmatched), f" FROM {{rows}} AS {self.node.alias}"]
             acted = self.view.run(pieces, {"rows": alone})
-            found.append(self._split(acted, unmatched))
-        return found
+            frames.append(self._split(acted, unmatched))
+        return frames
 
     def _split(
         self, acted: DataFrame, clauses: Sequence[MergeClause]
@@ -101,17 +101,17 @@ class _Lowering:
         pieces: Pieces = [", ", *_cases(clauses, [[str(i)] for i in range(1, len(clauses) + 1)])]
         pieces[-1] = f"{pieces[-1]} AS {ACTION}"
         for i, column in enumerate(self.node.target):
-            kept = f"{self.node.alias}.{backtick(column.name)}"
+            before = f"{self.node.alias}.{backtick(column.name)}"
             values: list[Pieces] = []
             for clause in clauses:
                 value = next((a for a in clause.assignments if a.column == column.name), None)
                 if value is None:
-                    values.append([kept])
+                    values.append([before])
                 elif value.value is None:
                     values.append(["NULL"])
                 else:
                     values.append(["CAST((", value.value, f") AS {plain_type(column.type)})"])
-            pieces += [", ", *_cases(clauses, values, otherwise=kept), f" AS {VALUE_}{i}"]
+            pieces += [", ", *_cases(clauses, values, otherwise=before), f" AS {VALUE_}{i}"]
         return pieces
 
     def keep(self, rows: DataFrame) -> DataFrame:
@@ -155,9 +155,9 @@ class _Lowering:
         node, clauses = self.node, self.of(MergeWhen.NOT_MATCHED)
         clause = clauses[number]
         pieces: Pieces = ["SELECT "]
-        given = {a.column: a.value for a in clause.assignments}
+        values = {a.column: a.value for a in clause.assignments}
         for i, column in enumerate(node.target):
-            value = given.get(column.name)
+            value = values.get(column.name)
             pieces.append(", " if i else "")
             pieces += ["NULL"] if value is None else ["(", value, ")"]
             pieces.append(f" AS {VALUE_}{i}")
@@ -172,8 +172,8 @@ class _Lowering:
         if clause.condition is not None:
             pieces += [" AND (", clause.condition, ")"]
         assert isinstance(node.of, SelfReference)  # the rules made it one
-        held = self.view.held.contents(node.of, self.view.context)
-        rows = self.view.run(pieces, {"source": self.source, "held": held})
+        contents = self.view.output.contents(node.of, self.view.context)
+        rows = self.view.run(pieces, {"source": self.source, "held": contents})
         return rows.select(
             *(as_stored(F.col(f"{VALUE_}{i}"), c) for i, c in enumerate(node.target))
         )
@@ -183,8 +183,8 @@ def assigned_values(node: Merge, view: View) -> list[DataFrame]:
     """For each clause the values it assigns as they are written, for their types."""
     lowering = _Lowering(node, view)
     assert isinstance(node.of, SelfReference)  # the rules made it one
-    held = view.held.contents(node.of, view.context)
-    found = []
+    contents = view.output.contents(node.of, view.context)
+    frames = []
     for clause in node.clauses:
         pieces: Pieces = ["SELECT 1"]
         for assign in clause.assignments:
@@ -198,8 +198,8 @@ def assigned_values(node: Merge, view: View) -> list[DataFrame]:
                 pieces.append(f" FROM {{rows}} AS {node.alias}")
         if clause.condition is not None:
             pieces += [" WHERE (", clause.condition, ")"]
-        found.append(view.run(pieces, {"rows": held, "source": lowering.source}))
-    return found
+        frames.append(view.run(pieces, {"rows": contents, "source": lowering.source}))
+    return frames
 
 
 def _deletes_all(clauses: Sequence[MergeClause]) -> bool:

@@ -26,19 +26,19 @@ class OutputState:
     """The output, part by part.
 
     Attributes:
-        stored: stored rows that are still there, with the columns that locate them; None for none.
+        stored_rows: those that are still there, with the columns that locate them; None for none.
         inserts: proposed rows that are still there; None for none.
         victims: stored rows that were taken away, with the columns that locate them.
     """
 
-    stored: DataFrame | None
+    stored_rows: DataFrame | None
     inserts: DataFrame | None = None
     victims: DataFrame | None = None
 
     def contents(self, own: SelfReference, context: Context) -> DataFrame:
         """All rows, without their places."""
         columns = backtick_all(own.columns)
-        parts = [f.select(*columns) for f in (self.stored, self.inserts) if f is not None]
+        parts = [f.select(*columns) for f in (self.stored_rows, self.inserts) if f is not None]
         if not parts:
             return context.sources.contents(own.object_id, EMPTY).select(*columns)
         return parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
@@ -46,11 +46,11 @@ class OutputState:
 
 def union_all(*frames: DataFrame | None) -> DataFrame | None:
     """The rows of all that are there, as a multiset."""
-    found: DataFrame | None = None
+    union: DataFrame | None = None
     for frame in frames:
         if frame is not None:
-            found = frame if found is None else found.unionAll(frame)
-    return found
+            union = frame if union is None else union.unionAll(frame)
+    return union
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +58,18 @@ class View:
     """The relations that the texts of one statement see: the outputs as the statement found them.
 
     Attributes:
-        held: the output that is written. ctes: the WITH clause in front of all texts.
+        output: the output that is written. ctes: the WITH clause in front of all texts.
         others: every output by its id, where there are several.
     """
 
-    held: OutputState
+    output: OutputState
     context: Context
     ctes: Query | None = None
     others: Mapping[str, OutputState] = field(default_factory=dict)
 
     def contents(self, own: SelfReference) -> DataFrame:
         """All rows of an output."""
-        return self.others.get(own.object_id, self.held).contents(own, self.context)
+        return self.others.get(own.object_id, self.output).contents(own, self.context)
 
     def output_frames(self, relations: Sequence[Node]) -> dict[int, DataFrame]:
         """Rows for the places where an output is read."""
@@ -87,9 +87,9 @@ class View:
             pieces = [self.ctes, " ", *pieces]
         read: dict[RelationRef, RelationRows] = {}
         for query in (p for p in pieces if isinstance(p, Query)):
-            given = self.output_frames(query.relations)
-            found = relation_rows(query.relations, self.context, given)
-            for ref, relation in zip(query.sql.relations, found, strict=True):
+            output_frames = self.output_frames(query.relations)
+            relations = relation_rows(query.relations, self.context, output_frames)
+            for ref, relation in zip(query.sql.relations, relations, strict=True):
                 read.setdefault(ref, relation)
         texts = tuple(p.sql if isinstance(p, Query) else p for p in pieces)
         users = [t for t in texts if isinstance(t, SqlText)]
@@ -106,9 +106,9 @@ class View:
         rows: Mapping[str, DataFrame],
     ) -> DataFrame:
         with ExitStack() as stack:
-            named = self.context.named
-            names = {ref: stack.enter_context(named(f)) for ref, f in frames.items()}
-            views = {k: stack.enter_context(named(f)) for k, f in rows.items()}
+            name_frame = self.context.name_frame
+            names = {ref: stack.enter_context(name_frame(f)) for ref, f in frames.items()}
+            views = {k: stack.enter_context(name_frame(f)) for k, f in rows.items()}
             texts: list[str | SqlText] = []
             for piece in pieces:
                 texts.append(piece.sql if isinstance(piece, Query) else _fill(piece, views))

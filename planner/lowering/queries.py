@@ -73,13 +73,13 @@ def _lower_view(node: lp.ViewReference, context: Context) -> RelationRows:
         return RelationRows(lower_query(query, context).toDF(*node.columns))
     # SELECT * with a condition: what the object has lost is lost here, too, and not read by that.
     read = _lower_relation(below, context)
-    names = [c for c in node.columns if c not in read.lost]
+    names = [c for c in node.columns if c not in read.lost_columns]
 
     def run(frames: Sequence[DataFrame]) -> DataFrame:
         return _run_over(query, frames, context).select(*backtick_all(names))
 
     rows = run_on([read], run, query.sql.span, (query.sql, *names))
-    return RelationRows(rows.toDF(*names), str(node.name), read.lost)
+    return RelationRows(rows.toDF(*names), str(node.name), read.lost_columns)
 
 
 def _present(rows: DataFrame, node: lp.Relation) -> RelationRows:
@@ -92,21 +92,21 @@ def _present(rows: DataFrame, node: lp.Relation) -> RelationRows:
         return RelationRows(rows, str(node.name))
     diff = [rows[DIFF].alias(columns.pop())] if isinstance(node, lp.ChangesInput) else []
     there = {fold(c) for c in rows.columns}
-    found = backtick_all([c for c in columns if fold(c) in there])
+    present = backtick_all([c for c in columns if fold(c) in there])
     lost = tuple(c for c in columns if fold(c) not in there)
-    return RelationRows(rows.select(*found, *diff), str(node.name), lost)
+    return RelationRows(rows.select(*present, *diff), str(node.name), lost)
 
 
 def lower_query(
     query: lp.Query,
     context: Context,
-    given: Mapping[int, DataFrame] | None = None,
+    rows: Mapping[int, DataFrame] | None = None,
     parameters: Sequence[str] = (),
 ) -> DataFrame:
     """The result of a query, lazily.
 
     Args:
-        given: rows for relations that are not looked up, by place in ``query.relations`` (the
+        rows: rows for relations that are not looked up, by place in ``query.relations`` (the
             output itself in a task's body, files).
         parameters: SQL literals for the parameters of the text.
     """
@@ -114,7 +114,7 @@ def lower_query(
     def run(frames: Sequence[DataFrame]) -> DataFrame:
         return _run_over(query, frames, context, parameters)
 
-    read = relation_rows(query.relations, context, given)
+    read = relation_rows(query.relations, context, rows)
     return run_on(read, run, query.sql.span, (query.sql, *parameters))
 
 
@@ -126,12 +126,12 @@ def _run_over(
 
 
 def relation_rows(
-    relations: Sequence[lp.Node], context: Context, given: Mapping[int, DataFrame] | None = None
+    relations: Sequence[lp.Node], context: Context, rows: Mapping[int, DataFrame] | None = None
 ) -> list[RelationRows]:
     """The rows of each relation of a text."""
-    given = given or {}
+    rows = rows or {}
     return [
-        RelationRows(given[i]) if i in given else _lower_relation(node, context)
+        RelationRows(rows[i]) if i in rows else _lower_relation(node, context)
         for i, node in enumerate(relations)
     ]
 
@@ -143,7 +143,7 @@ def register_views(
     """Temporary views for the relations of a text."""
     with ExitStack() as stack:
         yield {
-            ref: stack.enter_context(context.named(frame))
+            ref: stack.enter_context(context.name_frame(frame))
             for ref, frame in zip(sql.relations, frames, strict=True)
         }
 
@@ -189,9 +189,9 @@ def spark_text(
     sql: SqlText, names: dict[RelationRef, str], context: Context, parameters: Sequence[str] = ()
 ) -> Iterator[str]:
     """A text of the user's as Spark takes it; errors of Spark's inside are about the user's."""
-    sent = Composed((rewrite_text(sql, names, context, parameters),))
-    with _translated(sent, sql.span, names, context):
-        yield sent.text
+    composed = Composed((rewrite_text(sql, names, context, parameters),))
+    with _translated(composed, sql.span, names, context):
+        yield composed.text
 
 
 def _run(sent: Composed, span: Span, names: dict[RelationRef, str], context: Context) -> DataFrame:

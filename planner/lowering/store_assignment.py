@@ -41,7 +41,7 @@ def _head(type_: str) -> str:
     return type_.split("(")[0].split("<")[0]
 
 
-def may_store(given: str, stored: str) -> bool:
+def may_store(value_type: str, column_type: str) -> bool:
     """Whether a value of a type is stored in a column without a CAST, as by Spark's INSERT.
 
     What is nested is not looked into.
@@ -49,7 +49,7 @@ def may_store(given: str, stored: str) -> bool:
     >>> may_store("double", "int"), may_store("int", "string"), may_store("string", "int")
     (True, True, False)
     """
-    source, target = _head(spelled(given)), _head(spelled(stored))
+    source, target = _head(spelled(value_type)), _head(spelled(column_type))
     if source == target or target == "string":
         return True
     if target in _PLAIN and (source in _PLAIN or source == "string"):
@@ -57,7 +57,7 @@ def may_store(given: str, stored: str) -> bool:
     return True
 
 
-def is_exact(given: str, stored: str) -> bool:
+def is_exact(value_type: str, column_type: str) -> bool:
     """Whether a cast from a type to another one keeps every value, or fails.
 
     >>> is_exact("bigint", "int"), is_exact("double", "bigint"), is_exact("string", "varchar(3)")
@@ -67,28 +67,28 @@ def is_exact(given: str, stored: str) -> bool:
     >>> is_exact("decimal(12,2)", "decimal(10,2)"), is_exact("decimal(12,4)", "decimal(10,2)")
     (True, False)
     """
-    given, stored = spelled(given), spelled(stored)
-    source, target = _head(given), _head(stored)
+    value_type, column_type = spelled(value_type), spelled(column_type)
+    source, target = _head(value_type), _head(column_type)
     if source == target == "decimal":
-        return _places(given) <= _places(stored)
+        return _places(value_type) <= _places(column_type)
     if source in _WHOLE and target in _WHOLE:
         return True
-    return given == stored or source == target == "string"
+    return value_type == column_type or source == target == "string"
 
 
 def _places(decimal: str) -> int:
     return int(decimal.rstrip(")").split(",")[1])
 
 
-def as_stored(value: SparkColumn, column: Column, given: str = "") -> SparkColumn:
+def as_stored(value: SparkColumn, column: Column, value_type: str = "") -> SparkColumn:
     """A value as a column of an output stores it; one that does not fit is an error on the row.
 
     Args:
-        given: the value's type, where it is known. Around a CAST of the user's to the same type
-            there is no other one: Spark would tell its place instead of the user's.
+        value_type: where it is known. Around a CAST of the user's to the same type there is no
+            other one: Spark would tell its place instead of the user's.
     """
     plain = plain_type(column.type)
-    fitted = value if "<" not in given and given == spelled(plain) else value.cast(plain)
+    fitted = value if "<" not in value_type and value_type == spelled(plain) else value.cast(plain)
     if plain != column.type:
         fitted = _fit(fitted, T.DataType.fromDDL(column.type), column)
     return fitted.alias(column.name, metadata=metadata_of(column.type))

@@ -45,8 +45,8 @@ def lower_transaction(node: lp.Transaction, context: Context) -> dict[str, Propo
     """
     after = lower_statements(node, context, base(node, context, by_key=True))
     return {
-        o: Proposal(mark_broken(node.constraints_of(o), held.inserts, context), held.victims)
-        for o, held in after.items()
+        o: Proposal(mark_broken(node.constraints_of(o), state.inserts, context), state.victims)
+        for o, state in after.items()
     }
 
 
@@ -57,12 +57,14 @@ def base(node: lp.Transaction, context: Context, *, by_key: bool = False) -> dic
         by_key: for one run, an output's stored rows may be left out where all that looks at them
             is a DELETE by key, whose victims are then there from the start.
     """
-    looked = {n.object_id for n in _looks(node)}
-    held = {}
+    ids_read = {n.object_id for n in _looks(node)}
+    outputs = {}
     for o in outputs_of(node):
-        found = _find_by_key(node, o, context) if by_key else None
-        held[o] = found or OutputState(context.sources.stored(o) if o in looked else None)
-    return held
+        victims_by_key = _find_by_key(node, o, context) if by_key else None
+        outputs[o] = victims_by_key or OutputState(
+            context.sources.stored_rows(o) if o in ids_read else None
+        )
+    return outputs
 
 
 def outputs_of(node: lp.Transaction) -> list[str]:
@@ -80,22 +82,26 @@ def _find_by_key(node: lp.Transaction, output: str, context: Context) -> OutputS
 
 
 def lower_statements(
-    node: lp.Transaction, context: Context, held: Mapping[str, OutputState], *, keep: bool = False
+    node: lp.Transaction,
+    context: Context,
+    outputs: Mapping[str, OutputState],
+    *,
+    keep: bool = False,
 ) -> dict[str, OutputState]:
     """Return the outputs' state after the statements.
 
     Args:
-        held: what each holds before. keep: compute the stored rows that are left; else only those
-            that later statements read.
+        outputs: what each holds before. keep: compute the stored rows that are left; else only
+            those that later statements read.
     """
-    found = dict(held)
+    states = dict(outputs)
     for i, statement in enumerate(node.statements):
         own = lp.output_of(statement)
         behind = (n.object_id for s in node.statements[i + 1 :] for n in _looks(s))
         ctes = None if isinstance(statement, lp.Insert | lp.Merge) else statement.ctes
-        view = View(found[own], context, ctes, found)
-        found = {**found, own: _step(statement, view, keep or own in behind)}
-    return found
+        view = View(states[own], context, ctes, states)
+        states = {**states, own: _step(statement, view, keep or own in behind)}
+    return states
 
 
 def _looks(node: lp.Node) -> list[lp.SelfReference]:
@@ -107,29 +113,29 @@ def _step(
     statement: lp.Insert | lp.Delete | lp.Update | lp.Merge, view: View, later: bool
 ) -> OutputState:
     """The output after a statement; ``later``: whether stored rows are needed then."""
-    held = view.held
+    output = view.output
     match statement:
         case lp.Insert():
-            inserts = union_all(held.inserts, _insert(statement, view))
-            return OutputState(held.stored, inserts, held.victims)
+            inserts = union_all(output.inserts, _insert(statement, view))
+            return OutputState(output.stored_rows, inserts, output.victims)
         case lp.Merge():
             return lower_merge(statement, view, later=later)
         case lp.Delete():
             fresh = []
         case lp.Update():
-            parts = (held.stored, held.inserts)
+            parts = (output.stored_rows, output.inserts)
             fresh = [_update(statement, view, part) for part in parts if part is not None]
     where, alias = statement.where, statement.alias
-    stored, inserts, victims = held.stored, held.inserts, held.victims
-    if stored is not None:
-        victims = union_all(victims, _match(view, stored, alias, where, keep=False))
+    stored_rows, inserts, victims = output.stored_rows, output.inserts, output.victims
+    if stored_rows is not None:
+        victims = union_all(victims, _match(view, stored_rows, alias, where, keep=False))
     if where is None:
         return OutputState(None, union_all(*fresh), victims)
-    if stored is not None and later:
-        stored = _match(view, stored, alias, where, keep=True)
+    if stored_rows is not None and later:
+        stored_rows = _match(view, stored_rows, alias, where, keep=True)
     if inserts is not None:
         inserts = _match(view, inserts, alias, where, keep=True)
-    return OutputState(stored, union_all(inserts, *fresh), victims)
+    return OutputState(stored_rows, union_all(inserts, *fresh), victims)
 
 
 def lower_inserts(node: lp.Transaction, context: Context, *carried: str) -> DataFrame:
@@ -139,8 +145,8 @@ def lower_inserts(node: lp.Transaction, context: Context, *carried: str) -> Data
     """
     view = View(OutputState(None), context)
     inserts = [s for s in node.statements if isinstance(s, lp.Insert)]
-    made = union_all(*(_insert(s, view, carried) for s in inserts))
-    marked = mark_broken(node.constraints_of(inserts[0].object_id), made, context)
+    rows = union_all(*(_insert(s, view, carried) for s in inserts))
+    marked = mark_broken(node.constraints_of(inserts[0].object_id), rows, context)
     assert marked is not None  # there is a statement
     return marked
 
@@ -160,17 +166,17 @@ def _insert(statement: lp.Insert, view: View, carried: tuple[str, ...] = ()) -> 
     positional = rows.toDF(*(f"{COLUMN_}{i}" for i in range(len(into))), *carried)
     defaults = {a.column: a.value for a in statement.defaults}
     types = [type_name(field.dataType) for field in rows.schema.fields]
-    chosen = []
+    columns = []
     for column in statement.target:
-        source, given = F.lit(None), ""
+        source, value_type = F.lit(None), ""
         default = defaults.get(column.name)
         if column.name in place:
             source = F.col(f"{COLUMN_}{place[column.name]}")
-            given = types[place[column.name]]
+            value_type = types[place[column.name]]
         elif default is not None:
             source = F.expr(value_text(default, context))
-        chosen.append(as_stored(source, column, given))
-    return positional.select(*chosen, *carried)
+        columns.append(as_stored(source, column, value_type))
+    return positional.select(*columns, *carried)
 
 
 def _check_types(statement: lp.Insert, into: Sequence[str], rows: DataFrame) -> None:
@@ -180,12 +186,14 @@ def _check_types(statement: lp.Insert, into: Sequence[str], rows: DataFrame) -> 
     """
     types = {c.name: c.type for c in statement.target}
     for name, field in zip(into, rows.schema.fields, strict=False):
-        given = type_name(field.dataType)
-        if not may_store(given, types[name]):
+        value_type = type_name(field.dataType)
+        if not may_store(value_type, types[name]):
             raise error(
                 "TYPE_MISMATCH",
                 span=statement.query.sql.span,
-                message=f'column "{name}" is of type {types[name]}, but the query gives {given}',
+                message=(
+                    f'column "{name}" is of type {types[name]}, but the query gives {value_type}'
+                ),
                 detail="It did not when the task was defined: what it reads has other types now.",
                 hint=f"Give the task another body, with CAST(... AS {types[name]}) if so meant.",
             )

@@ -22,35 +22,35 @@ def lower_view(node: ViewWrite, context: Context) -> DataFrame:
     rows = lower_query(node.desired, context)
     check_count(len(node.columns), rows, node.desired)
     for column, field in zip(node.columns, rows.schema.fields, strict=True):
-        given = type_name(field.dataType)
-        if not is_exact(given, column.type):
+        value_type = type_name(field.dataType)
+        if not is_exact(value_type, column.type):
             raise error(
                 "TYPE_MISMATCH",
                 span=node.desired.sql.span,
                 message=f'column "{column.name}" is of type {column.type}, but the query gives '
-                f"{given} now",
+                f"{value_type} now",
                 detail="What it reads has other types than when the view was made.",
                 hint="Give it the new type: CREATE OR REPLACE MATERIALIZED VIEW",
             )
     return check_contents(cast_to_stored(rows, node), node)
 
 
-def check_count(wanted: int, rows: DataFrame, query: Query) -> None:
+def check_count(count: int, rows: DataFrame, query: Query) -> None:
     """Refuse a result of more or fewer columns: what ``*`` stands for may have changed.
 
     Raises COLUMN_COUNT_MISMATCH.
     """
-    if len(rows.columns) != wanted:
-        message = f"the query gives {len(rows.columns)} column(s) now, and gave {wanted}"
+    if len(rows.columns) != count:
+        message = f"the query gives {len(rows.columns)} column(s) now, and gave {count}"
         detail = "A table that it reads has lost a column."
         raise error("COLUMN_COUNT_MISMATCH", span=query.sql.span, message=message, detail=detail)
 
 
 def cast_to_stored(rows: DataFrame, node: ViewWrite, more: Sequence[str] = ()) -> DataFrame:
     """Rows of the view's query under the stored names and types; ``more`` stand behind them."""
-    stored = [(plain_type(c.type), metadata_of(c.type)) for c in node.columns]
-    fields = rows.schema.fields[: len(stored)]
-    if [(type_name(f.dataType), f.metadata) for f in fields] == stored:
+    types = [(plain_type(c.type), metadata_of(c.type)) for c in node.columns]
+    fields = rows.schema.fields[: len(types)]
+    if [(type_name(f.dataType), f.metadata) for f in fields] == types:
         return rows.toDF(*(c.name for c in node.columns), *more)
     positional = rows.toDF(*(f"{COLUMN_}{i}" for i in range(len(node.columns))), *more)
     return positional.select(
@@ -72,12 +72,12 @@ def check_contents(rows: DataFrame, node: ViewWrite) -> DataFrame:
 def _check_not_null(rows: DataFrame, node: ViewWrite) -> DataFrame:
     if not node.not_null:
         return rows
-    chosen = []
+    columns = []
     for column in node.columns:
         value = F.col(backtick(column.name))
         if column.name in node.not_null:
             message = F.lit(f'column "{column.name}" of materialized view "{node.name}" is NULL')
             failure = F.raise_error(message).cast(plain_type(column.type))
             value = F.when(value.isNull(), failure).otherwise(value)
-        chosen.append(value.alias(column.name, metadata=metadata_of(column.type)))
-    return rows.select(*chosen)
+        columns.append(value.alias(column.name, metadata=metadata_of(column.type)))
+    return rows.select(*columns)

@@ -135,9 +135,9 @@ class SqlText:
     parameters: tuple[Span, ...] = ()
 
 
-def rows_of(ref: RelationRef, listed: str = "*") -> SqlText:
+def rows_of(ref: RelationRef, columns: str = "*") -> SqlText:
     """The query of a relation's rows, made of its name: ``SELECT a, b FROM x``."""
-    edit = Edit(span=ref.span.front, text=f"SELECT {listed} FROM ")
+    edit = Edit(span=ref.span.front, text=f"SELECT {columns} FROM ")
     return SqlText(span=ref.span, relations=(ref,), edits=(edit,))
 
 
@@ -188,11 +188,11 @@ class ConstraintDef:
         """What it asks for, as SQL on one line."""
         if self.predicate is not None:
             return f"CHECK ({' '.join(self.predicate.span.text.split())})"
-        listed = ", ".join(self.columns)
+        column_list = ", ".join(self.columns)
         if self.references is not None:
             other = f"{self.references.name_span.text} ({', '.join(self.keys)})"
-            return f"FOREIGN KEY ({listed}) REFERENCES {other}"
-        return f"UNIQUE ({listed})" if self.unique else f"NOT NULL ({listed})"
+            return f"FOREIGN KEY ({column_list}) REFERENCES {other}"
+        return f"UNIQUE ({column_list})" if self.unique else f"NOT NULL ({column_list})"
 
     @property
     def is_of_delta(self) -> bool:
@@ -329,14 +329,14 @@ def texts_of(statement: BodyStatement) -> list[SqlText]:
         case InsertStatement():
             return [statement.query]
         case DeleteStatement():
-            found = [statement.ctes, statement.where]
+            texts = [statement.ctes, statement.where]
         case UpdateStatement():
-            found = [statement.ctes, statement.where, *(a.value for a in statement.assignments)]
+            texts = [statement.ctes, statement.where, *(a.value for a in statement.assignments)]
         case MergeStatement():
-            found = [statement.source, statement.on]
+            texts = [statement.source, statement.on]
             for clause in statement.clauses:
-                found += [clause.condition, *(a.value for a in clause.assignments)]
-    return [text for text in found if text is not None]
+                texts += [clause.condition, *(a.value for a in clause.assignments)]
+    return [text for text in texts if text is not None]
 
 
 # ---- statements
@@ -983,13 +983,13 @@ class CreateStreamingTable(Statement):
     """CREATE [OR REFRESH] STREAMING TABLE [IF NOT EXISTS] name [(columns)] ... [AS query].
 
     Attributes:
-        listed: the column list with its parentheses, as typed, or empty. every: SCHEDULE EVERY.
+        column_list: with its parentheses, as typed, or empty. every: SCHEDULE EVERY.
         appending: of AS; without it flows are to come.
     """
 
     target: RelationRef
     columns: tuple[ColumnDef, ...] = ()
-    listed: str = ""
+    column_list: str = ""
     comment: str | None = None
     every: str | None = None
     appending: Appending | None = None

@@ -61,9 +61,9 @@ def parse(span: Span) -> Statement:
 
 def parse_as(kind: type[_Known], text: str, called: str) -> _Known:
     """A text that was written as a statement of a kind; ``called`` names it in errors."""
-    made = parse(Source(text, called).whole())
-    assert isinstance(made, kind)  # as it was written
-    return made
+    statement = parse(Source(text, called).whole())
+    assert isinstance(statement, kind)  # as it was written
+    return statement
 
 
 def _statement(tokens: Tokens) -> Statement:

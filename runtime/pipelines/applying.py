@@ -87,7 +87,7 @@ def apply_folder(
 
     Args:
         prune: drop the objects that are not in the folder.
-        saved: the plan that it is to be, as :func:`ctsql.runtime.pipelines.plan.read_plan` reads it.
+        saved: the plan that it is to be, as :func:`ctsql.runtime.pipelines.plan.read_plan` gives.
 
     Raises:
         PLAN_REFUSED: an object cannot become what the folder says. PLAN_OUTDATED: it is not the

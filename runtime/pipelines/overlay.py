@@ -102,7 +102,7 @@ class _PlanningAnalyst(SparkAnalyst):
 
     def __init__(self, session: SparkSession, columns_of: ColumnsOf, views: "KnownViews") -> None:
         super().__init__(session, columns_of, _KnownSources(session, columns_of, views))
-        self._context = replace(self._context, named=views.named_view)
+        self._context = replace(self._context, name_frame=views.named_view)
         self._columns_of, self._views = columns_of, views
         self._known: dict[object, DataFrame] = {}
 

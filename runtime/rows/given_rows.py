@@ -147,7 +147,7 @@ def _is_plain(rows: object) -> bool:
 def _column_names(names: Sequence[str], columns: Sequence[Column], table: str) -> list[str]:
     """The names of the table's columns for those of rows."""
     known = f"{table} has the columns"
-    found = [schemas.get(columns, name, span=None, known=known) for name in names]
+    found = [schemas.get(columns, name, span=None, heading=known) for name in names]
     return [c.name for c in schemas.check_unique(found, ())]
 
 

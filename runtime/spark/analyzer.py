@@ -68,7 +68,7 @@ class EmptySources:
         """An empty table like the object, with their copies."""
         return self.contents(object_id, at).withColumn(DIFF, F.lit(0).cast("bigint"))
 
-    def stored(self, object_id: str) -> DataFrame | None:
+    def stored_rows(self, object_id: str) -> DataFrame | None:
         """Nothing is stored."""
         return None
 
@@ -215,16 +215,16 @@ class SparkAnalyst:
             found.append(type_name(frame.schema[0].dataType))
         return tuple(found)
 
-    def assignable(self, given: str, declared: str) -> bool:
+    def assignable(self, value_type: str, column_type: str) -> bool:
         """ANSI store assignment, as Spark's INSERT has it."""
-        return _is_assignable(self._session, given, declared)
+        return _is_assignable(self._session, value_type, column_type)
 
 
 @lru_cache(maxsize=ASSIGNMENTS_CACHED_MAX)
-def _is_assignable(session: SparkSession, value_type: str, declared: str) -> bool:
+def _is_assignable(session: SparkSession, value_type: str, column_type: str) -> bool:
     parser = session._jsparkSession.sessionState().sqlParser()
     cast = session._jvm.org.apache.spark.sql.catalyst.expressions.Cast  # type: ignore[union-attr]
-    source, target = parser.parseDataType(value_type), parser.parseDataType(declared)
+    source, target = parser.parseDataType(value_type), parser.parseDataType(column_type)
     return value_type == "void" or bool(cast.canANSIStoreAssign(source, target))
 
 

@@ -67,7 +67,7 @@ def is_read(plan: Plan, table: tuple[Any, ...], places: Collection[int]) -> bool
 class _Sources(UnknownSources):
     """Outputs hold rows, too."""
 
-    def stored(self, object_id: str) -> DataFrame:
+    def stored_rows(self, object_id: str) -> DataFrame:
         return self.contents(object_id, 0)
 
 
@@ -83,8 +83,8 @@ def _frames(plan: Query | TaskWrite | ViewWrite, context: Context) -> Iterator[D
                 yield from (
                     f for f in (proposed_rows.inserts, proposed_rows.victims) if f is not None
                 )
-            for seen in task.seen:  # which rows there are; which of their columns, the body says
-                yield lower_relation(seen, context).select(F.lit(1))
+            for view in task.input_views:  # which rows there are; the body says which columns
+                yield lower_relation(view, context).select(F.lit(1))
 
 
 def _is_rdd(part: Any) -> bool:

@@ -167,7 +167,7 @@ def _check_columns(
     binder = names.in_schema(item.search_schema).binder()
     plan = bind_task(binder, new, replace(item, columns=()), fresh).task
     found = []
-    for output, written in zip(outputs, plan.written, strict=True):
+    for output, written in zip(outputs, plan.all_outputs, strict=True):
         count = len(output.columns)
         kept, added = written.columns[:count], written.columns[count:]
         if not same_columns(_spell(output.columns), _spell(kept)):

@@ -40,7 +40,7 @@ def _columns_to_fill(engine: Engine, statement: CopyFrom, item: Item) -> tuple[C
     """The table's columns that are to be filled."""
     there = engine.relations.columns_now(item)
     known = f'"{item.name}" has the columns'
-    listed = [schemas.get(there, c.name, span=c.span, known=known) for c in statement.columns]
+    listed = [schemas.get(there, c.name, span=c.span, heading=known) for c in statement.columns]
     return check_unique(listed, [c.span for c in statement.columns]) if listed else there
 
 

@@ -721,7 +721,7 @@ def task_that_follows(engine: Engine, view: Item) -> Item | None:
     """The task that has a plain view as its input, if one has."""
     for reader in engine.catalog.all_readers(view.id):
         if reader.kind is ObjectKind.CONTINUAL_TASK:
-            seen = engine.relations.bound(reader).task.seen
+            seen = engine.relations.bound(reader).task.input_views
             if any(getattr(n, "object_id", None) == view.id for s in seen for n in descend(s)):
                 return reader
     return None

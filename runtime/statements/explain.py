@@ -34,7 +34,7 @@ class Explanation(OnNames):
                 Source(compile_texts(self.names, inner).task, "the task of the flow").whole()
             )
         if isinstance(inner, st.CreateStreamingTable) and inner.appending is not None:
-            inner = compile_task(inner, inner.listed, inner.comment)
+            inner = compile_task(inner, inner.column_list, inner.comment)
         if isinstance(inner, st.Select):
             return self.names.binder().bind_select(inner)
         if isinstance(inner, st.CreateView):
@@ -92,7 +92,7 @@ class Explanation(OnNames):
                     frames = [lower_view(plan, context)]
                 case TaskWrite():
                     proposals = lower_transaction(plan.transaction, context)
-                    found = (proposals.get(o.object_id) for o in plan.written)
+                    found = (proposals.get(o.object_id) for o in plan.all_outputs)
                     both = [f for p in found if p is not None for f in (p.victims, p.inserts)]
                     frames = [f for f in both if f is not None]
                 case _:

@@ -39,9 +39,8 @@ def refresh_plan(warehouse: Warehouse, plan: ViewWrite) -> list[str]:
         headlines = [text for text in found if text is not None]
     lines += explain(query.plan_or_reason, query.sentence_of, headlines[0]).splitlines()
     if query.leaving is not None:
-        lines.append(
-            f"as time passes: rows of the view leave that no longer have {query.leaving.told}"
-        )
+        comparisons = query.leaving.comparisons
+        lines.append(f"as time passes: rows of the view leave that no longer have {comparisons}")
     elif isinstance(query.plan_or_reason, ChangePlan) and query.plan_or_reason.windows:
         lines.append(_turn_search(warehouse, query))
     for name, table in query.tables.items():

@@ -17,7 +17,7 @@ from ctsql.planner.body_rows import written_rows
 from ctsql.planner.ivm import Input, TableUse, Text
 from ctsql.planner.ivm.algebra.reasons import Reason
 from ctsql.planner.ivm.lineage import whole_query
-from ctsql.planner.ivm.lost_rows import Search, Stage, Verdict, named, search
+from ctsql.planner.ivm.lost_rows import Search, Stage, Verdict, rows_and_names, search
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax import Rewritten, rewrite
 from ctsql.planner.syntax.ast import SqlText
@@ -158,12 +158,12 @@ class LostRows:
         """A row that was lost at a stage, or that has other values there, as JSON."""
         stage = search_plan.stages[number]
         if verdict is Verdict.OTHER_VALUES:
-            node = stage.kept
+            node = stage.pushdown_candidates
         elif verdict is Verdict.LOST:
             node = search_plan.stages[next(i for i in stage.below if candidates[i])].candidates
         else:
             return None
-        text, shown = named(node)
+        text, shown = rows_and_names(node)
         frame = self._run(text, nodes, names).frame
         listed = (F.col(c).alias(n) for c, n in zip(text.names, shown, strict=True))
         json = F.to_json(F.struct(*listed), {"ignoreNullFields": "false"}) if shown else F.lit("{}")
@@ -179,10 +179,10 @@ class LostRows:
 
     def _advice(self, stage: Stage, verdict: Verdict, nodes: Mapping[str, lp.Node]) -> str | None:
         """What to ask next, of a task or a view that lacks the row."""
-        if verdict is not Verdict.NEVER_THERE or stage.table is None or not stage.asked:
+        if verdict is not Verdict.NEVER_THERE or stage.table is None or not stage.predicate:
             return None
         item = self._item(stage, nodes)
-        return f"ask: WHY NOT {item.name} WHERE {stage.asked}" if item.is_run else None
+        return f"ask: WHY NOT {item.name} WHERE {stage.predicate}" if item.is_run else None
 
     def _line(
         self,

@@ -341,7 +341,7 @@ class RowLineage:
         found = trace(whole, step.casts)
         target_rows = _compute_once(_target_step(rows, [step.columns[i] for i in found.compared]))
         if step.body_pass.number and not self._gives_any(
-            found.wanted, reader.nodes, step, target_rows
+            found.asked_rows, reader.nodes, step, target_rows
         ):
             return []  # one question instead of one for each place that each pass reads
         note: str | None = None

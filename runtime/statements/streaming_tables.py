@@ -116,7 +116,7 @@ class StreamingTables(Redefinition):
         name = qualify(statement.target, self.names.search_schema).name
         flow = Flow(name=name, text=clauses_of(statement))
         self._check_free(statement.target)
-        listed, comment = statement.listed, statement.comment
+        listed, comment = statement.column_list, statement.comment
         if declared is not None:
             _check_same_columns(statement, declared)
             listed = listed or _column_list(declared)

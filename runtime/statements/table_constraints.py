@@ -119,7 +119,7 @@ def _bound(names: Namespace, item: Item, definition: st.ConstraintDef) -> Item |
     check_reference(
         definition,
         key,
-        [get(columns, k, span=definition.span, known=known) for k in definition.keys],
+        [get(columns, k, span=definition.span, heading=known) for k in definition.keys],
     )
     return other
 

@@ -191,13 +191,13 @@ class TaskRun:
             changes = self._retried.among(changes)
         sources = StoredSources(warehouse, changes, self._output_versions())
         context = Context(self._engine.session, sources, self.time, clock_at=self.time)
-        columns = {o.object_id: [c.name for c in o.columns] for o in self.plan.written}
+        columns = {o.object_id: [c.name for c in o.columns] for o in self.plan.all_outputs}
         return list(islice(states(self.plan.transaction, context, columns), PASSES_MAX + 2))
 
     def _output_versions(self) -> dict[str, tuple[Item, int | None]]:
         """The outputs with their versions before the run."""
         found: dict[str, tuple[Item, int | None]] = {}
-        for output in self.plan.written:
+        for output in self.plan.all_outputs:
             item = self._engine.relations.item(output.object_id)
             version = self._warehouse.versions.version_at(item, self.time - 1)
             if version is not None:
@@ -210,7 +210,7 @@ class TaskRun:
         self, number: int, states: Mapping[str, OutputState], retried_rows: Mapping[str, Beside]
     ) -> Pass:
         beside, victims = dict(retried_rows), {}
-        for output in self.plan.written:
+        for output in self.plan.all_outputs:
             state = states.get(output.object_id)
             if state is None:
                 continue

@@ -75,7 +75,7 @@ def states(
         if not any(_differ(held[o], states_by_output[o], columns[o]) for o in states_by_output):
             return
         held = {
-            o: OutputState(_without_victims(stored[o].stored, h.victims), h.inserts, h.victims)
+            o: OutputState(_without_victims(stored[o].stored_rows, h.victims), h.inserts, h.victims)
             for o, h in states_by_output.items()
         }
         yield held

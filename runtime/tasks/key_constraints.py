@@ -70,7 +70,8 @@ class Surroundings:
             rows: DataFrame | None = self._referred_rows(constraint)
         else:
             item, _ = self.output
-            rows = StoredSources(self.warehouse, outputs={item.id: self.output}).stored(item.id)
+            sources = StoredSources(self.warehouse, outputs={item.id: self.output})
+            rows = sources.stored_rows(item.id)
             if rows is not None and self.victims is not None:
                 rows = rows.withColumn(FILE_COLUMN, _file_name())
                 gone = row_set(self.victims).frame.select(_file_name(), ROW_COLUMN)

@@ -49,7 +49,7 @@ def stage_proposals(
         CONSTRAINT_VIOLATED: a row breaks a constraint ON VIOLATION FAIL; nothing is committed.
         DATA_ERROR: a row cannot be computed.
     """
-    columns = {o.object_id: [c.name for c in o.columns] for o in plan.written}
+    columns = {o.object_id: [c.name for c in o.columns] for o in plan.all_outputs}
     names = written_under(warehouse.catalog, warehouse.relations.item(plan.object_id))
     waiting = {part.object_id: part for part in batches.waiting}
     away: list[DataFrame] = [] if at_fault is None else [at_fault]
@@ -98,10 +98,10 @@ def taken_over(
     if source is None:
         return None
     sources = StoredSources(warehouse, outputs=read)
-    return sources.contents(source.id, at), sources.stored(task.quarantine or "")
+    return sources.contents(source.id, at), sources.stored_rows(task.quarantine or "")
 
 
 def _quarantine(waiting: Mapping[str, PendingOutput], plan: TaskWrite) -> PendingOutput | None:
     """The quarantine, where it does not hold T yet."""
-    output_ids = {o.object_id for o in plan.written}
+    output_ids = {o.object_id for o in plan.all_outputs}
     return next((part for i, part in waiting.items() if i not in output_ids), None)

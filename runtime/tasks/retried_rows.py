@@ -110,9 +110,9 @@ def groups_of(plan: lp.TaskWrite, names: Mapping[str, Name]) -> list[Group]:
     Args:
         names: of its outputs, as the rows have them.
     """
-    alone = len(plan.written) == 1
+    alone = len(plan.all_outputs) == 1
     found = []
-    for output in plan.written:
+    for output in plan.all_outputs:
         which = "constraint_name IS NOT NULL"
         if not alone:
             which += f" AND relation = {quote_text(names[output.object_id].qualified())}"
@@ -127,7 +127,7 @@ def group_of_input(warehouse: Warehouse, plan: lp.TaskWrite) -> Group | None:
         return None
     (node,) = inputs
     item = warehouse.relations.item(node.object_id)
-    seen: lp.InsertsInput | lp.ViewReference = next(iter(plan.seen), node)
+    seen: lp.InsertsInput | lp.ViewReference = next(iter(plan.input_views), node)
     if seen.object_id in warehouse.catalog.items:
         item = warehouse.relations.item(seen.object_id)
     there = warehouse.relations.columns_now(item)
@@ -152,7 +152,7 @@ def find_retried(
     As :func:`rows_to_retry`.
     """
     outputs = {quarantine.id: (quarantine, version)}
-    stored_rows = StoredSources(warehouse, outputs=outputs).stored(quarantine.id)
+    stored_rows = StoredSources(warehouse, outputs=outputs).stored_rows(quarantine.id)
     if stored_rows is None:
         return None
     return rows_to_retry(

@@ -93,7 +93,7 @@ def stage_batched_runs(
     with ExitStack() as stack:
         stack.enter_context(translate_spark_errors())
         stack.enter_context(unadaptive(session))
-        for seen in plan.seen:
+        for seen in plan.input_views:
             rows = lower_seen(carry_time_below(seen), rows, movements[0][0])
         context = Context(session, RowsOfSource(session, rows), movements[0][0], clock_at=TIME)
         inserts = lower_inserts(carry_time(plan.transaction), context, TIME)

@@ -35,7 +35,7 @@ class RowsOfSource(EmptySources):
 
 def seen_of(plan: TaskWrite) -> dict[str, ViewReference]:
     """What a body sees of each source of which it does not see all, by the source's id."""
-    sources = ((n, s) for s in plan.seen for n in descend(s) if isinstance(n, InsertsInput))
+    sources = ((n, s) for s in plan.input_views for n in descend(s) if isinstance(n, InsertsInput))
     return {source.object_id: seen for source, seen in sources}
 
 

@@ -379,7 +379,7 @@ class TaskSink:
         relations = self.warehouse.relations
         then, plan = relations.in_force(self.item, time)
         fits = True
-        for output in plan.written if then.revision else ():
+        for output in plan.all_outputs if then.revision else ():
             item = relations.item(output.object_id)
             version = versions.get(item.id)
             if version is None:
@@ -510,7 +510,7 @@ class TaskSink:
             if taken is not None:
                 at_fault, leaving = taken
             sources = StoredSources(self.warehouse, changes, batches.read, are_small=small)
-            columns = {o.object_id: [c.name for c in o.columns] for o in plan.written}
+            columns = {o.object_id: [c.name for c in o.columns] for o in plan.all_outputs}
             proposals = queries.propose(plan.transaction, sources, run.time, columns)
             if not inputs.has_rows:
                 return False

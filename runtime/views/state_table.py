@@ -108,7 +108,7 @@ class ViewState(SideTable):
         if batch is None:
             return
         with persisted(rows) as kept, discard_on_error([self]):
-            if is_above(kept, plan.bounded):
+            if is_above(kept, plan.bounded_columns):
                 self.refuse("STATE_ROUNDS")
                 return
             if rows_max is not None and kept.count() > rows_max:

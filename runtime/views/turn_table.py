@@ -250,7 +250,7 @@ class TurnTables:
             table = query.read_tables[name]
             types = [(c.name, c.type) for c in table.columns]
             turns = TurnTable(self._warehouse, self._item, self._time, window, [*columns])
-            parts = (table.object_id, turns.columns, types, window.told, window.matters)
+            parts = (table.object_id, turns.columns, types, window.comparisons, window.matters)
             turns.digest = digest_of("\n".join(map(str, (*parts, window.interval))))
             turns.pointer = pointers.get(turns.digest)
             self.by_window[name] = turns

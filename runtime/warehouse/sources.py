@@ -168,7 +168,7 @@ class StoredSources:
         """The rows changed at T, with ``diff``."""
         return self.inputs[object_id].changes
 
-    def stored(self, object_id: str) -> DataFrame | None:
+    def stored_rows(self, object_id: str) -> DataFrame | None:
         """What an output holds, located; None when it holds no file."""
         item, version = self.outputs[object_id]
         if version is None:
@@ -223,7 +223,7 @@ class ExplainedSources(StoredSources):
         """The input's contents, in place of the rows changed at T."""
         return self.contents(object_id, at).withColumn(DIFF, F.lit(1).cast("bigint"))
 
-    def stored(self, object_id: str) -> DataFrame | None:
+    def stored_rows(self, object_id: str) -> DataFrame | None:
         """The output's contents, if it exists."""
         if object_id not in self.warehouse.catalog.items:
             return None

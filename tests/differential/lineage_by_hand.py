@@ -224,14 +224,16 @@ class ByHand:
 
     def _generate(self, node: alg.Generate, env: Env) -> list[Row]:
         outer = "OUTER " if node.is_outer else ""
-        made = ", ".join(c.sql for c in node.made)
+        made = ", ".join(c.sql for c in node.generated_columns)
         found: list[Row] = []
         for row, where in self.rows(node.child, env):
             text = self.text(node.generator, {**env, **row})
             for values in self.ask(
                 f"SELECT {made} FROM (SELECT 1 AS o) k LATERAL VIEW {outer}{text} g AS {made}"
             ):
-                found.append(({**row, **dict(zip(node.made, values, strict=True))}, where))
+                found.append(
+                    ({**row, **dict(zip(node.generated_columns, values, strict=True))}, where)
+                )
         return found
 
     def _aggregate(self, node: alg.Aggregate, env: Env) -> list[Row]:

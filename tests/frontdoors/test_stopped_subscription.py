@@ -23,7 +23,7 @@ def _cancelled_at_a_look(*, by_stop: bool) -> list[object]:
     feed: Any = SimpleNamespace(columns=(), place=None, look=look)
     made = Subscription(
         feed,
-        opened=lambda: nullcontext(),  # type: ignore[arg-type,return-value]
+        open_engine=lambda: nullcontext(),  # type: ignore[arg-type,return-value]
         convert=nullcontext,
         progress=False,
         auto_commit=True,

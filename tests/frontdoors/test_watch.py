@@ -80,7 +80,7 @@ def test_any_screen_fits_and_shows_the_chosen_one(
     """No line is too wide, there are as many as the terminal has, and the chosen one is there."""
     screen = Screen(plain=plain).with_rows([made(name) for name in names], height)
     for by in moves:
-        screen = screen.moved(by, height)
+        screen = screen.move_cursor(by, height)
     lines = draw(screen, width, height, 0)
     assert len(lines) == min(height, max(height - DETAIL_LINES - 2, 1) + DETAIL_LINES + 2)
     assert all(cell_len(text) <= width for text in texts(lines))
@@ -91,13 +91,13 @@ def test_any_screen_fits_and_shows_the_chosen_one(
 
 
 def test_two_hundred_objects_scroll() -> None:
-    screen = Screen().with_rows(MANY, 24).moved(150, 24)
+    screen = Screen().with_rows(MANY, 24).move_cursor(150, 24)
     shown = texts(draw(screen, 80, 24, 0))
     assert any(line.startswith("›") and "view_150" in line for line in shown)
     assert not any("view_000" in line for line in shown)
     again = screen.with_rows([made("a_new", "failed"), *MANY], 24)
-    assert again.rows[again.chosen].lag.object == "view_150"
-    assert Screen().with_rows([made("a_new", "failed"), *MANY], 24).chosen == 0
+    assert again.rows[again.cursor].lag.object == "view_150"
+    assert Screen().with_rows([made("a_new", "failed"), *MANY], 24).cursor == 0
 
 
 def test_durations_have_eight_characters_at_most() -> None:
@@ -132,7 +132,7 @@ def test_keys_move_and_leave_while_a_look_goes_wrong() -> None:
         return MANY
 
     watch = _watch(look, "jjjkq", ready)
-    assert (watch._screen.chosen, len(watch._screen.rows)) == (2, 200)
+    assert (watch._screen.cursor, len(watch._screen.rows)) == (2, 200)
     assert watch._screen.problem == "the disk is gone"
     assert "not new: the disk is gone" in texts(draw(watch._screen, 80, 24, 0))
 

@@ -13,7 +13,15 @@ from ctsql.runtime.monitoring.objects import DependencyRow, LagRow, ObjectRow
 from ctsql.runtime.monitoring.refreshes import Refresh
 from ctsql.runtime.monitoring.savings import Savings
 from ctsql.runtime.monitoring.storage import StorageRow
-from ctsql.status_page.model import Details, History, Overview, Pace, Reader, SetAside, overview
+from ctsql.status_page.model import (
+    Details,
+    History,
+    Overview,
+    Pace,
+    QuarantineRows,
+    Reader,
+    overview,
+)
 
 T = TypeVar("T")
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -177,7 +185,7 @@ class Made:
                 if d.reads == shown.name
             ),
             storage=(stored(shown.name),),
-            set_aside=SetAside(f"{shown.name}_quarantine", 3) if of_run else None,
+            quarantine=QuarantineRows(f"{shown.name}_quarantine", 3) if of_run else None,
             logged_from=3,
             logged_at=NOW - timedelta(days=3),
         )

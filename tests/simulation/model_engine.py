@@ -53,7 +53,7 @@ class ModelEngine:
         change = sources.inputs[task.reads]
         few = None if change.few is None else change.few.plain_frame
         new = (few or change.added or change.changed or Rows(())).bag()
-        stored: list[Rows] = [sources.stored(o) or Rows(()) for o in outputs]
+        stored: list[Rows] = [sources.stored_rows(o) or Rows(()) for o in outputs]
         held = [s.bag() for s in stored]
         try:
             made = task.body(held, new) if isinstance(task, Several) else [task.body(held[0], new)]
@@ -119,7 +119,7 @@ class ModelEngine:
         outputs = {context.item.id: (context.item, context.batch.version_read)}
         found: Any = StoredSources(context.warehouse, outputs=outputs)
         old, new = (self.rows_at(context.view.object_id, found, time).bag() for time in span)
-        stored: Rows = found.stored(context.item.id) or Rows(())
+        stored: Rows = found.stored_rows(context.item.id) or Rows(())
         gone, victims = old - new, dict[str, set[int]]()
         for row, (path, number) in zip(stored.rows, stored.places, strict=True):
             if gone[row] > 0:

@@ -274,7 +274,7 @@ class SwappingEngine(ModelEngine):
         inserts = [s for s in body.statements if isinstance(s, Insert)]
         for place, insert in enumerate(inserts):
             output, text = insert.object_id, insert.query.sql.span.text
-            stored: Rows = sources.stored(output) or Rows(())
+            stored: Rows = sources.stored_rows(output) or Rows(())
             copied = re.search(r"FROM contents\(\w+\.(\w+)\)", text)
             if copied:
                 clears = len(inserts) < len(body.statements)

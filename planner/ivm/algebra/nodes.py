@@ -305,12 +305,12 @@ class Generate:
     child: "Node"
     generator: Expr
     is_outer: bool
-    made: tuple[Col, ...]
+    generated_columns: tuple[Col, ...]
 
     @property
     def columns(self) -> tuple[Col, ...]:
         """The child's, then the generator's."""
-        return self.child.columns + self.made
+        return self.child.columns + self.generated_columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,15 +75,15 @@ def tables(node: alg.Node) -> frozenset[str]:
 
 def columns_in(expr: alg.Expr) -> frozenset[alg.Col]:
     """The columns an expression uses, free ones of its subqueries included."""
-    found: set[alg.Col] = set()
+    columns: set[alg.Col] = set()
     for part in expr.parts:
         if isinstance(part, alg.Col):
-            found.add(part)
+            columns.add(part)
         elif isinstance(part, alg.Subquery):
-            found |= free(part.node)
+            columns |= free(part.node)
             if part.left is not None:
-                found |= columns_in(part.left)
-    return frozenset(found)
+                columns |= columns_in(part.left)
+    return frozenset(columns)
 
 
 def _own_columns(node: alg.Node) -> Iterator[alg.Col]:
@@ -112,14 +112,14 @@ def free(node: alg.Node) -> frozenset[alg.Col]:
 
 def with_inputs(node: alg.Node, change: Callable[[alg.Node], alg.Node]) -> alg.Node:
     """The operator over other inputs; not for UNION ALL, whose inputs have columns."""
-    made: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for f in dataclasses.fields(node):
         value = getattr(node, f.name)
         if isinstance(value, alg.Node):
-            made[f.name] = change(value)
+            fields[f.name] = change(value)
         elif isinstance(value, tuple) and value and isinstance(value[0], alg.Node):
-            made[f.name] = tuple(change(child) for child in value)
-    return dataclasses.replace(node, **made)
+            fields[f.name] = tuple(change(child) for child in value)
+    return dataclasses.replace(node, **fields)
 
 
 def key_sources(node: alg.Node) -> dict[alg.Col, alg.Col] | None:
@@ -144,8 +144,8 @@ def key_sources(node: alg.Node) -> dict[alg.Col, alg.Col] | None:
 def rebuild(thing: Any, change: Callable[[Any], Any]) -> Any:
     """A copy with ``change`` applied to every part, leaves first; the same object if unchanged."""
     if isinstance(thing, tuple):
-        made = tuple(rebuild(value, change) for value in thing)
-        return made if any(a is not b for a, b in zip(made, thing, strict=True)) else thing
+        children = tuple(rebuild(value, change) for value in thing)
+        return children if any(a is not b for a, b in zip(children, thing, strict=True)) else thing
     if isinstance(thing, alg.Col):
         return change(thing)
     if not dataclasses.is_dataclass(thing) or isinstance(thing, type):
@@ -169,8 +169,8 @@ def substitute(thing: Any, columns: Mapping[alg.Col, alg.Col]) -> Any:
 
 def replace_nodes(query: alg.Node, by: Mapping[alg.Aggregate, alg.Node]) -> alg.Node:
     """A copy with other nodes for some, in subqueries as well."""
-    made: alg.Node = rebuild(query, lambda x: by.get(x, x) if isinstance(x, alg.Aggregate) else x)
-    return made
+    node: alg.Node = rebuild(query, lambda x: by.get(x, x) if isinstance(x, alg.Aggregate) else x)
+    return node
 
 
 def at(node: alg.Node, version: alg.Version, only: Collection[str]) -> alg.Node:
@@ -190,9 +190,11 @@ def pass_through(columns: tuple[alg.Col, ...]) -> tuple[alg.Projection, ...]:
     return tuple(alg.Projection(alg.Expr.of(col), col) for col in columns)
 
 
-def rename(node: alg.Node, columns: Iterable[alg.Col], made: Iterable[alg.Col]) -> alg.Project:
+def rename(
+    node: alg.Node, columns: Iterable[alg.Col], new_columns: Iterable[alg.Col]
+) -> alg.Project:
     """The node's rows with some of its columns, each under another number."""
-    pairs = zip(columns, made, strict=True)
+    pairs = zip(columns, new_columns, strict=True)
     return alg.Project(
         child=node, items=tuple(alg.Projection(alg.Expr.of(c), to) for c, to in pairs)
     )
@@ -224,13 +226,13 @@ def implied_equalities(expr: alg.Expr) -> list[tuple[alg.Col, alg.Col]]:
     known = equality(expr)
     if known is not None:
         return [known]
-    found: list[tuple[alg.Col, alg.Col]] | None = None
+    pairs: list[tuple[alg.Col, alg.Col]] | None = None
     for branch in _split(_unwrapped(expr.parts), "OR"):
         parts = [_unwrapped(part) for part in _split(_unwrapped(branch), "AND")]
         equal = [e for part in parts if (e := equality(alg.Expr(part))) is not None]
         alike = {frozenset(pair) for pair in equal}
-        found = equal if found is None else [e for e in found if frozenset(e) in alike]
-    return found or []
+        pairs = equal if pairs is None else [e for e in pairs if frozenset(e) in alike]
+    return pairs or []
 
 
 _CLOSED = ("(", "[", "CASE"), (")", "]", "END")
@@ -238,22 +240,22 @@ _CLOSED = ("(", "[", "CASE"), (")", "]", "END")
 
 def _split(parts: tuple[alg.Part, ...], word: str) -> list[tuple[alg.Part, ...]]:
     """What a word connects, where it is in no brackets; the AND of a BETWEEN connects nothing."""
-    found: list[list[alg.Part]] = [[]]
+    pieces: list[list[alg.Part]] = [[]]
     depth = betweens = 0
     for part in parts:
-        said = part.upper() if isinstance(part, str) else ""
-        depth += (said in _CLOSED[0]) - (said in _CLOSED[1])
+        word_here = part.upper() if isinstance(part, str) else ""
+        depth += (word_here in _CLOSED[0]) - (word_here in _CLOSED[1])
         if depth < 0:
             return [parts]  # a field that is called END
-        if depth == 0 and said == "BETWEEN":
+        if depth == 0 and word_here == "BETWEEN":
             betweens += 1
-        elif depth == 0 and said == "AND" and betweens:
+        elif depth == 0 and word_here == "AND" and betweens:
             betweens -= 1
-        elif depth == 0 and said == word:
-            found.append([])
+        elif depth == 0 and word_here == word:
+            pieces.append([])
             continue
-        found[-1].append(part)
-    return [tuple(one) for one in found]
+        pieces[-1].append(part)
+    return [tuple(one) for one in pieces]
 
 
 def _unwrapped(parts: tuple[alg.Part, ...]) -> tuple[alg.Part, ...]:

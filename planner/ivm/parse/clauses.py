@@ -128,7 +128,7 @@ def _with(tokens: Tokens) -> tuple[Tokens, tuple[CteText, ...]]:
     if tk.words_are(tokens, 1, "RECURSIVE"):
         raise Refused("RECURSIVE_QUERY", tokens[1].span)
     index = 1
-    found = []
+    ctes = []
     while True:
         name = tokens[index]
         index += 1
@@ -143,15 +143,15 @@ def _with(tokens: Tokens) -> tuple[Tokens, tuple[CteText, ...]]:
         if not tk.words_are(tokens, index, "(") or stop >= len(tokens):
             raise Refused("TEXT_NOT_READ", name.span)
         query = read_query(tokens[index + 1 : stop])
-        found.append(CteText(name=name, columns=columns, query=query))
+        ctes.append(CteText(name=name, columns=columns, query=query))
         if not tk.words_are(tokens, stop + 1, ","):
-            return tokens[stop + 1 :], tuple(found)
+            return tokens[stop + 1 :], tuple(ctes)
         index = stop + 2
 
 
 def _segments(tokens: Tokens) -> tuple[list[Tokens], list[tuple[str, bool]]]:
     """The operands of set operators at the top, and the operators between them."""
-    found: list[Tokens] = []
+    segments: list[Tokens] = []
     operators: list[tuple[str, bool]] = []
     begin = 0
     for index, token in tk.at_depth_0(tokens, brackets=True):
@@ -165,13 +165,13 @@ def _segments(tokens: Tokens) -> tuple[list[Tokens], list[tuple[str, bool]]]:
             behind += 1
         if tk.words_are(tokens, behind, "BY", "NAME"):
             raise Refused("CLAUSE_UNSUPPORTED", token.span)
-        found.append(tokens[begin:index])
+        segments.append(tokens[begin:index])
         operators.append((_SET_OPERATORS[token.upper], is_all))
         begin = behind
-    found.append(tokens[begin:])
-    if any(not segment for segment in found):
+    segments.append(tokens[begin:])
+    if any(not segment for segment in segments):
         raise Refused("TEXT_NOT_READ", span_of(tokens) if tokens else None)
-    return found, operators
+    return segments, operators
 
 
 def _fold_bodies(bodies: list[BodyText], operators: list[tuple[str, bool]]) -> BodyText:
@@ -214,11 +214,11 @@ def _is_clause(tokens: Tokens, index: int, word: str) -> bool:
 
 
 def _windows(tokens: Tokens, clauses: list[tuple[str, int, int]]) -> dict[str, Tokens]:
-    found: dict[str, Tokens] = {}
+    windows: dict[str, Tokens] = {}
     for name, lo, hi in clauses:
         for group in tk.cut_at_commas(tokens[lo + 1 : hi]) if name == "WINDOW" else ():
-            found[group[0].text.lower()] = group[3:-1]
-    return found
+            windows[group[0].text.lower()] = group[3:-1]
+    return windows
 
 
 def _body(tokens: Tokens, windows: dict[str, Tokens]) -> BodyText:

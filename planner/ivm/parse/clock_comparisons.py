@@ -41,7 +41,7 @@ class Condition:
     predicate: Expr
     turns: tuple[Turn, ...] = ()
 
-    def rewritten(self, rewrite: Callable[[Expr], Expr]) -> "Condition":
+    def rewrite_with(self, rewrite: Callable[[Expr], Expr]) -> "Condition":
         """The same over other columns."""
         turns = tuple(replace(t, value=rewrite(t.value)) for t in self.turns)
         return Condition(rewrite(self.predicate), turns)
@@ -104,7 +104,7 @@ class _Reader:
             raise self.refused()
         if reads == [True, False]:
             left, right, operator = right, left, _FLIPPED[operator]
-        bound = self.bound(right)
+        bound = self.read_bound(right)
         value = self.build(self.tokens[left.start : left.stop])
         return tuple(
             Turn(
@@ -118,7 +118,7 @@ class _Reader:
             for is_entry, is_strict in _TURNS["=" if operator == "==" else operator]
         )
 
-    def bound(self, shape: Shape) -> _Bound:
+    def read_bound(self, shape: Shape) -> _Bound:
         """``now()``, ``now() - INTERVAL 1 DAY``, ``current_date() - 7`` and their like."""
         shape = _bare(shape)
         tokens = self.tokens[shape.start : shape.stop]
@@ -131,11 +131,11 @@ class _Reader:
             left, right = shape.inside
             if shape.kind == "+" and self.reads_clock(right):
                 left, right = right, left
-            below = self.bound(left)
+            below = self.read_bound(left)
             length = (shape.kind, self.length(right, below))
             return _Bound(below.is_day, (*below.lengths, length))
         if tokens[0].upper in _DAYS_ADDED and len(shape.inside) == 2:
-            below = self.bound(shape.inside[0])
+            below = self.read_bound(shape.inside[0])
             if below.is_day:
                 days = self.length(shape.inside[1], below, is_number=True)
                 return _Bound(True, (*below.lengths, (_DAYS_ADDED[tokens[0].upper], days)))

@@ -211,10 +211,10 @@ class Expressions:
         chain = tk.name_chain(tokens, index)
         stop = index + 2 * len(chain) - 1
         span = span_of(chain)
-        found = scope.resolve([t.text for t in chain], span)
-        if found is None:
+        resolved = scope.resolve([t.text for t in chain], span)
+        if resolved is None:
             raise Refused("UNKNOWN_COLUMN", span)
-        expr, taken = found
+        expr, taken = resolved
         if expr.column is not None:
             parts.append(expr.column)
         else:

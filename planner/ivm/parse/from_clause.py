@@ -73,9 +73,9 @@ class _Reader(Cursor):
         stop = tk.closing(self.tokens, self.position)
         if self.upper() != "(" or stop >= len(self.tokens):
             raise self.refuse()
-        found = self.tokens[self.position + 1 : stop]
+        tokens = self.tokens[self.position + 1 : stop]
         self.position = stop + 1
-        return found
+        return tokens
 
     def whole(self) -> Source:
         source = self.joins()
@@ -91,8 +91,8 @@ class _Reader(Cursor):
 
     def joins(self) -> Source:
         source = self.primary()
-        while (found := self.join_words()) is not None:
-            is_natural, kind = found
+        while (words := self.join_words()) is not None:
+            is_natural, kind = words
             right = self.primary()
             on = self.condition() if self.accept("ON") else ()
             using = self.inside() if not on and self.accept("USING") else ()
@@ -184,10 +184,10 @@ class _Reader(Cursor):
         has_as = self.accept("AS")
         if not self.is_at_name or (not has_as and self.upper() in _NO_ALIAS):
             return {}
-        found: _Alias = {"alias": self.take().text}
+        alias: _Alias = {"alias": self.take().text}
         if self.upper() == "(":
-            found["columns"] = tuple(t.text for t in self.inside() if t.is_name)
-        return found
+            alias["columns"] = tuple(t.text for t in self.inside() if t.is_name)
+        return alias
 
     def view(self, child: Source) -> ViewSource:
         self.accept("LATERAL", "VIEW")

@@ -64,7 +64,7 @@ class Relations(ABC):
     ) -> None:
         self.with_subqueries_in_joins = with_subqueries_in_joins
         self.reading = reading
-        self.known = relations
+        self.relations = relations
         self.numbers = numbers
         self.expressions = Expressions(
             reading, lambda tokens, scope: self.query(clauses.read_query(tokens), scope)[0]
@@ -118,13 +118,13 @@ class Relations(ABC):
     def _relation(self, parts: Sequence[str], span: Span) -> tuple[alg.Node, list[str]]:
         """A table or a plain view."""
         name = ".".join(fold(part) for part in parts)
-        found = self.known.get(name)
-        if found is None:
+        relation = self.relations.get(name)
+        if relation is None:
             raise Refused("RELATION_UNKNOWN", span)
-        if isinstance(found, PlainView):
+        if isinstance(relation, PlainView):
             below = type(self)(
-                Reading.of(found.sql),
-                found.relations,
+                Reading.of(relation.sql),
+                relation.relations,
                 self.numbers,
                 with_subqueries_in_joins=self.with_subqueries_in_joins,
             )
@@ -132,9 +132,9 @@ class Relations(ABC):
                 node, _ = below.query(clauses.read_query(below.reading.tokens), Scope())
             except Refused as refusal:  # the place is in another text
                 raise Refused(refusal.reason.code, span) from refusal
-            return node, list(found.columns)
-        columns = tuple(self.fresh(c.name, c.type) for c in found)
-        names = [c.name for c in found]
+            return node, list(relation.columns)
+        columns = tuple(self.fresh(c.name, c.type) for c in relation)
+        names = [c.name for c in relation]
         return alg.Scan(table=name, names=tuple(names), columns=columns), names
 
     def _rows(self, source: clauses.TextSource, scope: Scope) -> Found:
@@ -162,7 +162,7 @@ class Relations(ABC):
     def _generate(self, source: clauses.TextSource, scope: Scope) -> Found:
         """A generator in FROM over constants is the generator over one row."""
         node = self._generator(source.tokens, source.columns, self.one_row(), scope)
-        return _name_columns(node, [c.name for c in node.made], source)
+        return _name_columns(node, [c.name for c in node.generated_columns], source)
 
     def _generator(
         self, tokens: Tokens, columns: Sequence[str], child: alg.Node, scope: Scope
@@ -178,19 +178,22 @@ class Relations(ABC):
         elif not columns:
             raise Refused("GENERATOR_PLACE", span_of(tokens))
         kind = "double" if is_floating(generator) else ""
-        made = tuple(self.fresh(n, kind) for n in columns)
-        return alg.Generate(child=child, generator=generator, is_outer=False, made=made)
+        new_columns = tuple(self.fresh(n, kind) for n in columns)
+        return alg.Generate(
+            child=child, generator=generator, is_outer=False, generated_columns=new_columns
+        )
 
     def _view(self, source: from_clause.ViewSource, scope: Scope) -> Found:
         below = self.source(source.child, scope)
         if fold(source.generator[0].text) not in spark_functions.GENERATORS:
             raise Refused("FUNCTION_UNKNOWN", source.generator[0].span)
         inner = _inside(scope, below.sources)
-        made = self._generator(source.generator, source.columns, below.node, inner)
+        generate = self._generator(source.generator, source.columns, below.node, inner)
         named = Named(
-            alias=(fold(source.alias or ""),), columns=tuple((c.name, c) for c in made.made)
+            alias=(fold(source.alias or ""),),
+            columns=tuple((c.name, c) for c in generate.generated_columns),
         )
-        return Found(replace(made, is_outer=source.is_outer), (*below.sources, named))
+        return Found(replace(generate, is_outer=source.is_outer), (*below.sources, named))
 
     def _join(self, source: from_clause.JoinSource, scope: Scope) -> Found:
         left = self.source(source.left, scope)
@@ -272,9 +275,9 @@ def _inside(around: Scope, sources: tuple[Named, ...]) -> Scope:
     return Scope(sources=sources, outer=around, ctes=around.ctes)
 
 
-def _refuse_subquery(made: alg.Expr, tokens: Tokens) -> None:
+def _refuse_subquery(expr: alg.Expr, tokens: Tokens) -> None:
     """What a relation of constants is made of must not change with a table."""
-    if any(subqueries(made)):
+    if any(subqueries(expr)):
         raise Refused("SUBQUERY_PLACE", span_of(tokens))
 
 
@@ -295,15 +298,15 @@ def _name_columns(
 def inner_join(left: alg.Node, right: alg.Node, conditions: tuple[alg.Expr, ...]) -> alg.Node:
     """One flat join of all that inner joins connect; conditions of one side go to that side."""
     children: tuple[alg.Node, ...] = ()
-    found: tuple[alg.Expr, ...] = ()
+    conditions_here: tuple[alg.Expr, ...] = ()
     for side in (left, right):
         if isinstance(side, alg.Join):
             children += side.children
-            found += side.conditions
+            conditions_here += side.conditions
         else:
             children += (side,)
-    joined = alg.Join(children=children, conditions=found)
-    return filter_rows(joined, [Condition(c) for c in conditions])
+    join = alg.Join(children=children, conditions=conditions_here)
+    return filter_rows(join, [Condition(c) for c in conditions])
 
 
 def filter_rows(node: alg.Node, conditions: Sequence[Condition]) -> alg.Node:

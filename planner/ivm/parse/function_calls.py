@@ -114,14 +114,14 @@ def _sections(over: Tokens) -> tuple[list[Tokens], list[Tokens], Tokens]:
             marks.append(("FRAME", index, index))
     if over and (not marks or marks[0][1] != 0):
         raise Refused("TEXT_NOT_READ", span_of(over))
-    found: dict[str, Tokens] = {"PARTITION": (), "ORDER": (), "FRAME": ()}
+    sections: dict[str, Tokens] = {"PARTITION": (), "ORDER": (), "FRAME": ()}
     stops = [begin for _, begin, _ in marks[1:]] + [len(over)] * bool(marks)
     for (name, _, begin), stop in zip(marks, stops, strict=True):
-        found[name] = over[begin:stop]
+        sections[name] = over[begin:stop]
     partition, order = (
-        tk.cut_at_commas(t) if t else [] for t in (found["PARTITION"], found["ORDER"])
+        tk.cut_at_commas(t) if t else [] for t in (sections["PARTITION"], sections["ORDER"])
     )
-    return partition, order, found["FRAME"]
+    return partition, order, sections["FRAME"]
 
 
 def order_item(
@@ -163,14 +163,14 @@ def window_call(
     name = draft.function
     bound = name in spark_functions.ORDER_BOUND
     exact = bound or name in spark_functions.WINDOW_ONLY or is_exact(name, None, draft.call)
-    known = tuple(col for col in columns if col is not None)
+    columns_there = tuple(col for col in columns if col is not None)
     return AggregateCall(
         expr=Expr(tuple(parts), draft.call.span),
         col=_add_type(fresh, name, None, draft.call),
         function=name,
         exact=exact,
         over=over,
-        order=known if len(known) == len(columns) else None,
+        order=columns_there if len(columns_there) == len(columns) else None,
         ties=bound or has_rows,
     )
 

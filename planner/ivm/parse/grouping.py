@@ -96,10 +96,10 @@ def _trailing_sets(
     trailing: Tokens, factors: list[list[tuple[int, ...]]], number: Callable[[Tokens], int]
 ) -> list[tuple[int, ...]]:
     if trailing[0].upper == "GROUPING":
-        made = _sets(trailing, number)
-        if made is None:
+        sets = _sets(trailing, number)
+        if sets is None:
             raise Refused("GROUPING_UNSUPPORTED", span_of(trailing))
-        return made
+        return sets
     return _subsets(trailing[1].upper, [factor[0] for factor in factors])
 
 
@@ -160,8 +160,8 @@ class Grouped:
 def _replace_key(parts: tuple[Part, ...], key: tuple[Part, ...], col: Col) -> tuple[Part, ...]:
     """The parts with a column for every operand that is the key; what may be one is refused."""
     size = len(key)
-    found = [i for i in range(len(parts) - size + 1) if all(map(_same, parts[i : i + size], key))]
-    if not found:
+    starts = [i for i in range(len(parts) - size + 1) if all(map(_same, parts[i : i + size], key))]
+    if not starts:
         return parts
     try:
         operands = {(s.start, s.stop) for s in operators.read(parts).descend()}
@@ -170,7 +170,7 @@ def _replace_key(parts: tuple[Part, ...], key: tuple[Part, ...], col: Col) -> tu
     made: list[Part] = []
     index = 0
     while index < len(parts):
-        if index in found and (index, index + size) in operands:
+        if index in starts and (index, index + size) in operands:
             made.append(col)
             index += size
         else:

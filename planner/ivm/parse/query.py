@@ -36,9 +36,9 @@ class Compiler(Relations):
         node = selected.node
         if limited:
             node = self._limit(text, selected)
-        if selected.hidden:
-            kept = node.columns[: -selected.hidden]
-            node = alg.Project(child=node, items=pass_through(kept))
+        if selected.hidden_count:
+            shown = node.columns[: -selected.hidden_count]
+            node = alg.Project(child=node, items=pass_through(shown))
         return node, selected.names
 
     def _limit(self, text: QueryText, selected: Selected) -> alg.Node:

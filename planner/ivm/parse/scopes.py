@@ -72,20 +72,20 @@ class Scope:
             matching = [
                 s for s in self.sources if s.alias and s.alias[-taken:] == (*folded[:taken],)
             ]
-            found = [c for s in matching for n, c in s.columns if fold(n) == folded[taken]]
-            if len(found) > 1:
+            columns = [c for s in matching for n, c in s.columns if fold(n) == folded[taken]]
+            if len(columns) > 1:
                 raise Refused("AMBIGUOUS_COLUMN", span)
-            if found:
-                return found[0], taken + 1
-        found = [
+            if columns:
+                return columns[0], taken + 1
+        columns = [
             col
             for source in self.sources
             for name, col in source.columns
             if fold(name) == folded[0] and folded[0] not in source.merged
         ]
-        if len(set(found)) > 1:
+        if len(set(columns)) > 1:
             raise Refused("AMBIGUOUS_COLUMN", span)
-        return (found[0], 1) if found else None
+        return (columns[0], 1) if columns else None
 
     def star(self, qualifier: Sequence[str]) -> list[tuple[str, Col]] | None:
         """Return the columns of ``*`` or ``t.*``; None if there is no such relation."""

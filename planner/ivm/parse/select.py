@@ -39,12 +39,12 @@ class _Output:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """A compiled SELECT; ``hidden`` of the node's columns, the last ones, are for ORDER BY only."""
+    """A compiled SELECT; the last ``hidden_count`` columns of the node are for ORDER BY only."""
 
     node: alg.Node
     names: list[str]
     order: tuple[alg.Order, ...]
-    hidden: int
+    hidden_count: int
 
 
 class Block:
@@ -73,8 +73,8 @@ class Block:
         if self.text.group or self.text.having or self.aggregates:
             node, grouped = self._group(node, outputs, aliases)
             exprs = [grouped.rewrite(e) for e in exprs]
-            having = [c.rewritten(grouped.rewrite) for c in having]
-            qualify = [c.rewritten(grouped.rewrite) for c in qualify]
+            having = [c.rewrite_with(grouped.rewrite) for c in having]
+            qualify = [c.rewrite_with(grouped.rewrite) for c in qualify]
             ordered = [replace(o, expr=grouped.rewrite(o.expr)) for o in ordered]
             self.windows = {self._draft_over(d, grouped): c for d, c in self.windows.items()}
         node = filter_rows(node, having)
@@ -85,9 +85,9 @@ class Block:
 
     def _rows(self) -> alg.Node:
         if self.text.source:
-            found = self.compiler.source(read_source(self.text.source), self.around)
-            node = found.node
-            self.scope = replace(self.scope, sources=found.sources)
+            source = self.compiler.source(read_source(self.text.source), self.around)
+            node = source.node
+            self.scope = replace(self.scope, sources=source.sources)
         else:
             node = self.compiler.one_row()
         pieces = conjuncts(self.text.where) if self.text.where else []
@@ -95,20 +95,20 @@ class Block:
         return filter_rows(node, [self._condition(p, self.scope, where) for p in pieces])
 
     def _outputs(self) -> list[_Output]:
-        found: list[_Output] = []
+        outputs: list[_Output] = []
         aliases: dict[str, alg.Expr] = {}
         for tokens in self.text.items:
             star = self._star(tokens)
             if star is not None:
-                found += [_Output(name, None, alg.Expr.of(col)) for name, col in star]
+                outputs += [_Output(name, None, alg.Expr.of(col)) for name, col in star]
                 continue
             name, value = self._alias(tokens)
             scope = replace(self.scope, aliases=dict(aliases))
             expr = self.expressions.build(value, scope, self.calls)
-            found.append(_Output(name, value, expr))
+            outputs.append(_Output(name, value, expr))
             if name:
                 aliases.setdefault(fold(name), expr)
-        return found
+        return outputs
 
     def _alias(self, tokens: Tokens) -> tuple[str, Tokens]:
         if not tokens:
@@ -182,18 +182,18 @@ class Block:
         return order_item(tokens, self.expressions, scope, self.calls)
 
     def _aggregate(self, tokens: Tokens) -> alg.Col:
-        made = aggregate_call(tokens, self.expressions, self.scope, self.compiler.fresh(""))
-        known = self.aggregates.get(made.expr)
-        if known is not None:
-            return known.col
-        self.aggregates[made.expr] = made
-        if made.function in ("grouping", "grouping_id"):
+        call = aggregate_call(tokens, self.expressions, self.scope, self.compiler.fresh(""))
+        column = self.aggregates.get(call.expr)
+        if column is not None:
+            return column.col
+        self.aggregates[call.expr] = call
+        if call.function in ("grouping", "grouping_id"):
             inside = tokens[2:-1]
-            self.grouping_arguments[made.col] = tuple(
+            self.grouping_arguments[call.col] = tuple(
                 self.expressions.build(g, self.scope)
                 for g in (tk.cut_at_commas(inside) if inside else ())
             )
-        return made.col
+        return call.col
 
     def _group(
         self, node: alg.Node, outputs: Sequence[_Output], aliases: dict[str, alg.Expr]
@@ -225,13 +225,13 @@ class Block:
         calls = tuple(self._with_grouping(call, list(keys)) for call in self.aggregates.values())
         if not keys and not calls:  # HAVING alone makes one group of all rows
             calls = (alg.count_rows(self.compiler.fresh("count", "bigint")),)
-        made = alg.Aggregate(
+        aggregate = alg.Aggregate(
             child=node,
             keys=tuple(keys.values()),
             calls=calls,
             sets=grouping.sets if grouping else None,
         )
-        return made, Grouped({e: k.col for e, k in keys.items()}, rows)
+        return aggregate, Grouped({e: k.col for e, k in keys.items()}, rows)
 
     def _with_grouping(self, call: alg.AggregateCall, keys: list[alg.Expr]) -> alg.AggregateCall:
         """grouping(a) and grouping_id(a, b) with the numbers of the keys they ask about."""
@@ -281,7 +281,7 @@ class Block:
         node: alg.Node,
         outputs: Sequence[_Output],
         exprs: Sequence[alg.Expr],
-        ordered: Sequence[alg.Order],
+        requested_order: Sequence[alg.Order],
     ) -> Selected:
         items = [
             alg.Projection(expr, self.compiler.fresh(output.name, type_of(expr)))
@@ -289,20 +289,20 @@ class Block:
         ]
         by_expr = {item.expr: item.col for item in reversed(items)}
         order = []
-        hidden = 0
-        for one in ordered:
+        hidden_count = 0
+        for one in requested_order:
             if one.expr not in by_expr:
                 if self.text.is_distinct:
                     raise Refused("TEXT_NOT_READ", one.expr.span)
-                hidden += 1
+                hidden_count += 1
                 col = self.compiler.fresh("", type_of(one.expr))
                 items.append(alg.Projection(one.expr, col))
                 by_expr[one.expr] = col
             order.append(alg.Order(expr=alg.Expr.of(by_expr[one.expr]), direction=one.direction))
-        made: alg.Node = alg.Project(child=node, items=tuple(items))
+        project: alg.Node = alg.Project(child=node, items=tuple(items))
         if self.text.is_distinct:
-            made = alg.Distinct(child=made)
-        return Selected(made, [o.name for o in outputs], tuple(order), hidden)
+            project = alg.Distinct(child=project)
+        return Selected(project, [o.name for o in outputs], tuple(order), hidden_count)
 
 
 def _outside_queries(tokens: Tokens) -> Iterator[Token]:

@@ -17,16 +17,18 @@ from ctsql.planner.ivm.algebra.traversal import (
 )
 
 
-def prune(node: alg.Node, wanted: Collection[alg.Col]) -> alg.Node:
+def prune(node: alg.Node, columns: Collection[alg.Col]) -> alg.Node:
     """A node that gives at least the wanted columns, reading no more than it must.
 
     Values keep their number: a column less never merges rows.
     """
-    need = frozenset(wanted)
+    need = frozenset(columns)
     match node:
         case alg.Scan():
-            kept = [(n, c) for n, c in zip(node.names, node.columns, strict=True) if c in need]
-            return replace(node, names=tuple(n for n, _ in kept), columns=tuple(c for _, c in kept))
+            pairs = [(n, c) for n, c in zip(node.names, node.columns, strict=True) if c in need]
+            return replace(
+                node, names=tuple(n for n, _ in pairs), columns=tuple(c for _, c in pairs)
+            )
         case alg.Values():
             return node
         case alg.Filter():

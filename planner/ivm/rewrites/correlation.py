@@ -84,11 +84,11 @@ def _apart(below: Core, keys: Collection[alg.Col]) -> Core:
 
 def _filter(node: alg.Filter, below: Core, around: frozenset[alg.Col]) -> Core | None:
     pairs = list(below.pairs)
-    kept: list[alg.Expr] = []
+    predicates: list[alg.Expr] = []
     for predicate in node.predicates:
         columns = columns_in(predicate)
         if not columns & around and columns <= below.apart:
-            kept.append(predicate)
+            predicates.append(predicate)
             continue
         if any(subqueries(predicate)):
             return None
@@ -97,8 +97,8 @@ def _filter(node: alg.Filter, below: Core, around: frozenset[alg.Col]) -> Core |
             if outer in around and inner in below.traced:
                 pairs.append((outer, below.traced[inner]))
     closed: alg.Node = below.node
-    if kept:
-        closed = alg.Filter(child=closed, predicates=tuple(kept))
+    if predicates:
+        closed = alg.Filter(child=closed, predicates=tuple(predicates))
     return replace(below, node=closed, pairs=tuple(dict.fromkeys(pairs)))
 
 
@@ -108,18 +108,18 @@ def _join(node: alg.Join) -> Core | None:
     None if one of these is about rows that were chosen: without it the join is a product.
     """
     cores = [correlation_core(child) for child in node.children]
-    found = [c for c in cores if c is not None]
-    if len(found) < len(cores):
+    inner_cores = [c for c in cores if c is not None]
+    if len(inner_cores) < len(cores):
         return None
-    columns = {col for c in found for col in c.node.columns}
-    apart = frozenset().union(*(c.apart for c in found))
+    columns = {col for c in inner_cores for col in c.node.columns}
+    apart = frozenset().union(*(c.apart for c in inner_cores))
     conditions = tuple(c for c in node.conditions if columns_in(c) <= columns)
     if any(not columns_in(c) <= apart for c in conditions):
         return None
     return Core(
-        alg.Join(children=tuple(c.node for c in found), conditions=conditions),
-        tuple(pair for c in found for pair in c.pairs),
-        {a: b for c in found for a, b in c.traced.items()},
+        alg.Join(children=tuple(c.node for c in inner_cores), conditions=conditions),
+        tuple(pair for c in inner_cores for pair in c.pairs),
+        {a: b for c in inner_cores for a, b in c.traced.items()},
         apart,
     )
 
@@ -143,17 +143,17 @@ def _restrict_correlated(
     node: alg.Node,
     around: Sequence[alg.Col],
     keys: Keys,
-    known: Sequence[tuple[alg.Col, alg.Col]] = (),
+    pairs_above: Sequence[tuple[alg.Col, alg.Col]] = (),
 ) -> alg.Node:
     """A node, where an equality with a column around decides what of it is seen.
 
-    ``known`` are the pairs of the filters right above it: all of them together say which rows.
+    ``pairs_above`` are those of the filters right above it: all of them together say which rows.
     """
     match node:
         case alg.Project() | alg.Aggregate() | alg.Distinct() | alg.Window():
             return replace(node, child=_restrict_correlated(node.child, around, keys))
         case alg.Filter():
-            pairs = [*known, *join_pairs(node.predicates, node.child.columns, around)]
+            pairs = [*pairs_above, *join_pairs(node.predicates, node.child.columns, around)]
             if isinstance(node.child, alg.Filter):
                 below = _restrict_correlated(node.child, around, keys, pairs)
                 return replace(node, child=below)
@@ -169,5 +169,5 @@ def _hint(node: alg.Node, pairs: Sequence[tuple[alg.Col, alg.Col]], keys: Keys) 
     if not pairs:
         return node
     step, names = keys([outer for _, outer in pairs])
-    found = tuple((inner, name) for (inner, _), name in zip(pairs, names, strict=True))
-    return restrict(node, step, found, is_hint=True)
+    key_pairs = tuple((inner, name) for (inner, _), name in zip(pairs, names, strict=True))
+    return restrict(node, step, key_pairs, is_hint=True)

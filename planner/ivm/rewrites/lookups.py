@@ -51,45 +51,46 @@ def is_plain(node: alg.Node) -> bool:
 
 def _cut_operands(join: alg.Join) -> alg.Join:
     classes = equal_classes(join.conditions)
-    cut = [one for child in join.children for one in _cut_scans(child)]
+    restrictions = [one for child in join.children for one in _cut_scans(child)]
     children = tuple(
-        _cut_by(child, cut, classes) if is_plain(child) else child for child in join.children
+        _cut_by(child, restrictions, classes) if is_plain(child) else child
+        for child in join.children
     )
     return join if children == join.children else replace(join, children=children)
 
 
 def _cut_by(
     operand: alg.Node,
-    cut: Sequence[alg.SemiJoinRestriction],
+    restrictions: Sequence[alg.SemiJoinRestriction],
     classes: Sequence[frozenset[alg.Col]],
 ) -> alg.Node:
-    for other in cut:
+    for other in restrictions:
         pairs = equated(operand.columns, other.columns, classes)
-        made = restrict(operand, other, pairs, is_hint=True)
-        if made != operand:
-            return made
+        restricted = restrict(operand, other, pairs, is_hint=True)
+        if restricted != operand:
+            return restricted
     return operand
 
 
 def _cut_subqueries(node: alg.Filter) -> alg.Filter:
-    cut = _cut_scans(node.child)
+    restrictions = _cut_scans(node.child)
 
-    def narrowed(subquery: alg.Subquery) -> alg.Node:
+    def narrow(subquery: alg.Subquery) -> alg.Node:
         inside = subquery.node
         if any(isinstance(below, alg.SemiJoinRestriction) for below in descend(inside)):
             return inside
-        for other in cut:
-            made = restrict_to_visible(subquery, inside, other.columns, _given_by(other))
-            if made != inside:
-                return made
+        for other in restrictions:
+            restricted = restrict_to_visible(subquery, inside, other.columns, _keys_of(other))
+            if restricted != inside:
+                return restricted
         return inside
 
-    predicates = tuple(with_subqueries(p, narrowed) for p in node.predicates)
+    predicates = tuple(with_subqueries(p, narrow) for p in node.predicates)
     return node if predicates == node.predicates else replace(node, predicates=predicates)
 
 
-def _given_by(cut: alg.SemiJoinRestriction) -> Keys:
-    return lambda columns: (cut, tuple(columns))
+def _keys_of(restriction: alg.SemiJoinRestriction) -> Keys:
+    return lambda columns: (restriction, tuple(columns))
 
 
 def _cut_scans(node: alg.Node) -> list[alg.SemiJoinRestriction]:

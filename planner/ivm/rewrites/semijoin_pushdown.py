@@ -110,13 +110,13 @@ def equated(
     columns: Sequence[alg.Col], others: Sequence[alg.Col], classes: Sequence[frozenset[alg.Col]]
 ) -> Pairs:
     """Of each class that is in both, a column of the first and one of the second."""
-    found = {}
+    pairs = {}
     for equal in classes:
         mine = sorted(equal & set(columns), key=lambda c: c.number)
         theirs = sorted(equal & set(others), key=lambda c: c.number)
         if mine and theirs:
-            found[mine[0]] = theirs[0]
-    return tuple(found.items())
+            pairs[mine[0]] = theirs[0]
+    return tuple(pairs.items())
 
 
 def pairs_of_operand(
@@ -125,14 +125,14 @@ def pairs_of_operand(
     classes: Sequence[frozenset[alg.Col]],
 ) -> Pairs:
     """The pairs over an operand's own columns, as far as the join equates some with the first."""
-    found = {}
+    key_of = {}
     for mine, key in pairs:
         same = next((c for c in classes if mine in c), frozenset()) | {mine}
         same = frozenset(c for c in same if c == mine or are_alike(c, mine))
         here = sorted(same & set(operand.columns), key=lambda c: (c != mine, c.number))
         if here:
-            found[mine, key] = (here[0], key)
-    return tuple(found.values())
+            key_of[mine, key] = (here[0], key)
+    return tuple(key_of.values())
 
 
 def _side_join(
@@ -164,14 +164,14 @@ def join_pairs(
     conditions: Sequence[alg.Expr], left: Sequence[alg.Col], right: Sequence[alg.Col]
 ) -> Pairs:
     """The columns of both sides that conditions of the form ``a = b`` equate."""
-    found = []
+    pairs = []
     for condition in conditions:
         pair = equality(condition)
         if pair is None:
             continue
         a, b = pair
         if a in left and b in right:
-            found.append((a, b))
+            pairs.append((a, b))
         elif b in left and a in right:
-            found.append((b, a))
-    return tuple(found)
+            pairs.append((b, a))
+    return tuple(pairs)

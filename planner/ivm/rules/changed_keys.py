@@ -30,8 +30,8 @@ def changed_keys(node: alg.Node, columns: Sequence[alg.Col], changes: DeltaDeriv
         return _by_change(node, columns, changes)
     match node:
         case alg.OuterOrSemiJoin():
-            found = changed_keys_of_side_join(node, columns, changes)
-            return _by_change(node, columns, changes) if found is None else found
+            keys = changed_keys_of_side_join(node, columns, changes)
+            return _by_change(node, columns, changes) if keys is None else keys
         case alg.Project() if not own_subqueries(node):
             sources = key_sources(node) or {}
             if all(col in sources for col in columns):

@@ -49,7 +49,7 @@ class DeltaDerivation:
     """Derives the change of one query, for one set of changed tables.
 
     Args:
-        changed: tables with a change that is not empty. numbers: for new columns.
+        changed_tables: those with a change that is not empty. numbers: for new columns.
         rule: the change of a node, by kind; it calls back for the nodes below.
         state: for an aggregate that has one, the number of its state table.
 
@@ -62,13 +62,13 @@ class DeltaDerivation:
 
     def __init__(
         self,
-        changed: Collection[str],
+        changed_tables: Collection[str],
         numbers: Iterator[int],
         rule: Callable[[alg.Node, "DeltaDerivation"], alg.Node | None],
         state: Callable[[alg.Aggregate], int | None],
         large: Collection[str] = (),
     ) -> None:
-        self.changed = frozenset(changed)
+        self.changed_tables = frozenset(changed_tables)
         self.large = frozenset(large)
         self.numbers = numbers
         self.state = state
@@ -77,7 +77,7 @@ class DeltaDerivation:
         self.groups: dict[int, tuple[alg.Step, alg.Step]] = {}
         self.state_keys: dict[int, tuple[str, tuple[tuple[str, str], ...]]] = {}
         self._rule = rule
-        self._known: dict[alg.Node, alg.Node | None] = {}
+        self._deltas: dict[alg.Node, alg.Node | None] = {}
         self._steps: dict[tuple[StepRole, alg.Node], alg.Step] = {}
 
     def fresh(self, name: str, kind: str = "") -> alg.Col:
@@ -91,40 +91,42 @@ class DeltaDerivation:
     def repeat(self, child: alg.Node, times: alg.Expr) -> alg.Generate:
         """Each row of a child so many times."""
         generator = alg.Expr.of("explode ( sequence ( 1 , CAST (", times, "AS INT ) ) )")
-        made = (self.fresh("copy", "int"),)
-        return alg.Generate(child=child, generator=generator, is_outer=False, made=made)
+        copies = (self.fresh("copy", "int"),)
+        return alg.Generate(
+            child=child, generator=generator, is_outer=False, generated_columns=copies
+        )
 
     def touches(self, node: alg.Node) -> bool:
         """Whether the node reads a changed table."""
-        return bool(tables(node) & self.changed)
+        return bool(tables(node) & self.changed_tables)
 
     def of(self, node: alg.Node) -> alg.Node | None:
         """The signed change of a node: its columns in some order, and the diff, if any."""
         if not self.touches(node):
             return None
-        if node not in self._known:
-            self._known[node] = self._rule(node, self)
-        return self._known[node]
+        if node not in self._deltas:
+            self._deltas[node] = self._rule(node, self)
+        return self._deltas[node]
 
     def old(self, node: alg.Node) -> alg.Node:
         """The node before the change; tables that did not change are read as they are."""
-        return at(node, alg.Version.OLD, self.changed)
+        return at(node, alg.Version.OLD, self.changed_tables)
 
     def step(self, role: StepRole, node: alg.Node, *, must_be_stored: bool = False) -> alg.Step:
         """The rows of a node as a step; equal nodes with equal roles share one."""
         if isinstance(node, alg.Step):
             return node
-        known = self._steps.get((role, node))
-        if known is None:
+        step = self._steps.get((role, node))
+        if step is None:
             name = f"{role.name.lower()}_{len(self.steps) + 1}"
-            known = self._steps[(role, node)] = alg.Step(name=name, columns=node.columns)
+            step = self._steps[(role, node)] = alg.Step(name=name, columns=node.columns)
             self.steps.append(
                 PlannedStep(name=name, role=role, node=node, must_be_stored=must_be_stored)
             )
         elif must_be_stored:
-            place = next(i for i, s in enumerate(self.steps) if s.name == known.name)
+            place = next(i for i, s in enumerate(self.steps) if s.name == step.name)
             self.steps[place] = replace(self.steps[place], must_be_stored=True)
-        return known
+        return step
 
     def keys(
         self, change: alg.Node, columns: Sequence[alg.Col]

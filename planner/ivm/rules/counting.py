@@ -56,23 +56,23 @@ class StatePlan:
             and, if it is added up, ``s1``; their types are those of the text that fills it.
         key_columns: how many of them, from the first, are the group.
         arguments: the arguments, and whether each is added up or only counted.
-        bounded: columns in which no value may be above :data:`BOUND`; where one is, averages cannot
-            be computed from the state.
+        bounded_columns: those in which no value may be above :data:`BOUND`; where one is, averages
+            cannot be computed from the state.
     """
 
     number: int
     columns: tuple[str, ...]
     key_columns: int
     arguments: tuple[tuple[alg.Expr, bool], ...] = ()
-    bounded: tuple[str, ...] = ()
+    bounded_columns: tuple[str, ...] = ()
 
     def places(self, start: int) -> dict[alg.Expr, tuple[int, int | None]]:
         """The positions of each argument's columns, if the first argument's are at ``start``."""
-        found: dict[alg.Expr, tuple[int, int | None]] = {}
+        positions: dict[alg.Expr, tuple[int, int | None]] = {}
         for argument, is_summed in self.arguments:
-            found[argument] = (start, start + 1 if is_summed else None)
+            positions[argument] = (start, start + 1 if is_summed else None)
             start += 2 if is_summed else 1
-        return found
+        return positions
 
 
 def state_of(node: alg.Aggregate, number: int) -> StatePlan | None:
@@ -99,7 +99,7 @@ def state_of(node: alg.Aggregate, number: int) -> StatePlan | None:
         columns=tuple(names),
         key_columns=len(node.keys),
         arguments=tuple(arguments.items()),
-        bounded=tuple(bounded),
+        bounded_columns=tuple(bounded),
     )
 
 
@@ -144,30 +144,30 @@ def initial(node: alg.Aggregate, state: StatePlan, numbers: Iterator[int]) -> al
 
 def change_aggregate(node: alg.Aggregate, changes: DeltaDerivation) -> alg.Node | None:
     """The change of GROUP BY: the touched groups after, less those before, if they have rows."""
-    found = _groups(node, changes)
-    if found is None:
+    groups = _groups(node, changes)
+    if groups is None:
         return None
     changes.note(node, RULE)
-    state, *rows = found
+    state, *rows = groups
     new, old = (_result(node, state, there) for there in rows)
     return sum_of_deltas(replacement_delta(new, old), node.columns)
 
 
 def all_groups(node: alg.Aggregate, changes: DeltaDerivation) -> alg.Node | None:
     """All rows of GROUP BY after the change, from its state; None if nothing changed."""
-    found = _groups(node, changes)
-    if found is None:
+    groups = _groups(node, changes)
+    if groups is None:
         return None
     changes.note(node, RULE)
-    state, rows, _ = found
+    state, rows, _ = groups
     if node.keys:
-        stored = _scan_groups(state, changes)
-        columns = stored.columns
+        stored_groups = _scan_groups(state, changes)
+        columns = stored_groups.columns
         keys, names = changes.keys(_change_below(node, changes), [k.source for k in node.keys])
         equal = zip(columns, names, strict=False)
         others = alg.OuterOrSemiJoin(
             kind=alg.JoinKind.ANTI,
-            left=stored,
+            left=stored_groups,
             right=keys,
             conditions=tuple(alg.Expr.of(a, "<=>", b) for a, b in equal),
         )
@@ -203,16 +203,16 @@ def _groups(
     if delta is None or state is None:
         return None
     step = _change_below(node, changes)
-    stored: alg.Node = _scan_groups(state, changes)
+    stored_groups: alg.Node = _scan_groups(state, changes)
     if node.keys:
         keys, names = changes.keys(step, [k.source for k in node.keys])
-        pairs = tuple(zip(stored.columns, names, strict=False))
-        stored = restrict(stored, keys, pairs)
+        pairs = tuple(zip(stored_groups.columns, names, strict=False))
+        stored_groups = restrict(stored_groups, keys, pairs)
         wanted = tuple((n, key.sql) for n, key in zip(state.columns, names, strict=False))
         changes.state_keys.setdefault(state.number, (keys.name, wanted))
     known = changes.groups.get(state.number)
     if known is None:
-        before = changes.step(StepRole.STORED_GROUPS, stored)
+        before = changes.step(StepRole.STORED_GROUPS, stored_groups)
         merged = _merge(node, state, step, before, changes)
         known = changes.groups[state.number] = (changes.step(StepRole.GROUPS, merged), before)
     return (state, *known)
@@ -244,21 +244,23 @@ def _merge(
     node: alg.Aggregate,
     state: StatePlan,
     delta: alg.Node,
-    stored: alg.Node,
+    stored_groups: alg.Node,
     changes: DeltaDerivation,
 ) -> alg.Node:
     """The stored groups and the change's, added up: keys, n, then n_x and s of each argument."""
     change = change_groups(node, state, delta, changes)
     mine = [
         alg.Projection(alg.Expr.of(c), changes.fresh(""))
-        for c in stored.columns[: len(node.keys) + 1]
+        for c in stored_groups.columns[: len(node.keys) + 1]
     ]
     for count, total in state.places(len(node.keys) + 1).values():
-        mine.append(alg.Projection(alg.Expr.of(stored.columns[count]), changes.fresh("")))
+        mine.append(alg.Projection(alg.Expr.of(stored_groups.columns[count]), changes.fresh("")))
         if total is not None:
-            mine.append(alg.Projection(alg.Expr.of(stored.columns[total]), changes.fresh("")))
+            mine.append(
+                alg.Projection(alg.Expr.of(stored_groups.columns[total]), changes.fresh(""))
+            )
             mine.append(alg.Projection(alg.Expr.of("NULL"), changes.fresh("")))
-    before = alg.Project(child=stored, items=tuple(mine))
+    before = alg.Project(child=stored_groups, items=tuple(mine))
     both = union_all([change, before], tuple(changes.fresh("") for _ in before.columns))
     return _add_up(state, both, len(node.keys), changes)
 

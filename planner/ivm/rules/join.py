@@ -64,16 +64,16 @@ def _narrow(
 
 def _order_operands(operands: Sequence[Node], conditions: Sequence[Expr]) -> list[Node]:
     """The operands in an order in which each, if it can, meets a condition with those before."""
-    done, waiting = [operands[0]], [*operands[1:]]
+    order, waiting = [operands[0]], [*operands[1:]]
     needs = [columns_in(c) for c in conditions]
     while waiting:
-        seen = {col for o in done for col in o.columns}
+        columns_before = {col for o in order for col in o.columns}
 
-        def connects(operand: Node, seen: set[Col] = seen) -> bool:
-            both = seen | set(operand.columns)
-            return any(n <= both and n & set(operand.columns) and n & seen for n in needs)
+        def connects(operand: Node, before: set[Col] = columns_before) -> bool:
+            both = before | set(operand.columns)
+            return any(n <= both and n & set(operand.columns) and n & before for n in needs)
 
-        chosen = next((o for o in waiting if connects(o)), waiting[0])
-        done.append(chosen)
-        waiting = [o for o in waiting if o is not chosen]
-    return done
+        following = next((o for o in waiting if connects(o)), waiting[0])
+        order.append(following)
+        waiting = [o for o in waiting if o is not following]
+    return order

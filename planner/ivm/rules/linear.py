@@ -42,9 +42,11 @@ def change_linear(
 
 def change_union_all(node: alg.UnionAll, changes: DeltaDerivation) -> alg.Node | None:
     """The change of UNION ALL."""
-    found = ((changes.of(branch.node), branch.cols) for branch in node.branches)
+    branch_changes = ((changes.of(branch.node), branch.cols) for branch in node.branches)
     branches = tuple(
-        alg.UnionInput(node=below, cols=(*cols, DIFF)) for below, cols in found if below is not None
+        alg.UnionInput(node=below, cols=(*cols, DIFF))
+        for below, cols in branch_changes
+        if below is not None
     )
     changes.note(node, "sum of the branches' changes")
     return alg.UnionAll(branches=branches, columns=(*node.columns, DIFF)) if branches else None

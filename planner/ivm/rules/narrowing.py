@@ -61,28 +61,28 @@ def join_filtered_first(
     operands: Sequence[alg.Node],
     conditions: Sequence[alg.Expr],
     changes: DeltaDerivation,
-    changed: alg.Node,
+    changed_node: alg.Node,
 ) -> tuple[alg.Step, tuple[alg.Node, ...], tuple[alg.Expr, ...]]:
     """A change joined with the filtered tables that it meets, the other operands and conditions.
 
-    ``changed`` is what the change is of.
+    ``changed_node`` is what the change is of.
     """
     classes = equal_classes(conditions)
-    met = {
+    pairs_of = {
         operand: pairs
         for operand in operands
         if is_plain(operand) and (pairs := equated(operand.columns, step.columns, classes))
     }
-    filtered = [operand for operand in met if _is_filtered(operand)]
-    is_large = bool(tables(changed) & changes.large)
-    if not is_large or not filtered or len(filtered) == len(met):
+    filtered = [operand for operand in pairs_of if _is_filtered(operand)]
+    is_large = bool(tables(changed_node) & changes.large)
+    if not is_large or not filtered or len(filtered) == len(pairs_of):
         return step, tuple(operands), tuple(conditions)
     seen = set(step.columns).union(*(one.columns for one in filtered))
     ready = tuple(c for c in conditions if columns_in(c) <= seen and not any(subqueries(c)))
-    cut = [restrict(one, step, met[one], is_hint=True) for one in filtered]
-    joined = alg.Join(children=(step, *cut), conditions=ready)
+    restricted = [restrict(one, step, pairs_of[one], is_hint=True) for one in filtered]
+    join = alg.Join(children=(step, *restricted), conditions=ready)
     return (
-        changes.step(StepRole.CHANGE, joined),
+        changes.step(StepRole.CHANGE, join),
         tuple(one for one in operands if one not in filtered),
         tuple(c for c in conditions if c not in ready),
     )

@@ -128,18 +128,18 @@ def _change_full(node: alg.OuterOrSemiJoin, changes: DeltaDerivation) -> alg.Nod
         kind=alg.JoinKind.ANTI, left=node.right, right=node.left, conditions=node.conditions
     )
     first, second = changes.of(left), changes.of(lonely)
-    found: list[alg.UnionInput] = []
+    branches: list[alg.UnionInput] = []
     columns = (*node.columns, alg.DIFF)
     if first is not None:
-        found.append(alg.UnionInput(node=first, cols=columns))
+        branches.append(alg.UnionInput(node=first, cols=columns))
     if second is not None:
         fresh = {c: changes.copy(c) for c in node.left.columns}
         items = [alg.Projection(alg.Expr.of("NULL"), fresh[c]) for c in node.left.columns]
         padded = alg.Project(
             child=second, items=(*items, *pass_through((*node.right.columns, alg.DIFF)))
         )
-        found.append(alg.UnionInput(node=padded, cols=padded.columns))
-    return alg.UnionAll(branches=tuple(found), columns=columns) if found else None
+        branches.append(alg.UnionInput(node=padded, cols=padded.columns))
+    return alg.UnionAll(branches=tuple(branches), columns=columns) if branches else None
 
 
 def change_lateral(node: alg.LateralJoin, changes: DeltaDerivation) -> alg.Node | None:
@@ -242,17 +242,17 @@ def _test(
     left: alg.Node, subquery: alg.Subquery, changes: DeltaDerivation
 ) -> alg.KeyPredicate | None:
     """The test by keys, if the subquery's rows are found by equalities with left columns."""
-    found = correlation_core(subquery.node)
-    if found is None:
+    core = correlation_core(subquery.node)
+    if core is None:
         return None
-    pairs = [(a, b) for a, b in found.pairs if a in left.columns]
+    pairs = [(a, b) for a, b in core.pairs if a in left.columns]
     asked = subquery.left.column if subquery.left is not None else None
-    given = found.traced.get(subquery.node.columns[0]) if subquery.node.columns else None
+    given = core.traced.get(subquery.node.columns[0]) if subquery.node.columns else None
     is_in = subquery.kind in (alg.SubqueryKind.IN, alg.SubqueryKind.NULL_AWARE_IN)
     by_value = is_in and asked in left.columns and given is not None
     if by_value and asked is not None and given is not None:
         pairs.append((asked, given))
-    delta = changes.of(found.node)
+    delta = changes.of(core.node)
     if not pairs or delta is None:
         return None
     pairs = list(dict(pairs).items())

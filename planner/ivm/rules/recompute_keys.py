@@ -51,11 +51,11 @@ def change_by_keys(node: Keyed | alg.Limit, changes: DeltaDerivation) -> alg.Nod
     before = [changes.old(child) for child in children]
     if keys[0]:
         changes.note(node, RULE)
-        found = affected_keys(children, keys, changes)
-        if found is None:
+        affected = affected_keys(children, keys, changes)
+        if affected is None:
             return None
-        children = restrict_all(children, keys, *found, changes)
-        before = restrict_all(before, keys, *found, changes)
+        children = restrict_all(children, keys, *affected, changes)
+        before = restrict_all(before, keys, *affected, changes)
     else:
         changes.note(node, NO_KEY, _WITHOUT_KEY[type(node)])
     delta = replacement_delta(replace_inputs(node, children), replace_inputs(node, before))
@@ -121,16 +121,16 @@ def _by_sets(node: alg.Aggregate, changes: DeltaDerivation) -> alg.UnionAll:
 
 
 def _one_set(
-    node: alg.Aggregate, chosen: Sequence[int], is_only: bool, changes: DeltaDerivation
+    node: alg.Aggregate, grouping_set: Sequence[int], is_only: bool, changes: DeltaDerivation
 ) -> alg.Node:
-    numbers = sorted(set(chosen))
+    numbers = sorted(set(grouping_set))
     keys = tuple(replace(node.keys[i], col=changes.copy(node.keys[i].col)) for i in numbers)
-    kept = dict(zip(numbers, keys, strict=True))
+    key_of = dict(zip(numbers, keys, strict=True))
     calls: list[alg.AggregateCall] = []
     items: list[alg.Projection] = []
     for index, key in enumerate(node.keys):
-        if index in kept:
-            items.append(alg.Projection(alg.Expr.of(kept[index].col), changes.copy(key.col)))
+        if index in key_of:
+            items.append(alg.Projection(alg.Expr.of(key_of[index].col), changes.copy(key.col)))
             continue
         # A NULL whose type Spark derives from the key.
         text = alg.Expr.of("any_value (", key.source, ") FILTER ( WHERE false )")
@@ -142,11 +142,11 @@ def _one_set(
     for call in node.calls:
         col = changes.copy(call.col)
         if call.grouping is None:
-            made = replace(call, col=changes.copy(call.col))
-            calls.append(made)
-            items.append(alg.Projection(alg.Expr.of(made.col), col))
+            copied_call = replace(call, col=changes.copy(call.col))
+            calls.append(copied_call)
+            items.append(alg.Projection(alg.Expr.of(copied_call.col), col))
         else:
-            items.append(alg.Projection(_grouping_value(call, kept), col))
+            items.append(alg.Projection(_grouping_value(call, key_of), col))
     count = alg.count_rows(changes.fresh("count", "bigint"))
     total = not keys and not is_only
     if total or (not keys and not calls):
@@ -157,10 +157,10 @@ def _one_set(
     return alg.Project(child=grouped, items=tuple(items))
 
 
-def _grouping_value(call: alg.AggregateCall, kept: Collection[int]) -> alg.Expr:
+def _grouping_value(call: alg.AggregateCall, key_numbers: Collection[int]) -> alg.Expr:
     """grouping(a) is 1 where a is not in the set; grouping_id puts such bits side by side."""
     value = 0
     for index in call.grouping or ():
-        value = value * 2 + (index not in kept)
+        value = value * 2 + (index not in key_numbers)
     kind = "TINYINT" if call.function == "grouping" else "BIGINT"
     return alg.Expr.of("CAST (", str(value), "AS", kind, ")")

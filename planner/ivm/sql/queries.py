@@ -39,9 +39,9 @@ class Query(ABC):
     @property
     def inputs(self) -> tuple[Input, ...]:
         """What it reads, in the order in which its text names it."""
-        found: dict[Input, str] = {}
-        self.sql(lambda use: found.setdefault(use, ""))
-        return tuple(found)
+        inputs: dict[Input, str] = {}
+        self.sql(lambda use: inputs.setdefault(use, ""))
+        return tuple(inputs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +57,10 @@ class Text(Query):
         text = Printer(name).query(self.node)
         if self.columns == self.node.columns and self.names == tuple(c.sql for c in self.columns):
             return text
-        listed = ", ".join(
+        select_list = ", ".join(
             f"{c.sql} AS {backtick(n)}" for c, n in zip(self.columns, self.names, strict=True)
         )
-        return f"SELECT {listed} FROM ({text})"
+        return f"SELECT {select_list} FROM ({text})"
 
     @property
     def picked(self) -> "Picked | None":
@@ -206,12 +206,12 @@ class FirstRowsTest(Query):
     If not, rows that were not stored have moved up, and the query must be run.
 
     Attributes:
-        candidates: the rows to choose from. stored: those that the view holds.
+        candidates: the rows to choose from. stored_rows: those that the view holds.
         limit: what chooses.
     """
 
     candidates: Text
-    stored: Text
+    stored_rows: Text
     limit: Limit
 
     def sql(self, name: Names) -> str:
@@ -221,7 +221,7 @@ class FirstRowsTest(Query):
         ranked = (
             f"SELECT __ct_new, rank() OVER (ORDER BY {order}) AS __ct_rank FROM ("
             f"SELECT *, 1 AS __ct_new FROM ({self.candidates.sql(name)}) UNION ALL "
-            f"SELECT *, 0 AS __ct_new FROM ({self.stored.sql(name)}))"
+            f"SELECT *, 0 AS __ct_new FROM ({self.stored_rows.sql(name)}))"
         )
         worst = (
             "SELECT *, max(CASE WHEN __ct_new = 0 THEN __ct_rank END) OVER () AS __ct_worst "
@@ -251,15 +251,15 @@ class TopTexts:
 
 def step_uses(texts: Iterable[Text]) -> Counter[str]:
     """How often the rows of each step are read."""
-    found: Counter[str] = Counter()
+    uses: Counter[str] = Counter()
     for text in texts:
         for node in descend(text.node):
             if isinstance(node, Step):
-                found[node.name] += 1
+                uses[node.name] += 1
             elif isinstance(node, SemiJoinRestriction):
                 tested = (t.keys for t in node.tests if not t.is_hint)
-                found.update(keys.name for keys in tested if isinstance(keys, Step))
-    return found
+                uses.update(keys.name for keys in tested if isinstance(keys, Step))
+    return uses
 
 
 def steps_read(text: Text) -> set[str]:

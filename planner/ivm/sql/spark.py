@@ -99,7 +99,7 @@ class Printer:
             case alg.Clock():
                 raise TypeError("a text says no time: see ctsql.planner.ivm.temporal.as_of")
 
-    def _computed(self, items: Sequence[alg.Projection | alg.AggregateCall]) -> list[str]:
+    def _select_items(self, items: Sequence[alg.Projection | alg.AggregateCall]) -> list[str]:
         return [f"{self.expr(item.expr)} AS {item.col.sql}" for item in items]
 
     def _conditions(self, conditions: Sequence[alg.Expr]) -> str:
@@ -131,10 +131,10 @@ class Printer:
                 return self._lateral(node)
             case alg.Generate():
                 outer = "OUTER " if node.is_outer else ""
-                made = ", ".join(c.sql for c in node.made)
+                generated = ", ".join(c.sql for c in node.generated_columns)
                 return (
                     f"SELECT {columns(node.columns)} FROM {self._from(node.child)} {PREFIX}k"
-                    f" LATERAL VIEW {outer}{self.expr(node.generator)} {PREFIX}g AS {made}"
+                    f" LATERAL VIEW {outer}{self.expr(node.generator)} {PREFIX}g AS {generated}"
                 )
             case alg.Aggregate():
                 return self._aggregate(node)
@@ -147,8 +147,8 @@ class Printer:
             case alg.UnionAll():
                 return self._union(node)
             case alg.Window():
-                listed = [c.sql for c in node.child.columns] + self._computed(node.calls)
-                return f"SELECT {_list(listed)} FROM {self._from(node.child)}"
+                select_list = [c.sql for c in node.child.columns] + self._select_items(node.calls)
+                return f"SELECT {_list(select_list)} FROM {self._from(node.child)}"
             case alg.Limit():
                 return self._limit(node)
             case alg.SemiJoinRestriction():
@@ -161,9 +161,9 @@ class Printer:
                 where = f" WHERE {tests}" if tests else ""
                 return f"SELECT {columns(node.columns)} FROM {child}{where}"
             case alg.ConstantDiff():
-                listed = [c.sql for c in node.child.columns]
-                listed.append(f"CAST({node.diff} AS BIGINT) AS {node.columns[-1].sql}")
-                return f"SELECT {_list(listed)} FROM {self._from(node.child)}"
+                select_list = [c.sql for c in node.child.columns]
+                select_list.append(f"CAST({node.diff} AS BIGINT) AS {node.columns[-1].sql}")
+                return f"SELECT {_list(select_list)} FROM {self._from(node.child)}"
             case _:
                 assert_never(node)
 
@@ -176,18 +176,18 @@ class Printer:
             # Without one of its calls it would be no aggregate any more, but all rows.
             is_flat = is_flat and any(call.col in parts for call in below.calls)
         if not is_flat or any(isinstance(part, alg.Subquery) for part in parts):
-            return f"SELECT {_list(self._computed(node.items))} FROM {self._from(node.child)}"
+            return f"SELECT {_list(self._select_items(node.items))} FROM {self._from(node.child)}"
         assert isinstance(below, alg.Aggregate)
         texts = {k.col: k.source.sql for k in below.keys}
         texts |= {c.col: f"({self.expr(c.expr)})" for c in below.calls}
-        listed = []
+        select_list = []
         for item in node.items:
             found = [
                 texts.get(p, p.sql) if isinstance(p, alg.Col) else self._part(p)
                 for p in item.expr.parts
             ]
-            listed.append(f"{join_texts(found)} AS {item.col.sql}")
-        return f"SELECT {_list(listed)} {self._from_groups(below)}"
+            select_list.append(f"{join_texts(found)} AS {item.col.sql}")
+        return f"SELECT {_list(select_list)} {self._from_groups(below)}"
 
     def _lateral(self, node: alg.LateralJoin) -> str:
         kind = "LEFT JOIN" if node.is_left else "JOIN"
@@ -211,9 +211,9 @@ class Printer:
     def _rows(self, node: alg.Values) -> str:
         if node.is_function:
             return f"SELECT id AS {node.columns[0].sql} FROM {node.text}"
-        made = columns(node.columns)
+        column_list = columns(node.columns)
         names = ", ".join(c.sql for c in node.columns)
-        return f"SELECT {made} FROM ({node.text}) AS {PREFIX}v({names})"
+        return f"SELECT {column_list} FROM ({node.text}) AS {PREFIX}v({names})"
 
     def _join(self, node: alg.Join) -> str:
         """Each condition is put at the first join that has all its columns.
@@ -245,8 +245,8 @@ class Printer:
 
     def _aggregate(self, node: alg.Aggregate) -> str:
         keys = [f"{k.source.sql} AS {k.col.sql}" for k in node.keys]
-        listed = _list(keys + self._computed(node.calls))
-        return f"SELECT {listed} {self._from_groups(node)}"
+        select_list = _list(keys + self._select_items(node.calls))
+        return f"SELECT {select_list} {self._from_groups(node)}"
 
     def _from_groups(self, node: alg.Aggregate) -> str:
         text = f"FROM {self._from(node.child)}"
@@ -266,8 +266,8 @@ class Printer:
                 texts.append(self.query(branch.node))
                 continue
             pairs = zip(branch.cols, node.columns, strict=True)
-            listed = [a.sql if a == b else f"{a.sql} AS {b.sql}" for a, b in pairs]
-            texts.append(f"SELECT {_list(listed)} FROM {self._from(branch.node)}")
+            select_list = [a.sql if a == b else f"{a.sql} AS {b.sql}" for a, b in pairs]
+            texts.append(f"SELECT {_list(select_list)} FROM {self._from(branch.node)}")
         return f"SELECT {columns(node.columns)} FROM ({' UNION ALL '.join(texts)})"
 
     def _limit(self, node: alg.Limit) -> str:
@@ -343,5 +343,5 @@ def columns(cols: Sequence[alg.Col]) -> str:
     return _list([c.sql for c in cols])
 
 
-def _list(listed: Sequence[str]) -> str:
-    return ", ".join(listed) or NOTHING
+def _list(items: Sequence[str]) -> str:
+    return ", ".join(items) or NOTHING

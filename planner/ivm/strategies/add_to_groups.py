@@ -93,33 +93,35 @@ def added_rows(
     # No step of keys, which would be computed by itself: the rows below have them, too.
     keys = changes.step(StepRole.CHANGE, alg.Distinct(child=touched))
     change = change_groups(node, state, step, changes)
-    stored = alg.StoredGroups(
+    stored_groups = alg.StoredGroups(
         number=alg.VIEW,
         names=tuple(names[place] for place in shown),
         columns=tuple(changes.fresh(names[place]) for place in shown),
     )
     there = changes.fresh("there", "int")
     marked = alg.Project(
-        child=restrict(stored, keys, tuple(zip(stored.columns, key_names, strict=False))),
-        items=(*pass_through(stored.columns), alg.Projection(alg.Expr.of("1"), there)),
+        child=restrict(
+            stored_groups, keys, tuple(zip(stored_groups.columns, key_names, strict=False))
+        ),
+        items=(*pass_through(stored_groups.columns), alg.Projection(alg.Expr.of("1"), there)),
     )
-    equal = zip(change.columns, stored.columns[: len(node.keys)], strict=False)
+    equal = zip(change.columns, stored_groups.columns[: len(node.keys)], strict=False)
     both = alg.OuterOrSemiJoin(
         kind=alg.JoinKind.LEFT,
         left=change,
         right=marked,
         conditions=tuple(alg.Expr.of(a, "<=>", b) for a, b in equal),
     )
-    groups = _Groups(node, state, change, stored, there)
+    groups = _Groups(node, state, change, stored_groups, there)
     flag = changes.fresh("doubtful", "int")
     flagged = alg.Project(
         child=both, items=(*pass_through(both.columns), alg.Projection(groups.is_doubtful(), flag))
     )
     rows = changes.step(StepRole.ROWS, flagged, must_be_stored=True)
     added = _add(groups, rows, flag)
-    found = union_all([added, _recompute(groups, rows, flag, changes)], node.columns)
+    rows_of_view = union_all([added, _recompute(groups, rows, flag, changes)], node.columns)
     places = [place for place in top.places if place is not None]
-    desired = put_above(top.above, found), rows, tuple(zip(places, groups.keys, strict=True))
+    desired = put_above(top.above, rows_of_view), rows, tuple(zip(places, groups.keys, strict=True))
     certain = put_above(top.above, added)
     return desired, Certain(node=certain, rows=rows, flag=flag, keys=keys, names=key_names)
 
@@ -145,7 +147,7 @@ class _Groups:
         node: alg.Aggregate,
         state: StatePlan,
         change: alg.Aggregate,
-        stored: alg.StoredGroups,
+        stored_groups: alg.StoredGroups,
         there: alg.Col,
     ) -> None:
         at = len(node.keys)
@@ -157,12 +159,16 @@ class _Groups:
         waiting = iter(change.columns[at + 1 :])
         for argument, is_summed in state.arguments:
             self.parts[argument] = tuple(next(waiting) for _ in range(3 if is_summed else 1))
-        self.stored = dict(zip(node.calls, stored.columns[at:], strict=True))
+        self.stored_column_of = dict(zip(node.calls, stored_groups.columns[at:], strict=True))
 
     def _stored_count(self, argument: alg.Expr | None) -> alg.Col | None:
         """The stored COUNT of an argument (None: of rows), if the view shows it."""
         return next(
-            (c for k, c in self.stored.items() if k.function == "count" and k.argument == argument),
+            (
+                c
+                for k, c in self.stored_column_of.items()
+                if k.function == "count" and k.argument == argument
+            ),
             None,
         )
 
@@ -171,15 +177,23 @@ class _Groups:
         cases = [alg.Expr.of(self.there, "IS NULL AND", self.rows, "<= 0")]
         counted = [(None, self.rows), *((a, parts[0]) for a, parts in self.parts.items())]
         for argument, change in counted:
-            known = self._stored_count(argument)
-            after = alg.Expr.of(change) if known is None else alg.Expr.of(known, "+", change)
+            stored_count = self._stored_count(argument)
+            after = (
+                alg.Expr.of(change)
+                if stored_count is None
+                else alg.Expr.of(stored_count, "+", change)
+            )
             cases.append(alg.Expr.of(self.there, "IS NOT NULL AND", after, "< 0"))
         whens = (part for case in cases for part in ("WHEN", case, "THEN 1"))
         return alg.Expr.of("CASE", *whens, "ELSE 0 END")
 
     def _count(self, argument: alg.Expr | None, change: alg.Col) -> alg.Expr | None:
-        known = self._stored_count(argument)
-        return None if known is None else alg.Expr.of("coalesce (", known, ", 0 ) +", change)
+        stored_count = self._stored_count(argument)
+        return (
+            None
+            if stored_count is None
+            else alg.Expr.of("coalesce (", stored_count, ", 0 ) +", change)
+        )
 
     def values(self) -> list[alg.Projection]:
         """The keys and calls of a certain group."""
@@ -196,7 +210,7 @@ class _Groups:
             assert count is not None  # the view shows it
             return count
         plus, minus = moved
-        was = self.stored[call]
+        was = self.stored_column_of[call]
         total = alg.Expr.of(
             *("coalesce (", was, ", 0 ) + coalesce (", plus, ", 0 ) - coalesce (", minus, ", 0 )")
         )

@@ -72,11 +72,11 @@ def compared_rows(query: Node, changes: DeltaDerivation) -> Node | None:
 
 def widen(query: Node, whole: Node) -> Node:
     """A query whose groups have the columns of ``whole``, the unpruned one, wherever compared."""
-    made = [below for below in descend(whole) if isinstance(below, Aggregate)]
+    aggregates = [below for below in descend(whole) if isinstance(below, Aggregate)]
     read: dict[Aggregate, dict[Aggregate, None]] = {}
     for below in descend(query):
         if isinstance(below, Aggregate) and below.columns:
-            own = next(one for one in made if set(below.columns) <= set(one.columns))
+            own = next(one for one in aggregates if set(below.columns) <= set(one.columns))
             read.setdefault(own, {})[below] = None
     found = query
     for own, places in read.items():
@@ -91,10 +91,14 @@ def widen(query: Node, whole: Node) -> Node:
 
 def _renumber(node: Node) -> Node:
     """Equal for nodes that differ in the numbers of their columns only."""
-    known: dict[Col, Col] = {}
+    new_columns: dict[Col, Col] = {}
 
     def change(thing: Any) -> Any:
-        return known.setdefault(thing, Col(len(known) + 1)) if isinstance(thing, Col) else thing
+        return (
+            new_columns.setdefault(thing, Col(len(new_columns) + 1))
+            if isinstance(thing, Col)
+            else thing
+        )
 
     made: Node = rebuild(node, change)
     return made

@@ -33,35 +33,35 @@ class StateNeed(Enum):
 
 def state_tables(node: Node) -> list[tuple[Aggregate, StatePlan]]:
     """The aggregates of a plan that can have a state table, in order, with it."""
-    found: dict[Aggregate, StatePlan] = {}
+    plans: dict[Aggregate, StatePlan] = {}
     for below in descend(node):
         is_closed = isinstance(below, Aggregate) and tables(below) and not free(below)
-        if isinstance(below, Aggregate) and is_closed and below not in found:
-            state = state_of(below, len(found) + 1)
+        if isinstance(below, Aggregate) and is_closed and below not in plans:
+            state = state_of(below, len(plans) + 1)
             if state is not None:
-                found[below] = state
-    return list(found.items())
+                plans[below] = state
+    return list(plans.items())
 
 
 def kept_state(query: Node) -> tuple[StatePlan, StateNeed] | None:
     """The state table that is worth keeping, and when, if every operator is exact; else None."""
     limit = limit_top(query)
     operator, _ = below_filters(query if limit is None else limit.child)
-    found = dict(state_tables(query))
+    plans = dict(state_tables(query))
     compared = compared_groups(query)
     if compared:
-        return found[compared[0]], StateNeed.ALWAYS
-    if not isinstance(operator, Aggregate) or operator not in found:
+        return plans[compared[0]], StateNeed.ALWAYS
+    if not isinstance(operator, Aggregate) or operator not in plans:
         return None
     if limit is not None:
-        return found[operator], StateNeed.ALWAYS
+        return plans[operator], StateNeed.ALWAYS
     top = keyed_top(query)
     need = StateNeed.ALWAYS
     if top is not None and can_add(top, query):
         if shows_counts(operator):
             return None
         need = StateNeed.ROWS_GO
-    return found[operator], need
+    return plans[operator], need
 
 
 def rows_from_groups(query: Node, changes: DeltaDerivation) -> Node | None:
@@ -72,7 +72,7 @@ def rows_from_groups(query: Node, changes: DeltaDerivation) -> Node | None:
     if limit is None:
         return None
     operator, above = below_filters(limit.child)
-    found = all_groups(operator, changes) if isinstance(operator, Aggregate) else None
-    if found is None:
+    groups = all_groups(operator, changes) if isinstance(operator, Aggregate) else None
+    if groups is None:
         return None
-    return replace(limit, child=put_above(above, found))
+    return replace(limit, child=put_above(above, groups))

@@ -129,10 +129,10 @@ def first_rows(
     if delta is None:
         return None
     columns = node.columns
-    stored = alg.StoredGroups(number=alg.VIEW, names=tuple(names), columns=columns)
+    stored_rows = alg.StoredGroups(number=alg.VIEW, names=tuple(names), columns=columns)
     signed = (*columns, alg.DIFF)
     change = alg.Project(child=delta, items=pass_through(signed))
-    both = union_all([alg.ConstantDiff(child=stored, diff=1), change], signed)
+    both = union_all([alg.ConstantDiff(child=stored_rows, diff=1), change], signed)
     copies = changes.fresh("copies", "bigint")
     total = alg.AggregateCall(expr=alg.Expr.of("sum (", alg.DIFF, ")"), col=copies, function="sum")
     keys = tuple(alg.Key(source=c, col=c) for c in columns)
@@ -140,4 +140,4 @@ def first_rows(
     there = alg.Filter(child=grouped, predicates=(alg.Expr.of(copies, ">", "0"),))
     each = changes.repeat(there, alg.Expr.of(copies))
     step = changes.step(StepRole.CANDIDATES, alg.Project(child=each, items=pass_through(columns)))
-    return replace(limit, child=step), step, stored
+    return replace(limit, child=step), step, stored_rows

@@ -62,11 +62,11 @@ def compile_flow(
     Raises:
         UNKNOWN_COLUMN, INVALID_STATEMENT: a clause names columns that cannot be meant.
     """
-    chosen = _choose(flow.columns, columns)
+    target_columns = _choose(flow.columns, columns)
     keys = _find_columns(flow.keys, flow.keys_span, columns)
-    kept = {fold(c.name) for c in chosen}
+    names = {fold(c.name) for c in target_columns}
     for key in keys:
-        if fold(key.name) not in kept:
+        if fold(key.name) not in names:
             raise invalid(
                 flow.columns.span if flow.columns else flow.keys_span,
                 f'key column "{key.name}" is not among the columns of the target',
@@ -78,19 +78,21 @@ def compile_flow(
         form = _Scd1Grouped
     elif flow.scd_type == 2:
         form = _Scd2
-    return form(flow, keys, chosen, sequence_types, columns).texts(view_name)
+    return form(flow, keys, target_columns, sequence_types, columns).texts(view_name)
 
 
 def _find_columns(names: Iterable[str], span: Span, columns: Sequence[Column]) -> list[Column]:
-    known = "The source has the columns"
-    return [schemas.get(columns, name, span=span, known=known) for name in names]
+    heading = "The source has the columns"
+    return [schemas.get(columns, name, span=span, heading=heading) for name in names]
 
 
-def _choose(wanted: ColumnList | None, columns: Sequence[Column]) -> list[Column]:
-    if wanted is None:
+def _choose(column_list: ColumnList | None, columns: Sequence[Column]) -> list[Column]:
+    if column_list is None:
         return list(columns)
-    named = _find_columns(wanted.names, wanted.span, columns)
-    return [c for c in columns if c not in named] if wanted.without else named
+    listed_columns = _find_columns(column_list.names, column_list.span, columns)
+    return (
+        [c for c in columns if c not in listed_columns] if column_list.without else listed_columns
+    )
 
 
 def on_one_line(expression: Span) -> str:
@@ -134,22 +136,22 @@ class _Form:
         self,
         flow: CreateFlow,
         keys: list[Column],
-        chosen: list[Column],
+        target_columns: list[Column],
         sequence_types: Sequence[str],
         columns: Sequence[Column],
     ) -> None:
         self.flow = flow
         self.keys = [backtick(k.name) for k in keys]
         folded = {fold(k.name) for k in keys}
-        self.values = [c for c in chosen if fold(c.name) not in folded]
-        self.chosen = chosen
+        self.values = [c for c in target_columns if fold(c.name) not in folded]
+        self.target_columns = target_columns
         self.sequence_type = sequence_types[0]
         self.sequence_types = sequence_types
         self.source = flow.source.span.text
         self.state = flow.name.span.text
         tracked = _choose(flow.tracked, columns)
         self.tracked = [c for c in self.values if c in tracked]
-        self.names = [backtick(c.name) for c in chosen]
+        self.names = [backtick(c.name) for c in target_columns]
 
     def by_key(self, one: str, other: str, *more: str) -> str:
         """The condition that two relations speak of the same key."""
@@ -218,7 +220,7 @@ class _Form:
 
     def texts(self, view_name: str) -> FlowTexts:
         quiet = "IF NOT EXISTS " if self.flow.if_not_exists else ""
-        declared = [(backtick(c.name), c.type) for c in self.chosen] + self.state_columns()
+        declared = [(backtick(c.name), c.type) for c in self.target_columns] + self.state_columns()
         made = _indent(comment_above(self.flow.span.text, ""), 4).rstrip()
         body = ";\n".join("    " + statement for statement in self.body())
         task = (
@@ -263,10 +265,10 @@ class _Scd1Partial(_Form):
 
     def state_columns(self) -> list[tuple[str, str]]:
         fields = ", ".join(f"{backtick(c.name)}: {self.sequence_type}" for c in self.values)
-        found = [(SEQUENCE, self.sequence_type), (DELETED_AT, self.sequence_type)]
+        columns = [(SEQUENCE, self.sequence_type), (DELETED_AT, self.sequence_type)]
         if fields:
-            found.append((SEQUENCES, f"STRUCT<{fields}>"))
-        return [*found, (DELETED, "BOOLEAN"), (UPDATED, "TIMESTAMP")]
+            columns.append((SEQUENCES, f"STRUCT<{fields}>"))
+        return [*columns, (DELETED, "BOOLEAN"), (UPDATED, "TIMESTAMP")]
 
     def body(self) -> list[str]:
         terms = ["{of}" + SEQUENCE, "{of}" + DELETED_AT]
@@ -378,8 +380,8 @@ class _Scd1Grouped(_Form):
 
     def events(self) -> str:
         """The events of one T, each with a struct of its sequence values."""
-        told = [on_one_line(group.sequence) for group in self.flow.groups]
-        none = f"IF(coalesce({', '.join(f'CAST({t} AS STRING)' for t in told)}) IS NULL, "
+        sequences = [on_one_line(group.sequence) for group in self.flow.groups]
+        none = f"IF(coalesce({', '.join(f'CAST({t} AS STRING)' for t in sequences)}) IS NULL, "
         checked = f"{none}raise_error('{NO_SEQUENCE}'), NULL)"
         fields = ", ".join(
             f"'f{i}', {on_one_line(unit.sequence)}" for i, unit in enumerate(self.units)
@@ -425,11 +427,11 @@ class _Scd2(_Form):
 
     def state_columns(self) -> list[tuple[str, str]]:
         kind = self.sequence_type
-        found = [(START, kind), (END, kind), (SEQUENCE, kind), (DELETED, "BOOLEAN")]
+        columns = [(START, kind), (END, kind), (SEQUENCE, kind), (DELETED, "BOOLEAN")]
         if self._partial:
             fields = ", ".join(f"{backtick(c.name)}: {c.type}" for c in self.values)
-            found.append((EVENT, f"STRUCT<{fields}>"))
-        return [*found, (UPDATED, "TIMESTAMP")]
+            columns.append((EVENT, f"STRUCT<{fields}>"))
+        return [*columns, (UPDATED, "TIMESTAMP")]
 
     @property
     def _partial(self) -> bool:

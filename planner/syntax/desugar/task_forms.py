@@ -59,5 +59,7 @@ def compile_form(form: TaskForm) -> str:
             f"INSERT INTO {form.target} SELECT * FROM {form.source} WHERE ({form.inner});\n"
             f"DELETE FROM {form.target} AS {form.source_alias} WHERE ({form.inner}) IS NOT TRUE"
         )
-    made = comment_above(form.span.text, body)
-    return f"CREATE CONTINUAL TASK {form.head} ON INPUT {form.source}{form.options} AS (\n{made}\n)"
+    comment = comment_above(form.span.text, body)
+    return (
+        f"CREATE CONTINUAL TASK {form.head} ON INPUT {form.source}{form.options} AS (\n{comment}\n)"
+    )

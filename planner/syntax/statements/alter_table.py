@@ -22,9 +22,9 @@ def read_column_change(cursor: Cursor) -> st.ColumnChange | None:
     if cursor.at("RENAME") and not cursor.at("RENAME", "TO"):
         cursor.expect("RENAME")
         cursor.expect("COLUMN", hint="RENAME TO gives the table another name.")
-        column = _named(cursor)
+        column = _column(cursor)
         cursor.expect("TO")
-        new = _named(cursor)
+        new = _column(cursor)
         cursor.end(hint="One column is renamed at a time.")
         return st.RenameColumn(column=column, new=new)
     if cursor.accept("ALTER"):
@@ -35,7 +35,7 @@ def read_column_change(cursor: Cursor) -> st.ColumnChange | None:
 
 def _expect_column(cursor: Cursor) -> None:
     if not (cursor.accept("COLUMNS") or cursor.accept("COLUMN")):
-        cursor.fail("COLUMN", known=["COLUMN", "COLUMNS"])
+        cursor.fail("COLUMN", words=["COLUMN", "COLUMNS"])
 
 
 def _add(cursor: Cursor) -> st.AddColumns:
@@ -82,7 +82,7 @@ def _drop(cursor: Cursor) -> st.DropColumns:
             cursor.fail("a column's name")
     else:
         groups = [cursor]
-    columns = [_named(group) for group in groups]
+    columns = [_column(group) for group in groups]
     for group in groups:
         group.end()
     cursor.end(hint="Several columns stand in parentheses.")
@@ -113,11 +113,11 @@ def _alter(cursor: Cursor) -> st.ColumnChange:
         return st.SetDefault(column=column, value=None)
     if cursor.upper() != "COMMENT":
         expected = '"TYPE", "SET NOT NULL", "DROP NOT NULL", "SET DEFAULT" or "DROP DEFAULT"'
-        cursor.fail(expected, known=_KNOWN)
+        cursor.fail(expected, words=_KNOWN)
     hint = f"Type: COMMENT ON COLUMN <table>.{quote(column.name)} IS '...'"
     raise not_supported(cursor.here, "ALTER COLUMN ... COMMENT", hint=hint)
 
 
-def _named(cursor: Cursor) -> st.NamedColumn:
+def _column(cursor: Cursor) -> st.NamedColumn:
     token = cursor.name("a column's name")
     return st.NamedColumn(name=token.text, span=token.span)

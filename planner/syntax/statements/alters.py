@@ -126,36 +126,36 @@ def _read_alter_table(
 
 def _read_options(cursor: Cursor, target: st.RelationRef, kind: ObjectKind) -> st.SetOptions:
     is_task = kind is ObjectKind.CONTINUAL_TASK
-    known, read = (TASK_OPTIONS, task_options) if is_task else (VIEW_OPTIONS, view_options)
+    names, read = (TASK_OPTIONS, task_options) if is_task else (VIEW_OPTIONS, view_options)
     options: tuple[st.Option, ...] = ()
     reset: tuple[str, ...] = ()
     if cursor.take().upper == "SET":
-        options = read([_inside(cursor, known)])
+        options = read([_inside(cursor, names)])
         for option in options:
             _check_free(option.name, option.span)
     else:
-        reset = _names(_inside(cursor, known), known)
+        reset = _names(_inside(cursor, names), names)
     return st.SetOptions(span=cursor.span, kind=kind, target=target, options=options, reset=reset)
 
 
-def _inside(cursor: Cursor, known: Sequence[str]) -> Tokens:
+def _inside(cursor: Cursor, options: Sequence[str]) -> Tokens:
     inside = cursor.group()
     if not inside:
         cursor.position -= 1
-        cursor.fail("an option", known=known)
+        cursor.fail("an option", words=options)
     cursor.end()
     return inside
 
 
-def _names(tokens: Tokens, known: Sequence[str]) -> tuple[str, ...]:
-    found = []
+def _names(tokens: Tokens, options: Sequence[str]) -> tuple[str, ...]:
+    names = []
     for group in cut_at_commas(tokens):
         name = " ".join(token.upper for token in group)
-        if name not in known:
-            raise unknown_option(span_of(group or tokens), name, known)
+        if name not in options:
+            raise unknown_option(span_of(group or tokens), name, options)
         _check_free(name, span_of(group))
-        found.append(name)
-    return tuple(found)
+        names.append(name)
+    return tuple(names)
 
 
 def _check_free(name: str, span: Span) -> None:

@@ -13,18 +13,18 @@ from ctsql.planner.syntax.tokens.tokenizer import Tokens, cut_at_commas, span_of
 
 
 def read_assignments(
-    tokens: Tokens, qualifiers: tuple[str, ...], known: frozenset[str] = frozenset()
+    tokens: Tokens, qualifiers: tuple[str, ...], cte_names: frozenset[str] = frozenset()
 ) -> tuple[Assignment, ...]:
-    """Read what is behind SET; ``qualifiers`` may stand before a column, ``known`` are the CTEs.
+    """Read what is behind SET; ``qualifiers`` may stand before a column.
 
     Raises SYNTAX_ERROR, DUPLICATE_COLUMN, NOT_SUPPORTED_YET for a field of a column.
     """
-    found: list[Assignment] = []
+    assignments: list[Assignment] = []
     for group in cut_at_commas(tokens):
         if not group:
             raise syntax_error(tokens[0].span, "an assignment is missing after SET")
-        found.append(_assignment(Cursor(group, of="assignment"), qualifiers, known))
-    return check_unique(found)
+        assignments.append(_assignment(Cursor(group, of="assignment"), qualifiers, cte_names))
+    return check_unique(assignments)
 
 
 def check_unique(assignments: list[Assignment]) -> tuple[Assignment, ...]:
@@ -44,18 +44,20 @@ def cut_from_assignments(
     return tuple(replace(a, value=without(a.value, cuts) if a.value else None) for a in assignments)
 
 
-def _assignment(cursor: Cursor, qualifiers: tuple[str, ...], known: frozenset[str]) -> Assignment:
+def _assignment(
+    cursor: Cursor, qualifiers: tuple[str, ...], cte_names: frozenset[str]
+) -> Assignment:
     parts = cursor.dotted_name("a column")
     if len(parts) > 1 and fold(parts[-2].text) not in {fold(q) for q in qualifiers}:
         what = "setting a field of a column"
         raise not_yet(span_of(parts), what, "Set the whole column: SET s = named_struct(...)")
     cursor.expect("=")
-    value = read_value(cursor.until(len(cursor.tokens), "a value"), known)
+    value = read_value(cursor.until(len(cursor.tokens), "a value"), cte_names)
     return Assignment(column=parts[-1].text, span=span_of(parts), value=value)
 
 
-def read_value(tokens: Tokens, known: frozenset[str] = frozenset()) -> SqlText | None:
-    """A value; None for DEFAULT. ``known``: as for :func:`read_assignments`."""
+def read_value(tokens: Tokens, cte_names: frozenset[str] = frozenset()) -> SqlText | None:
+    """A value; None for DEFAULT. ``cte_names``: as for :func:`read_assignments`."""
     if len(tokens) == 1 and tokens[0].upper == "DEFAULT":
         return None
-    return analyse(span_of(tokens), form="predicate", tokens=tokens, known=known)
+    return analyse(span_of(tokens), form="predicate", tokens=tokens, cte_names=cte_names)

@@ -92,12 +92,12 @@ def _behind_with(tokens: Tokens, verb: int) -> st.DeleteStatement | st.UpdateSta
     ctes = analyse(span_of(clause), form="ctes", tokens=clause)
     start = 2 if tokens[1].upper == "RECURSIVE" else 1
     commas = [i + 1 for i, t in tk.at_depth_0(clause) if t.upper == ","]
-    known = frozenset(clause[i].text.lower() for i in (start, *commas))
+    cte_names = frozenset(clause[i].text.lower() for i in (start, *commas))
     cursor = Cursor(tokens[verb:])
     span = span_of(tokens)
     read = _delete if cursor.at("DELETE") else _update
-    made: st.DeleteStatement | st.UpdateStatement = read(cursor, span, known)
-    return dataclasses.replace(made, ctes=ctes)
+    statement: st.DeleteStatement | st.UpdateStatement = read(cursor, span, cte_names)
+    return dataclasses.replace(statement, ctes=ctes)
 
 
 def _misplacement(cursor: Cursor, span: Span, name: str) -> CtsqlError:
@@ -124,11 +124,13 @@ def _insert(tokens: Tokens, verb: int) -> st.InsertStatement:
         place = cursor.here
         columns = read_columns(cursor.group(), place, typed=False)
     if cursor.upper() not in QUERY_WORDS:
-        cursor.fail("SELECT or VALUES", known=QUERY_WORDS)
+        cursor.fail("SELECT or VALUES", words=QUERY_WORDS)
     rest = cursor.rest
     if verb:
         cut = st.Edit(span=span_of(tokens[verb : cursor.position]), text=" ")
-        query = analyse(span_of(tokens), form="query", tokens=[*tokens[:verb], *rest], cut=cut)
+        query = analyse(
+            span_of(tokens), form="query", tokens=[*tokens[:verb], *rest], exclusion=cut
+        )
     else:
         query = analyse(span_of(rest), form="query", tokens=rest)
     return st.InsertStatement(
@@ -146,23 +148,25 @@ def _default_places(tokens: Tokens) -> tuple[tuple[int, Span], ...]:
     """The values in VALUES that are the word DEFAULT, each with its column's index."""
     if tokens[0].upper != "VALUES":
         return ()
-    found: list[tuple[int, Span]] = []
+    places: list[tuple[int, Span]] = []
     for row in tk.cut_at_commas(tokens[1:]):
         values = tk.in_parentheses(row)
         for place, value in enumerate(tk.cut_at_commas(values) if values else ()):
             if len(value) == 1 and value[0].upper == "DEFAULT":
-                found.append((place, value[0].span))
-    return tuple(found)
+                places.append((place, value[0].span))
+    return tuple(places)
 
 
-def _delete(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> st.DeleteStatement:
+def _delete(
+    cursor: Cursor, span: Span, cte_names: frozenset[str] = frozenset()
+) -> st.DeleteStatement:
     cursor.expect("DELETE", "FROM")
     target = cursor.relation("the table to delete from", aliased=False)
     alias = _alias(cursor, "WHERE")
     if cursor.current is not None and not cursor.at("WHERE"):
-        cursor.fail('"WHERE"', known=["WHERE"])
+        cursor.fail('"WHERE"', words=["WHERE"])
     target = mark_target(target, cursor.tokens, aliased=alias is not None)
-    where = _where(cursor, target, known)
+    where = _where(cursor, target, cte_names)
     return st.DeleteStatement(span=span, target=target, alias=alias, where=where)
 
 
@@ -174,21 +178,21 @@ def _alias(cursor: Cursor, following: str) -> str | None:
     return cursor.name(f'"{following}"').text
 
 
-def _where(cursor: Cursor, target: st.RelationRef, known: frozenset[str]) -> st.SqlText | None:
+def _where(cursor: Cursor, target: st.RelationRef, cte_names: frozenset[str]) -> st.SqlText | None:
     if not cursor.accept("WHERE"):
         return None
     if cursor.current is None:
         cursor.fail("a condition")
-    text = analyse(span_of(cursor.rest), form="predicate", tokens=cursor.rest, known=known)
+    text = analyse(span_of(cursor.rest), form="predicate", tokens=cursor.rest, cte_names=cte_names)
     return without(text, target.column_prefixes)
 
 
 def _assignments(
-    cursor: Cursor, names: tuple[str, ...], known: frozenset[str] = frozenset()
+    cursor: Cursor, names: tuple[str, ...], cte_names: frozenset[str] = frozenset()
 ) -> tuple[st.Assignment, ...]:
     rest = cursor.rest
     stop = next((i for i, t in tk.at_depth_0(rest) if t.upper == "WHERE"), len(rest))
-    return read_assignments(cursor.until(stop, "a column"), names, known)
+    return read_assignments(cursor.until(stop, "a column"), names, cte_names)
 
 
 def read_retry(cursor: Cursor, target: st.RelationRef) -> st.RetryQuarantine:
@@ -201,7 +205,7 @@ def read_retry(cursor: Cursor, target: st.RelationRef) -> st.RetryQuarantine:
         assignments = _assignments(cursor, (target.parts[-1],))
     where = _where(cursor, target, frozenset())
     if where is None and cursor.current is not None:
-        cursor.fail("SET, WHERE or the end", known=("SET", "WHERE"))
+        cursor.fail("SET, WHERE or the end", words=("SET", "WHERE"))
     for text in (*(a.value for a in assignments), where):
         if text is None:
             continue
@@ -213,17 +217,19 @@ def read_retry(cursor: Cursor, target: st.RelationRef) -> st.RetryQuarantine:
     return st.RetryQuarantine(span=cursor.span, target=target, assignments=assignments, where=where)
 
 
-def _update(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> st.UpdateStatement:
+def _update(
+    cursor: Cursor, span: Span, cte_names: frozenset[str] = frozenset()
+) -> st.UpdateStatement:
     cursor.expect("UPDATE")
     target = cursor.relation("the table to update", aliased=False)
     alias = _alias(cursor, "SET")
     target = mark_target(target, cursor.tokens, aliased=alias is not None)
     cursor.expect("SET")
-    assignments = _assignments(cursor, (alias or target.parts[-1],), known)
+    assignments = _assignments(cursor, (alias or target.parts[-1],), cte_names)
     return st.UpdateStatement(
         span=span,
         target=target,
         assignments=cut_from_assignments(assignments, target.column_prefixes),
         alias=alias,
-        where=_where(cursor, target, known),
+        where=_where(cursor, target, cte_names),
     )

@@ -94,7 +94,7 @@ def _undrop(cursor: Cursor) -> st.Statement:
 def _kind(cursor: Cursor) -> ObjectKind:
     kind = cursor.kind()
     if kind is None:
-        cursor.fail(_KINDS_LISTED, known=_KIND_WORDS)
+        cursor.fail(_KINDS_LISTED, words=_KIND_WORDS)
     return kind
 
 
@@ -177,11 +177,11 @@ def _plan(cursor: Cursor) -> st.Statement:
     start = cursor.position
     cursor.expect("ALTER", "TABLE", hint="What is planned is ALTER TABLE.")
     cursor.position = start + 1
-    made = _alter(cursor)
-    if not isinstance(made, st.AlterTable):
+    statement = _alter(cursor)
+    if not isinstance(statement, st.AlterTable):
         hint = "ADD, DROP, RENAME and ALTER COLUMN are planned."
         raise not_supported(cursor.span, "PLAN of another change", hint=hint)
-    return replace(made, plan=True)
+    return replace(statement, plan=True)
 
 
 def _comment(cursor: Cursor) -> st.Statement:
@@ -197,7 +197,7 @@ def _comment(cursor: Cursor) -> st.Statement:
     else:
         kind = cursor.kind()
         if kind is None:
-            cursor.fail(_KINDS_LISTED + ", or COLUMN", known=(*_KIND_WORDS, "COLUMN"))
+            cursor.fail(_KINDS_LISTED + ", or COLUMN", words=(*_KIND_WORDS, "COLUMN"))
         target = cursor.relation("a name")
     cursor.expect("IS")
     comment = None
@@ -260,7 +260,7 @@ def _show_savings(cursor: Cursor) -> st.Statement:
     target = cursor.relation("a task or view") if cursor.accept("FOR") else None
     since = read_instant(cursor, TIME_HINT) if cursor.accept("SINCE") else None
     if cursor.current is not None:
-        cursor.fail("FOR, SINCE or the end", known=("FOR", "SINCE"))
+        cursor.fail("FOR, SINCE or the end", words=("FOR", "SINCE"))
     return st.ShowSavings(span=cursor.span, target=target, since=since)
 
 

@@ -88,7 +88,7 @@ def read_constraint(cursor: Cursor, column: str | None = None) -> ConstraintDef:
     if cursor.accept("ON"):
         cursor.expect("VIOLATION")
         if cursor.upper() not in _ACTIONS:
-            cursor.fail(" or ".join(_ACTIONS), known=_ACTIONS)
+            cursor.fail(" or ".join(_ACTIONS), words=_ACTIONS)
         action = OnViolation(cursor.take().upper)
     return ConstraintDef(
         name=name,
@@ -106,9 +106,9 @@ def read_constraint(cursor: Cursor, column: str | None = None) -> ConstraintDef:
 def constraint_of(text: str) -> ConstraintDef:
     """The constraint of a text as :func:`constraint_text` makes it."""
     cursor = Cursor(tokenise(Source(text, "constraint").whole()), of="constraint")
-    made = read_constraint(cursor)
+    constraint = read_constraint(cursor)
     cursor.end()
-    return made
+    return constraint
 
 
 def _names(cursor: Cursor) -> tuple[str, ...]:
@@ -117,58 +117,62 @@ def _names(cursor: Cursor) -> tuple[str, ...]:
         cursor.position -= 1
         cursor.fail("a column")
     inside = Cursor(listed, of="list")
-    found = [inside.name("a column").text]
+    names = [inside.name("a column").text]
     while inside.accept(","):
-        found.append(inside.name("a column").text)
+        names.append(inside.name("a column").text)
     inside.end()
-    return tuple(found)
+    return tuple(names)
 
 
-def with_names(made: Sequence[ConstraintDef]) -> tuple[ConstraintDef, ...]:
+def with_names(constraints: Sequence[ConstraintDef]) -> tuple[ConstraintDef, ...]:
     """The constraints of an output, each with a name.
 
     Raises:
         INVALID_STATEMENT: two have the same name, or there are more than there may be.
     """
-    if len(made) > CONSTRAINTS_MAX:
+    if len(constraints) > CONSTRAINTS_MAX:
         message = f"an output has {CONSTRAINTS_MAX} constraints at most"
-        raise invalid(made[CONSTRAINTS_MAX].span, message, hint="Join some CHECKs by AND.")
-    taken: set[str] = set()
-    for one in made:
-        if one.name and fold(one.name) in taken:
+        raise invalid(constraints[CONSTRAINTS_MAX].span, message, hint="Join some CHECKs by AND.")
+    names_in_use: set[str] = set()
+    for one in constraints:
+        if one.name and fold(one.name) in names_in_use:
             message = f'two constraints are called "{one.name}"'
             raise invalid(one.span, message, hint="Give each its own name.")
-        taken.add(fold(one.name))
-    found = []
-    for one in made:
-        name = one.name or _free_name(one, taken)
-        taken.add(fold(name))
-        found.append(replace(one, name=name))
-    return tuple(found)
+        names_in_use.add(fold(one.name))
+    named = []
+    for one in constraints:
+        name = one.name or _free_name(one, names_in_use)
+        names_in_use.add(fold(name))
+        named.append(replace(one, name=name))
+    return tuple(named)
 
 
-def _free_name(made: ConstraintDef, taken: set[str]) -> str:
+def _free_name(constraint: ConstraintDef, names_in_use: set[str]) -> str:
     """A name like ``v_check``, ``k_not_null``, ``check``, then ``check_2``."""
-    kind = "not_null" if made.columns else "check"
-    if made.unique or made.references is not None:
-        kind = "unique" if made.unique else "references"
-    base = "_".join([*(made.columns or ((made.column,) if made.column else ())), kind])
+    kind = "not_null" if constraint.columns else "check"
+    if constraint.unique or constraint.references is not None:
+        kind = "unique" if constraint.unique else "references"
+    base = "_".join(
+        [*(constraint.columns or ((constraint.column,) if constraint.column else ())), kind]
+    )
     number, name = 1, base
-    while fold(name) in taken:
+    while fold(name) in names_in_use:
         number += 1
         name = f"{base}_{number}"
     return name
 
 
-def constraint_text(made: ConstraintDef) -> str:
+def constraint_text(constraint: ConstraintDef) -> str:
     """A constraint as one of a whole row, with its name."""
-    listed = ", ".join(map(quote, made.columns))
-    if made.predicate is not None:
-        rule = f"CHECK ({made.predicate.span.text})"
-    elif made.references is not None:
-        other = f"{made.references.name_span.text} ({', '.join(map(quote, made.keys))})"
-        rule = f"FOREIGN KEY ({listed}) REFERENCES {other}"
+    column_list = ", ".join(map(quote, constraint.columns))
+    if constraint.predicate is not None:
+        rule = f"CHECK ({constraint.predicate.span.text})"
+    elif constraint.references is not None:
+        other = f"{constraint.references.name_span.text} ({', '.join(map(quote, constraint.keys))})"
+        rule = f"FOREIGN KEY ({column_list}) REFERENCES {other}"
     else:
-        rule = f"{'UNIQUE' if made.unique else 'NOT NULL'} ({listed})"
-    fate = "" if made.action is OnViolation.FAIL else f" ON VIOLATION {made.action.value}"
-    return f"CONSTRAINT {quote(made.name)} {rule}{fate}"
+        rule = f"{'UNIQUE' if constraint.unique else 'NOT NULL'} ({column_list})"
+    fate = (
+        "" if constraint.action is OnViolation.FAIL else f" ON VIOLATION {constraint.action.value}"
+    )
+    return f"CONSTRAINT {quote(constraint.name)} {rule}{fate}"

@@ -34,17 +34,17 @@ def read_copy(cursor: Cursor) -> CopyFrom | CopyTo:
         cursor.end()
         return CopyFrom(span=cursor.span, target=target, columns=columns, file=file)
     if not cursor.at("TO"):
-        cursor.fail("FROM or TO", known=("FROM", "TO"))
+        cursor.fail("FROM or TO", words=("FROM", "TO"))
     return _copy_to(cursor, Select(span=target.span, query=rows_of(target)))
 
 
 def _columns(cursor: Cursor) -> tuple[ColumnDef, ...]:
-    found = []
+    names = []
     for group in cut_at_commas(cursor.group()):
         if len(group) != 1 or not group[0].is_name:
             cursor.fail("a list of columns, and FROM behind it")
-        found.append(ColumnDef(name=group[0].text, span=group[0].span))
-    return tuple(found)
+        names.append(ColumnDef(name=group[0].text, span=group[0].span))
+    return tuple(names)
 
 
 def _copy_to(cursor: Cursor, select: Select) -> CopyTo:

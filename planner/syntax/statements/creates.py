@@ -106,7 +106,7 @@ def read_create(tokens: Tokens) -> st.Statement:
         cursor.take()
         cursor.expect("VIEW" if word == "MATERIALIZED" else "TASK")
     if or_replace or word not in ("SCHEMA", "DATABASE", "NAMESPACE"):
-        cursor.fail(_EXPECTED, known=_KNOWN)
+        cursor.fail(_EXPECTED, words=_KNOWN)
     cursor.take()
     return _schema(cursor)
 
@@ -194,7 +194,7 @@ class _TableClauses:
         else:
             cursor.fail(
                 'a column list, "AS" or "LOCATION"',
-                known=("USING", "LOCATION", "COMMENT", "PARTITIONED", "CLUSTER", "TBLPROPERTIES"),
+                words=("USING", "LOCATION", "COMMENT", "PARTITIONED", "CLUSTER", "TBLPROPERTIES"),
             )
         if word not in ("LOCATION", "COMMENT", "USING", "FROM"):
             self.layout = self.layout or here
@@ -298,7 +298,7 @@ def _view(cursor: Cursor, *, or_replace: bool) -> st.CreateView:
 
 def _query(cursor: Cursor) -> st.SqlText:
     if cursor.upper() not in QUERY_WORDS:
-        cursor.fail("a query", known=("SELECT", "WITH", "VALUES", "FROM", "TABLE"))
+        cursor.fail("a query", words=("SELECT", "WITH", "VALUES", "FROM", "TABLE"))
     return analyse(span_of(cursor.rest), form="query", tokens=cursor.rest)
 
 
@@ -342,9 +342,9 @@ def _replacement(
     replaced = cursor.relation("the name of the view that it is for")
     tokens = cursor.tokens
     plain = (*tokens[:start], *tokens[start + 1 : before], *tokens[cursor.position :])
-    made = _materialized_view(plain, or_replace=False)
+    statement = _materialized_view(plain, or_replace=False)
     return dataclasses.replace(
-        made, span=span_of(tokens), replaces=replaced, if_not_exists=if_not_exists
+        statement, span=span_of(tokens), replaces=replaced, if_not_exists=if_not_exists
     )
 
 
@@ -361,9 +361,9 @@ def _replacement_task(cursor: Cursor) -> st.CreateContinualTask:
     else:
         cursor.accept("SNAPSHOT")
     tokens = cursor.tokens
-    made = _task((*tokens[:before], *cursor.rest))
+    statement = _task((*tokens[:before], *cursor.rest))
     return dataclasses.replace(
-        made,
+        statement,
         replaces=replaced,
         begin=begin,
         beginning_span=span_of(tokens[before : cursor.position]),
@@ -380,9 +380,9 @@ def _filled_task(tokens: Tokens) -> st.CreateContinualTask:
             table = cursor.relation("the table that it begins with")
             if cursor.current is None:
                 cursor.fail("AS")
-            made = _task((*tokens[:index], *cursor.rest))
+            statement = _task((*tokens[:index], *cursor.rest))
             place = span_of(tokens[index : cursor.position])
-            return dataclasses.replace(made, backfill=table, beginning_span=place)
+            return dataclasses.replace(statement, backfill=table, beginning_span=place)
     return _task(tokens)
 
 
@@ -397,8 +397,8 @@ def _dynamic_table(
     head = cursor.since(begin)
     clauses = read_dynamic_clauses(cursor)
     if cursor.at("REFRESH", "USING"):
-        made = _task(read_refresh(cursor, head, target, clauses))
-        return dataclasses.replace(made, or_replace=or_replace, unheeded=clauses.unheeded)
+        statement = _task(read_refresh(cursor, head, target, clauses))
+        return dataclasses.replace(statement, or_replace=or_replace, unheeded=clauses.unheeded)
     columns, constraints = _list_of_view(listed, target.span)
     cursor.expect("AS")
     return st.CreateMaterializedView(
@@ -419,13 +419,13 @@ def _task(tokens: Tokens) -> st.CreateContinualTask:
     header = read_header(tokens, task=True)
     columns, constraints = _list_of_task(header.columns, header.target.span)
     outputs = tuple(_output(name, inside) for name, inside in header.outputs)
-    written = (outputs[0].target if outputs else header.target).span.text
+    target_text = (outputs[0].target if outputs else header.target).span.text
     options = task_options(header.options)
     return st.CreateContinualTask(
         span=span_of(tokens),
         target=header.target,
         inputs=header.inputs,
-        body=read_body(tokens[header.stop :], end_of(tokens), written),
+        body=read_body(tokens[header.stop :], end_of(tokens), target_text),
         body_span=span_of(tokens[header.stop :]),
         as_span=tokens[header.stop - 1].span,
         options_span=header.options_span,
@@ -451,9 +451,9 @@ def _list_of_task(inside: Tokens | None, place: Span) -> _Listed:
     """The columns of a task's list, and its constraints; none without a list."""
     if inside is None:
         return (), ()
-    found: list[st.ConstraintDef] = []
-    columns = read_columns(inside, place, typed=True, defaults=True, constraints=found)
-    return columns, with_names(found)
+    constraints: list[st.ConstraintDef] = []
+    columns = read_columns(inside, place, typed=True, defaults=True, constraints=constraints)
+    return columns, with_names(constraints)
 
 
 def _list_of_view(inside: Tokens | None, place: Span) -> _Listed:
@@ -461,11 +461,11 @@ def _list_of_view(inside: Tokens | None, place: Span) -> _Listed:
     if inside is None:
         return (), ()
     refuse_expectations(inside)
-    found: list[st.ConstraintDef] = []
-    columns = read_columns(inside, place, typed=False, constraints=found)
-    for one in found:
+    constraints: list[st.ConstraintDef] = []
+    columns = read_columns(inside, place, typed=False, constraints=constraints)
+    for one in constraints:
         if one.predicate is not None and one.predicate.clocks:
             clock = one.predicate.clocks[0].span
             why = "Rows of a view would break it because time passes, without a change of any."
             raise not_supported(clock, "the clock in a CHECK of a view", why=why)
-    return columns, with_names(found)
+    return columns, with_names(constraints)

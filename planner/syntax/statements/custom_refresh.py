@@ -73,14 +73,14 @@ def read_refresh(
         raise invalid(
             place, "REFRESH USING takes one INSERT INTO SELF or MERGE INTO SELF", "", _HINT
         )
-    found = _find_changes(inside)
-    if not found:
+    changes = _find_changes(inside)
+    if not changes:
         message = "REFRESH USING reads no CHANGES, so nothing says when it is to run"
         hint = "Read a table with CHANGES, or type: CREATE DYNAMIC TABLE ... AS SELECT ..."
         raise invalid(span_of(inside), message, "", hint)
-    typed = _spelled(inside, found, target)
+    typed = _spelled(inside, changes, target)
     body = _with_contents(typed, target)
-    inputs = {tuple(fold(t.text) for t in c.relation[::2]): span_of(c.relation) for c in found}
+    inputs = {tuple(fold(t.text) for t in c.relation[::2]): span_of(c.relation) for c in changes}
     options = "" if clauses.lag is None else f" WITH (COALESCE = {clauses.lag.text})"
     comment = "" if clauses.comment is None else f" COMMENT {quote_text(clauses.comment)}"
     named = ", ".join(span.text for span in inputs.values())
@@ -104,7 +104,7 @@ def _check_clauses(clauses: DynamicClauses) -> None:
 
 def _find_changes(tokens: Tokens) -> list[_Changes]:
     """The relations that are read with CHANGES, in both spellings."""
-    found = []
+    changes = []
     for index, token in enumerate(tokens):
         if token.upper != "CHANGES" or tk.upper_at(tokens, index + 1) != "(":
             continue
@@ -114,12 +114,12 @@ def _find_changes(tokens: Tokens) -> list[_Changes]:
             begin = index - 1
             while tk.upper_at(tokens, begin - 1) == "." and begin >= 2:
                 begin -= 2
-            found.append(_changes(tokens, begin, tokens[begin:index], inside, stop + 1))
+            changes.append(_changes(tokens, begin, tokens[begin:index], inside, stop + 1))
         else:
             named = tk.cut_at_commas(inside)[0]
             options = inside[len(named) + 1 :]
-            found.append(_changes(tokens, index, named, options, stop + 1))
-    return found
+            changes.append(_changes(tokens, index, named, options, stop + 1))
+    return changes
 
 
 def _changes(
@@ -140,7 +140,7 @@ def _changes(
         word = cursor.name("DEFAULT or APPEND_ONLY")
         if word.upper not in ("DEFAULT", "APPEND_ONLY"):
             cursor.position -= 1
-            cursor.fail("DEFAULT or APPEND_ONLY", known=("DEFAULT", "APPEND_ONLY"))
+            cursor.fail("DEFAULT or APPEND_ONLY", words=("DEFAULT", "APPEND_ONLY"))
         cursor.end()
         with_deletes = word.upper == "DEFAULT"
     if (
@@ -153,7 +153,7 @@ def _changes(
     return _Changes(relation, with_deletes, place, quote(parts[-1]))
 
 
-def _spelled(tokens: Tokens, found: list[_Changes], target: st.RelationRef) -> str:
+def _spelled(tokens: Tokens, change_refs: list[_Changes], target: st.RelationRef) -> str:
     """The statement with ctsql's words for SELF, CHANGES and METADATA$ACTION.
 
     Raises NOT_SUPPORTED for other columns of Snowflake's own.
@@ -171,11 +171,11 @@ def _spelled(tokens: Tokens, found: list[_Changes], target: st.RelationRef) -> s
                 raise not_supported(place, place.text, why=why, hint=hint)
             asked = True
             edits.append(st.Edit(span=place, text=backtick(_ACTION)))
-        in_changes = any(c.span.start <= token.start < c.span.stop for c in found)
+        in_changes = any(c.span.start <= token.start < c.span.stop for c in change_refs)
         is_self = token.kind is tk.Kind.WORD and token.upper == "SELF"
         if is_self and not in_changes and tk.upper_at(tokens, index - 1) not in (".", "AS"):
             edits.append(st.Edit(span=token.span, text=target.span.text))
-    for changes in found:
+    for changes in change_refs:
         stop = next(i for i, t in enumerate(tokens) if t.stop == changes.span.stop)
         edits.append(st.Edit(span=changes.span, text=_rows(changes, tokens, stop + 1, asked=asked)))
     return splice(span, edits).text

@@ -280,13 +280,17 @@ def _read_cron(cursor: Cursor) -> tuple[Span, Cron]:
             what = f"SCHEDULE CRON in the time zone {zone.text}"
             hint = "Type AT TIME ZONE 'UTC', and the hours of UTC."
             raise not_supported(zone.span, what, why="Times are UTC, everywhere.", hint=hint)
-    made = from_quartz(text.text)
-    found = parse_every(made) if made is not None else "It is none of Quartz that is known here."
-    if not isinstance(found, Cron):
+    cron_text = from_quartz(text.text)
+    every = (
+        parse_every(cron_text)
+        if cron_text is not None
+        else "It is none of Quartz that is known here."
+    )
+    if not isinstance(every, Cron):
         hint = "It has six fields, as '0 0 3 * * ?' for each day at 3:00."
-        told = found if isinstance(found, str) else "It is no cron text."
-        raise bad_option(text.span, "SCHEDULE CRON", told, hint=hint)
-    return cursor.since(begin), found
+        detail = every if isinstance(every, str) else "It is no cron text."
+        raise bad_option(text.span, "SCHEDULE CRON", detail, hint=hint)
+    return cursor.since(begin), every
 
 
 def from_quartz(text: str) -> str | None:

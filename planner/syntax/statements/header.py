@@ -86,9 +86,9 @@ def read_header(tokens: Tokens, *, task: bool) -> Header:
         terminal = _terminal(token)
         if terminal == "AS" and index + 1 < stop:
             terminal = "AS_NAME"
-        made = LarkToken(terminal, token.span.text, start_pos=index)
+        lark_token = LarkToken(terminal, token.span.text, start_pos=index)
         try:
-            parsing.feed_token(made)
+            parsing.feed_token(lark_token)
         except UnexpectedToken as cause:
             _refuse(tokens, index, set(cause.accepts or cause.expected), task=task, cause=cause)
     if tokens[stop - 1].upper != "AS":
@@ -141,9 +141,9 @@ def _header(tree: Tree[LarkToken], tokens: Tokens, stop: int) -> Header:
     )
 
 
-def _token(made: LarkToken, tokens: Tokens) -> Token:
-    assert made.start_pos is not None
-    return tokens[made.start_pos]
+def _token(leaf: LarkToken, tokens: Tokens) -> Token:
+    assert leaf.start_pos is not None
+    return tokens[leaf.start_pos]
 
 
 def _leaves(tree: Tree[LarkToken], tokens: Tokens) -> list[Token]:
@@ -210,31 +210,33 @@ def _between(tree: Tree[LarkToken], tokens: Tokens) -> Tokens:
 def _refuse(
     tokens: Tokens, index: int, accepted: set[str], *, task: bool, cause: Exception | None
 ) -> NoReturn:
-    found = tokens[index] if index < len(tokens) else None
-    place = found.span if found else tk.end_of(tokens)
+    token = tokens[index] if index < len(tokens) else None
+    place = token.span if token else tk.end_of(tokens)
     for words, what in _LATER.items():
         if tk.words_are(tokens, index, *words):
             hint = "Put it in WITH (...)." if words == ("REFRESH",) else ""
             raise not_yet(place, what, hint)
-    if found is not None and found.upper == "WITH" and tokens[index - 1].upper == ")":
+    if token is not None and token.upper == "WITH" and tokens[index - 1].upper == ")":
         raise syntax_error(place, 'found a second "WITH", expected "ON INPUT" or "AS"')
-    if task and "ON" in accepted and (found is None or found.upper in ("AS", "INPUT")):
+    if task and "ON" in accepted and (token is None or token.upper in ("AS", "INPUT")):
         name = _target_text(tokens)
         message = "ON INPUT is missing"
         raise syntax_error(place, message, hint=_INPUT_HINT.format(name=name), cause=cause)
     if accepted == {"LPAR"} and tokens[index - 1].upper not in ("WITH", "OUTPUTS"):
         name = tokens[index - 1].span.text
         hint = f"Write its columns behind the name: {name} (k INT, ...)"
-        message = f"found {found_text(found)}, expected the columns of the output"
+        message = f"found {found_text(token)}, expected the columns of the output"
         raise syntax_error(place, message, hint=hint, cause=cause)
     if "WORD" in accepted:
-        wanted = ["a name"]
+        expected = ["a name"]
     else:
-        wanted = [
+        expected = [
             _SHOWN.get(a, f'"{a}"') for a in sorted(accepted - {"DOT", "OP", "NUMBER", "AS_NAME"})
         ]
-    listed = " or ".join([", ".join(wanted[:-1]), wanted[-1]] if len(wanted) > 1 else wanted)
-    message = f"found {found_text(found)}, expected {listed}"
+    listed = " or ".join(
+        [", ".join(expected[:-1]), expected[-1]] if len(expected) > 1 else expected
+    )
+    message = f"found {found_text(token)}, expected {listed}"
     raise syntax_error(place, message, cause=cause)
 
 

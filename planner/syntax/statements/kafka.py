@@ -28,24 +28,24 @@ def read_kafka(cursor: Cursor) -> KafkaSource:
     """
     cursor.accept("WITH")
     place = cursor.here
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     options: dict[str, str] = {}
     secrets: dict[str, str] = {}
     for group in cut_at_commas(cursor.group("the options BROKER and TOPIC")):
         if not group:
             raise syntax_error(place, "an option is missing between two commas")
-        _read_option(group, given, options, secrets)
+        _read_option(group, values, options, secrets)
     for name in ("broker", "topic"):
-        if not given.get(name):
+        if not values.get(name):
             hint = "Type: FROM KAFKA (BROKER 'host:9092', TOPIC 'orders')"
             raise syntax_error(place, f"the option {name.upper()} is missing", hint=hint)
     return KafkaSource(
-        brokers=given["broker"],
-        topic=given["topic"],
+        brokers=values["broker"],
+        topic=values["topic"],
         format=_read_format(cursor) if cursor.accept("FORMAT") else "json",
-        start=given.get("start", "earliest"),
-        records_max=given.get("max_records"),
-        may_lose=given.get("data_loss", False),
+        start=values.get("start", "earliest"),
+        records_max=values.get("max_records"),
+        may_lose=values.get("data_loss", False),
         included=_read_included(cursor) if cursor.accept("INCLUDE") else (),
         options=tuple(options.items()),
         secrets=tuple(secrets.items()),
@@ -53,22 +53,22 @@ def read_kafka(cursor: Cursor) -> KafkaSource:
 
 
 def _read_option(
-    group: Tokens, given: dict[str, Any], options: dict[str, str], secrets: dict[str, str]
+    group: Tokens, values: dict[str, Any], options: dict[str, str], secrets: dict[str, str]
 ) -> None:
     cursor = Cursor(group, of="option")
     tokens = cursor.dotted_name("an option, as TOPIC 'orders'")
     span = span_of(tokens)
     name = ".".join(token.text for token in tokens).lower()
-    if name in given or name in options or name in secrets:
+    if name in values or name in options or name in secrets:
         raise invalid(span, f"option {name} is given twice")
     if name in _SET_BY_US or not (name in _OPTIONS or name.startswith(_PASSED)):
         near = did_you_mean(name, _OPTIONS)
-        known = ", ".join(n.upper() for n in _OPTIONS)
-        detail = f"The options are {known}, and those of Kafka, as kafka.security.protocol."
+        option_list = ", ".join(n.upper() for n in _OPTIONS)
+        detail = f"The options are {option_list}, and those of Kafka, as kafka.security.protocol."
         raise invalid(span, f"there is no option {name}", detail, near)
     _ = cursor.accept("=") or cursor.accept("=>")
     if name in _OPTIONS:
-        given[name] = _value(cursor, name)
+        values[name] = _value(cursor, name)
     elif cursor.accept("ENV"):
         secrets[name] = cursor.string("the name of a variable in quotes").text
     elif _SECRET.search(name):
@@ -132,14 +132,14 @@ def _read_format(cursor: Cursor) -> str:
 
 
 def _read_included(cursor: Cursor) -> tuple[tuple[str, str], ...]:
-    found: dict[str, str] = {}
+    included: dict[str, str] = {}
     while True:
         token = cursor.name("KEY, PARTITION, OFFSET, TIMESTAMP or ERROR")
         part = token.text.lower()
-        if part not in PARTS or part in found:
+        if part not in PARTS or part in included:
             detail = f"Each is given once, of: {', '.join(p.upper() for p in PARTS)}."
             hint = did_you_mean(part, PARTS)
             raise bad_option(token.span, "INCLUDE", detail, value=token.text, hint=hint)
-        found[part] = cursor.name("the column").text if cursor.accept("AS") else part
+        included[part] = cursor.name("the column").text if cursor.accept("AS") else part
         if not cursor.accept(","):
-            return tuple(found.items())
+            return tuple(included.items())

@@ -88,7 +88,7 @@ def _source(cursor: Cursor, verb: int) -> tuple[st.SqlText, str, tuple[Span, ...
         between = span_of(cursor.tokens[verb:start])
         tokens = [*cursor.tokens[:verb], *cursor.tokens[start : cursor.position]]
         cut = st.Edit(span=between, text=_ALL_OF)
-        text = analyse(span_of(tokens), form="query", tokens=tokens, cut=cut)
+        text = analyse(span_of(tokens), form="query", tokens=tokens, exclusion=cut)
     if cursor.accept("AS") or not cursor.at("ON"):
         alias = quote(cursor.name('"ON"').text)
     if cursor.at("("):
@@ -144,7 +144,7 @@ def _clause(tokens: Tokens, names: tuple[str, ...]) -> st.WhenClause:
     allowed = _ALLOWED[when]
     action = next((a for a in allowed if cursor.at(a.name)), None)
     if action is None:
-        cursor.fail(" or ".join(a.name for a in allowed), known=[a.name for a in allowed])
+        cursor.fail(" or ".join(a.name for a in allowed), words=[a.name for a in allowed])
     cursor.take()
     clause = st.WhenClause(span=span_of(tokens), when=when, action=action, condition=condition)
     if action is st.MergeAction.DELETE:

@@ -37,15 +37,15 @@ _VIEW_KNOWN = (
 
 def task_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
     """The options of a continual task. Raises SYNTAX_ERROR, INVALID_OPTION."""
-    found: dict[str, Option] = {}
+    by_name: dict[str, Option] = {}
     for group in _all_groups(clauses):
         name = _words(group)
         if name not in TASK_OPTIONS:
             raise _unknown(group, name, TASK_OPTIONS)
-        if name in found:
+        if name in by_name:
             raise _twice(group, name)
-        found[name] = _task_option(group, name)
-    return tuple(found.values())
+        by_name[name] = _task_option(group, name)
+    return tuple(by_name.values())
 
 
 def storage_options(options: Iterable[Option]) -> dict[str, object]:
@@ -56,30 +56,30 @@ def storage_options(options: Iterable[Option]) -> dict[str, object]:
 
 def view_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
     """The options of a materialized view."""
-    found: list[Option] = []
+    result: list[Option] = []
     for group in _all_groups(clauses):
         name = _words(group)
         if _begins(name, NOT_NULL):
-            found += _not_null(group)
+            result += _not_null(group)
             continue
         if name in STORAGE_OPTIONS:
-            if any(o.name == name for o in found):
+            if any(o.name == name for o in result):
                 raise _twice(group, name)
-            found.append(_task_option(group, name))
+            result.append(_task_option(group, name))
             continue
         if not _begins(name, "REFRESH"):
             raise _unknown(group, name, _VIEW_KNOWN)
         option = refresh_option(group)
-        alike = [o for o in found if o.name == option.name]
+        alike = [o for o in result if o.name == option.name]
         if alike and (option.name == POLICY or option.value in [o.value for o in alike]):
             raise _twice(group, option.name)
-        found.append(option)
+        result.append(option)
         if alike and any(o.value == "ON COMMIT" for o in (option, *alike)):
             detail = "A view that is refreshed at every commit has no other refresh times."
             hint = "Leave REFRESH ON COMMIT out, or the others."
             value = "ON COMMIT together with other times"
             raise bad_option(option.span, "REFRESH", detail, value=value, hint=hint)
-    return tuple(found)
+    return tuple(result)
 
 
 def _not_null(group: Tokens) -> list[Option]:
@@ -94,13 +94,13 @@ def _not_null(group: Tokens) -> list[Option]:
 
 
 def _all_groups(clauses: Iterable[Tokens]) -> list[Tokens]:
-    found: list[Tokens] = []
+    groups: list[Tokens] = []
     for clause in clauses:
         for group in cut_at_commas(clause) if clause else ():
             if not group:
                 raise syntax_error(clause[0].span, "an option is missing in WITH (...)")
-            found.append(group)
-    return found
+            groups.append(group)
+    return groups
 
 
 def _words(group: Tokens) -> str:
@@ -111,8 +111,8 @@ def _words(group: Tokens) -> str:
     return " ".join(words)
 
 
-def _begins(name: str, known: str) -> bool:
-    return name == known or name.startswith(known + " ")
+def _begins(name: str, option: str) -> bool:
+    return name == option or name.startswith(option + " ")
 
 
 def _task_option(group: Tokens, name: str) -> Option:
@@ -138,11 +138,11 @@ def _iterations(cursor: Cursor, name: str) -> int | str:
     value = cursor.take("a number or FIXPOINT")
     if value.upper == "FIXPOINT":
         return FIXPOINT
-    made = int(value.text) if value.kind is Kind.NUMBER and value.text.isdigit() else 0
-    if not 1 <= made <= ITERATIONS_MAX:
+    count = int(value.text) if value.kind is Kind.NUMBER and value.text.isdigit() else 0
+    if not 1 <= count <= ITERATIONS_MAX:
         detail = f"It takes a number from 1 to {ITERATIONS_MAX}, or FIXPOINT."
         raise bad_option(value.span, name, detail)
-    return made
+    return count
 
 
 def _boolean(cursor: Cursor, name: str) -> bool:
@@ -154,11 +154,11 @@ def _boolean(cursor: Cursor, name: str) -> bool:
 
 def _on_error(cursor: Cursor, name: str) -> str:
     value = cursor.string("'halt', 'skip' or 'quarantine'")
-    wanted = value.text.lower()
-    if wanted not in _ON_ERROR:
-        hint = did_you_mean(wanted, _ON_ERROR)
+    value_text = value.text.lower()
+    if value_text not in _ON_ERROR:
+        hint = did_you_mean(value_text, _ON_ERROR)
         raise bad_option(value.span, name, "It takes 'halt', 'skip' or 'quarantine'.", hint=hint)
-    return wanted
+    return value_text
 
 
 def _location(cursor: Cursor, _name: str) -> str:
@@ -174,15 +174,15 @@ _READERS: dict[str, Callable[[Cursor, str], int | str | bool | Every]] = {
 }
 
 
-def unknown_option(span: Span, name: str, known: Iterable[str]) -> CtsqlError:
+def unknown_option(span: Span, name: str, options: Iterable[str]) -> CtsqlError:
     """An INVALID_OPTION for an option that there is not; the caller raises it."""
-    detail = f"There is no such option. The options are: {', '.join(known)}."
-    hint = did_you_mean(name, known)
+    detail = f"There is no such option. The options are: {', '.join(options)}."
+    hint = did_you_mean(name, options)
     return bad_option(span, name, detail, value="any value here", hint=hint)
 
 
-def _unknown(group: Tokens, name: str, known: Iterable[str]) -> CtsqlError:
-    return unknown_option(span_of(group[: len(name.split())]), name, known)
+def _unknown(group: Tokens, name: str, options: Iterable[str]) -> CtsqlError:
+    return unknown_option(span_of(group[: len(name.split())]), name, options)
 
 
 def _twice(group: Tokens, name: str) -> CtsqlError:

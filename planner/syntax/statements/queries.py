@@ -119,7 +119,7 @@ def _groups(tokens: Tokens) -> list[Tokens]:
 
 def _insert_target(cursor: Cursor) -> RelationRef:
     if not cursor.accept("INTO") and not cursor.accept("OVERWRITE"):
-        cursor.fail("INTO or OVERWRITE", known=("INTO", "OVERWRITE"))
+        cursor.fail("INTO or OVERWRITE", words=("INTO", "OVERWRITE"))
     if cursor.at("DIRECTORY") or cursor.at("LOCAL", "DIRECTORY"):
         hint = "Type: COPY (query) TO 'a/file.parquet'"
         raise not_supported(cursor.here, "INSERT OVERWRITE DIRECTORY", hint=hint)

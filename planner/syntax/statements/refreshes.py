@@ -39,7 +39,7 @@ def refresh_option(group: Tokens) -> Option:
         return _policy(cursor, group)
     else:
         words = ("ON", "EVERY", "AT", "POLICY")
-        cursor.fail("ON COMMIT, EVERY, AT or POLICY", known=words)
+        cursor.fail("ON COMMIT, EVERY, AT or POLICY", words=words)
     cursor.end()
     value_span = span_of(group[start:])
     return Option(name="REFRESH", value=value, span=span_of(group), value_span=value_span)
@@ -48,12 +48,12 @@ def refresh_option(group: Tokens) -> Option:
 def _policy(cursor: Cursor, group: Tokens) -> Option:
     cursor.expect("=")
     token = cursor.take(f"one of {', '.join(POLICIES)}")
-    wanted = token.text.lower()
-    if token.kind not in (Kind.WORD, Kind.STRING) or wanted not in POLICIES:
+    value_text = token.text.lower()
+    if token.kind not in (Kind.WORD, Kind.STRING) or value_text not in POLICIES:
         detail = f"It takes one of {', '.join(POLICIES)}."
-        raise bad_option(token.span, POLICY, detail, hint=did_you_mean(wanted, POLICIES))
+        raise bad_option(token.span, POLICY, detail, hint=did_you_mean(value_text, POLICIES))
     cursor.end()
-    return Option(name=POLICY, value=wanted, span=span_of(group), value_span=token.span)
+    return Option(name=POLICY, value=value_text, span=span_of(group), value_span=token.span)
 
 
 def _every(cursor: Cursor) -> Every | Cron:
@@ -68,17 +68,17 @@ def _every(cursor: Cursor) -> Every | Cron:
     else:
         text = cursor.string("an interval such as '1 day'", hint=_HOW_EVERY).text
     span = span_of(cursor.tokens[start : cursor.position])
-    found = parse_every(text)
-    if isinstance(found, str):
-        hint = _HOW_MONTHS if "no fixed length" in found else _HOW_EVERY
-        raise bad_option(span, "REFRESH EVERY", found, hint=hint)
-    if isinstance(found, Cron):
+    every = parse_every(text)
+    if isinstance(every, str):
+        hint = _HOW_MONTHS if "no fixed length" in every else _HOW_EVERY
+        raise bad_option(span, "REFRESH EVERY", every, hint=hint)
+    if isinstance(every, Cron):
         _no_alignment(cursor)
-        return found
+        return every
     if not cursor.at("ALIGNED"):
-        return found
+        return every
     cursor.expect("ALIGNED", "TO")
-    return replace(found, aligned_to=_time(cursor, "ALIGNED TO"))
+    return replace(every, aligned_to=_time(cursor, "ALIGNED TO"))
 
 
 def _no_alignment(cursor: Cursor) -> None:
@@ -89,16 +89,16 @@ def _no_alignment(cursor: Cursor) -> None:
 
 
 def _time(cursor: Cursor, option: str) -> Time:
-    wanted = "It takes one literal time" + (", or CREATION." if option == "REFRESH AT" else ".")
+    expected = "It takes one literal time" + (", or CREATION." if option == "REFRESH AT" else ".")
     if cursor.current is None:
         cursor.fail("a time", hint=HOW_TO_WRITE)
     if cursor.at("(", "SELECT"):
-        raise bad_option(span_of(cursor.rest), option, wanted, value="a query", hint=HOW_TO_WRITE)
+        raise bad_option(span_of(cursor.rest), option, expected, value="a query", hint=HOW_TO_WRITE)
     begin = cursor.position
     if cursor.at("TIMESTAMP") and len(cursor.rest) > 1:
         cursor.take()
     token = cursor.take()
     ends = cursor.current is None or cursor.at("ALIGNED")
     if token.kind not in (Kind.STRING, Kind.NUMBER) or not ends:
-        raise bad_option(span_of(cursor.tokens[begin:]), option, wanted, hint=HOW_TO_WRITE)
+        raise bad_option(span_of(cursor.tokens[begin:]), option, expected, hint=HOW_TO_WRITE)
     return parse_time(token.text, span=token.span, option=option)

@@ -32,7 +32,7 @@ def _read_rows(cursor: Cursor, *, needs_predicate: bool, hint: str) -> tuple[Rel
     if needs_predicate and not cursor.at("WHERE"):
         cursor.fail("WHERE", hint=hint)
     if cursor.current is not None and not cursor.at("WHERE") and not cursor.at("AS", "OF"):
-        cursor.fail("WHERE, AS OF or the end", known=("WHERE", "AS"), hint=hint)
+        cursor.fail("WHERE, AS OF or the end", words=("WHERE", "AS"), hint=hint)
     for _, token in tk.at_depth_0(cursor.rest):
         if token.upper in _NOT_A_PREDICATE:
             raise syntax_error(

@@ -134,8 +134,8 @@ def read_flow(cursor: Cursor, *, or_replace: bool) -> CreateFlow | CreateAppendF
     read = _FlowClauses(cursor)
     while cursor.current is not None:
         read.clause()
-    made = read.flow(name, target, source, if_not_exists=if_not_exists)
-    return replace(made, or_replace=or_replace)
+    flow = read.flow(name, target, source, if_not_exists=if_not_exists)
+    return replace(flow, or_replace=or_replace)
 
 
 def _source(cursor: Cursor) -> RelationRef:
@@ -173,7 +173,7 @@ class _FlowClauses:
         here = cursor.here
         words = next((w for w in _CLAUSES if cursor.accept(*w)), None)
         if words is None:
-            cursor.fail("a clause of AUTO CDC", known=[w[0] for w in _CLAUSES])
+            cursor.fail("a clause of AUTO CDC", words=[w[0] for w in _CLAUSES])
         name = " ".join(words)
         if name in self._seen:
             raise syntax_error(here, f"{name} is given twice")

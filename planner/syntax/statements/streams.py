@@ -53,58 +53,58 @@ def read_streaming_table(cursor: Cursor, *, or_refresh: bool) -> st.CreateStream
     if_not_exists = cursor.if_not_exists()
     target = cursor.relation("the name of the streaming table")
     columns: tuple[st.ColumnDef, ...] = ()
-    listed = ""
+    column_list = ""
     if cursor.at("(") and cursor.upper(1) not in QUERY_WORDS:
         begin = cursor.here.start
         inside = cursor.group()
         refuse_expectations(inside)
         columns = read_columns(inside, target.span, typed=True, defaults=True)
-        listed = cursor.since(begin).text
-    made = st.CreateStreamingTable(
+        column_list = cursor.since(begin).text
+    statement = st.CreateStreamingTable(
         span=cursor.span,
         target=target,
         columns=columns,
-        listed=listed,
+        column_list=column_list,
         or_refresh=or_refresh,
         if_not_exists=if_not_exists,
     )
-    made = _read_clauses(cursor, made)
+    statement = _read_clauses(cursor, statement)
     if cursor.current is None:
-        if made.every is not None:
+        if statement.every is not None:
             message = "SCHEDULE goes with AS: a table that flows append to follows each of them"
             raise invalid(cursor.span, message, "", "Leave the clause out.")
-        return made
+        return statement
     if cursor.at("FLOW"):
         hint = f"Type: CREATE FLOW f AS INSERT INTO {target.span.text} ..., as a second statement"
         raise not_supported(cursor.here, "FLOW in CREATE STREAMING TABLE", hint=hint)
     cursor.expect("AS")
     appending = read_appending(cursor.rest, cursor.here, target)
-    return dataclasses.replace(made, appending=appending)
+    return dataclasses.replace(statement, appending=appending)
 
 
-def _read_clauses(cursor: Cursor, made: st.CreateStreamingTable) -> st.CreateStreamingTable:
+def _read_clauses(cursor: Cursor, statement: st.CreateStreamingTable) -> st.CreateStreamingTable:
     while cursor.current is not None and not cursor.at("AS") and not cursor.at("FLOW"):
         here = cursor.here
         unheeded = read_unheeded(cursor)
         if unheeded is not None:
-            made = dataclasses.replace(made, unheeded=(*made.unheeded, unheeded))
+            statement = dataclasses.replace(statement, unheeded=(*statement.unheeded, unheeded))
             continue
         refuse_clause(cursor.current, "streaming table")
-        if cursor.at("COMMENT") and made.comment is None:
+        if cursor.at("COMMENT") and statement.comment is None:
             cursor.take()
             comment = cursor.string("the comment in quotes").text
-            made = dataclasses.replace(made, comment=comment)
-        elif cursor.at("SCHEDULE") and made.every is None:
+            statement = dataclasses.replace(statement, comment=comment)
+        elif cursor.at("SCHEDULE") and statement.every is None:
             cursor.take()
             cursor.accept("REFRESH")
             if cursor.at("CRON"):
                 why = "A streaming table runs after so much time, not at times of the day."
                 hint = "Type: SCHEDULE EVERY 1 HOUR"
                 raise not_supported(cursor.here, "SCHEDULE CRON", why=why, hint=hint)
-            made = dataclasses.replace(made, every=read_every(cursor, here))
+            statement = dataclasses.replace(statement, every=read_every(cursor, here))
         else:
-            cursor.fail("COMMENT, SCHEDULE or AS", known=("COMMENT", "SCHEDULE", "AS"))
-    return made
+            cursor.fail("COMMENT, SCHEDULE or AS", words=("COMMENT", "SCHEDULE", "AS"))
+    return statement
 
 
 def refuse_expectations(columns: Tokens) -> None:
@@ -176,8 +176,8 @@ def read_appending(
         message = "the query of a streaming table reads no STREAM"
         raise invalid(span_of(tokens), message, "Nothing says when it is to run.", NO_STREAM_HINT)
     whole = list(read_whole(statement))
-    inserts = splice(statement.span, [*whole, *_renamed(streams, "{}")]).text
-    fills = splice(statement.span, [*whole, *_renamed(streams, "contents({})")]).text
+    inserts = splice(statement.span, [*whole, *_rename_edits(streams, "{}")]).text
+    fills = splice(statement.span, [*whole, *_rename_edits(streams, "contents({})")]).text
     bare = (dataclasses.replace(r, change=None, span=r.name_span, inner=None) for r in streams)
     sources = {tuple(fold(p) for p in r.parts): r for r in bare}
     return st.Appending(
@@ -185,7 +185,7 @@ def read_appending(
     )
 
 
-def _renamed(streams: list[st.RelationRef], form: str) -> Iterator[st.Edit]:
+def _rename_edits(streams: list[st.RelationRef], form: str) -> Iterator[st.Edit]:
     for ref in streams:
         alias = "" if ref.aliased or form == "{}" else f" AS {backtick(ref.parts[-1])}"
         yield st.Edit(span=ref.span, text=form.format(ref.name_span.text) + alias)

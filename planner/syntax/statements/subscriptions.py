@@ -29,7 +29,7 @@ def read_subscribe(cursor: Cursor) -> Subscribe:
         query = _query(cursor)
     else:
         target = cursor.relation("the name of what to follow")
-    found: dict[str, Instant | None] = {}
+    instants: dict[str, Instant | None] = {}
     reader, reader_span, progress = None, None, False
     seen: set[str] = set()
     while cursor.current is not None:
@@ -45,9 +45,9 @@ def read_subscribe(cursor: Cursor) -> Subscribe:
         elif clause == "UP TO" and cursor.accept("NOW"):
             if cursor.accept("("):
                 cursor.expect(")")
-            found[clause] = None
+            instants[clause] = None
         else:
-            found[clause] = read_instant(cursor, TIME_HINT)
+            instants[clause] = read_instant(cursor, TIME_HINT)
     if reader is not None and not reader.strip():
         raise error("INVALID_NAME", span=reader_span, name=reader, detail="It is empty.")
     if reader is not None and query is not None:
@@ -60,10 +60,10 @@ def read_subscribe(cursor: Cursor) -> Subscribe:
         span=cursor.span,
         target=target,
         query=query,
-        as_of=found.get("AS OF"),
-        begin=found.get("FROM"),
-        up_to=found.get("UP TO"),
-        up_to_now="UP TO" in found and found["UP TO"] is None,
+        as_of=instants.get("AS OF"),
+        begin=instants.get("FROM"),
+        up_to=instants.get("UP TO"),
+        up_to_now="UP TO" in instants and instants["UP TO"] is None,
         reader=reader,
         reader_span=reader_span,
         progress=progress,
@@ -87,7 +87,7 @@ def _clause(cursor: Cursor) -> str:
     clauses = (("AS", "OF"), ("AS",), ("FROM",), ("UP", "TO"), ("WITH",))
     words = next((w for w in clauses if cursor.accept(*w)), None)
     if words is None:
-        cursor.fail("AS OF, FROM, UP TO, AS, WITH or the end", known=_CLAUSES)
+        cursor.fail("AS OF, FROM, UP TO, AS, WITH or the end", words=_CLAUSES)
     return " ".join(words)
 
 

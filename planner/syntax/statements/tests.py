@@ -54,8 +54,8 @@ def read_test(cursor: Cursor) -> st.Test:
     while cursor.at("EXPECT"):
         expectations.append(_expectation(cursor, steps))
     if not expectations:
-        known = _PARTS if not steps else ("AND", "THEN", "EXPECT")
-        cursor.fail("EXPECT" if steps else "GIVEN or EXPECT", known=known, hint=_hint(cursor))
+        words = _PARTS if not steps else ("AND", "THEN", "EXPECT")
+        cursor.fail("EXPECT" if steps else "GIVEN or EXPECT", words=words, hint=_hint(cursor))
     if cursor.current is not None:
         hint = "Changes stand in front of the first EXPECT; EXPECT x AFTER n looks back."
         is_step = cursor.upper() in ("GIVEN", "THEN")
@@ -146,7 +146,7 @@ def _rows(cursor: Cursor, edits: list[st.Edit]) -> st.SqlText:
             _refuse_slip(tokens, problem)
             raise
     if not cursor.at("AS"):
-        cursor.fail("VALUES or AS (query)", known=("VALUES", "AS"))
+        cursor.fail("VALUES or AS (query)", words=("VALUES", "AS"))
     edits.append(st.Edit(span=cursor.take().span, text=""))
     return _query(cursor)[0]
 
@@ -243,7 +243,7 @@ def _cells(tokens: Tokens) -> tuple[tuple[Span, ...], ...]:
     """The values of VALUES (a, b), (c, d); none where something else is there, an alias say."""
     if tokens[0].upper != "VALUES":
         return ()
-    found = []
+    rows = []
     for row in tk.cut_at_commas(tokens[1:]):
         inside = tk.in_parentheses(row) if row else None
         if inside is None:
@@ -251,8 +251,8 @@ def _cells(tokens: Tokens) -> tuple[tuple[Span, ...], ...]:
         cells = tk.cut_at_commas(inside)
         if not all(cells):
             return ()
-        found.append(tuple(span_of(cell) for cell in cells))
-    return tuple(found)
+        rows.append(tuple(span_of(cell) for cell in cells))
+    return tuple(rows)
 
 
 def _columns(cursor: Cursor) -> tuple[st.ColumnDef, ...]:

@@ -36,8 +36,10 @@ def ending_of(path: str) -> str:
     return name[dot:] if name[max(dot, 0) :] in _ENDINGS else ""
 
 
-def file_ref(path: Token, given: str | None, options: tuple[tuple[str, str], ...] = ()) -> FileRef:
-    """The file of a string; ``given`` is its format, None for what the ending says.
+def file_ref(
+    path: Token, format_name: str | None, options: tuple[tuple[str, str], ...] = ()
+) -> FileRef:
+    """The file of a string; ``format_name`` is its format, None for what the ending says.
 
     Raises:
         FILE_FORMAT_UNKNOWN: neither says a format.
@@ -45,7 +47,7 @@ def file_ref(path: Token, given: str | None, options: tuple[tuple[str, str], ...
     if not path.text.strip():
         raise syntax_error(path.span, "the name of a file is empty")
     ending = ending_of(path.text)
-    if given is None and not ending:
+    if format_name is None and not ending:
         readers = ", ".join(f"{name.lower()}('...')" for name in READERS)
         raise error(
             "FILE_FORMAT_UNKNOWN",
@@ -54,9 +56,9 @@ def file_ref(path: Token, given: str | None, options: tuple[tuple[str, str], ...
             known=", ".join(_ENDINGS),
             hint=f"Say what it is: {readers}; in COPY: (FORMAT csv)",
         )
-    if ending == ".tsv" and given is None and not {"sep", "delimiter"} & dict(options).keys():
+    if ending == ".tsv" and format_name is None and not {"sep", "delimiter"} & dict(options).keys():
         options = (*options, ("sep", "\t"))
-    kind = given or _ENDINGS[ending]
+    kind = format_name or _ENDINGS[ending]
     return FileRef(path=path.text, span=path.span, format=kind, options=options)
 
 
@@ -75,19 +77,21 @@ def read_file(tokens: Tokens, index: int) -> tuple[RelationRef, int] | None:
         hint = f"Type: {token.text}('a/file')"
         raise syntax_error(span, f"{token.text}(...) takes the name of a file in quotes", hint=hint)
     options = _options(groups[1:], span)
-    given = READERS.get(token.upper)
-    if given is None:
-        given = _format_of(dict(options), span)
+    format_name = READERS.get(token.upper)
+    if format_name is None:
+        format_name = _format_of(dict(options), span)
         options = tuple((name, value) for name, value in options if name != "format")
-    return _relation(file_ref(path, given, options), span), stop + 1
+    return _relation(file_ref(path, format_name, options), span), stop + 1
 
 
 def _format_of(options: dict[str, str], span: Span) -> str | None:
     """The format that READ_FILES names; raises SYNTAX_ERROR for one that is not known."""
-    given = options.get("format", "").lower()
-    if given and given not in FILE_FORMATS:
-        raise syntax_error(span, f"a format is one of {', '.join(FILE_FORMATS)}, not {given!r}")
-    return given or None
+    format_name = options.get("format", "").lower()
+    if format_name and format_name not in FILE_FORMATS:
+        raise syntax_error(
+            span, f"a format is one of {', '.join(FILE_FORMATS)}, not {format_name!r}"
+        )
+    return format_name or None
 
 
 def _relation(file: FileRef, span: Span) -> RelationRef:
@@ -98,13 +102,13 @@ def _relation(file: FileRef, span: Span) -> RelationRef:
 
 def _options(groups: Sequence[Tokens], span: Span) -> tuple[tuple[str, str], ...]:
     """The options of a file; raises INVALID_STATEMENT where one is given twice, by any name."""
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for group in groups:
         name, value = _option(group, span)
-        if is_given(name, found):
+        if is_given(name, options):
             raise invalid(group[0].span, f"option {group[0].text} is given twice")
-        found[name] = value
-    return tuple(found.items())
+        options[name] = value
+    return tuple(options.items())
 
 
 def _option(group: Tokens, span: Span) -> tuple[str, str]:
@@ -130,8 +134,8 @@ def option_value(cursor: Cursor, name: str) -> str:
         token = cursor.take("true or false")
         is_on = read_switch(token.text)
         if is_on is None:
-            found = token.span.text
-            raise syntax_error(token.span, f'found "{found}", expected true or false')
+            text = token.span.text
+            raise syntax_error(token.span, f'found "{text}", expected true or false')
         return "true" if is_on else "false"
     sign = "-" if cursor.accept("-") else ""
     token = cursor.take("a value")

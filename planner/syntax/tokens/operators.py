@@ -93,10 +93,10 @@ class _Reader(PieceReader):
 
     def chain(self, word: str, operand: Callable[[], Shape]) -> Shape:
         start = self.at
-        found = [operand()]
+        operands = [operand()]
         while self.accept(word):
-            found.append(operand())
-        return found[0] if len(found) == 1 else Shape(word, start, self.at, tuple(found))
+            operands.append(operand())
+        return operands[0] if len(operands) == 1 else Shape(word, start, self.at, tuple(operands))
 
     def negation(self) -> Shape:
         start = self.at
@@ -192,38 +192,38 @@ class _Reader(PieceReader):
 
     def primary(self) -> Shape:
         start = self.at
-        found = self.base()
+        operand = self.base()
         while True:
             if self.text() == "." and (self.is_name(1) or is_word(self.text(1))):
                 self.at += 2
-                inside: tuple[Shape, ...] = (found,)
+                inside: tuple[Shape, ...] = (operand,)
             elif self.text() == "[":
                 self.at += 1
                 index = self.value()
                 self.expect("]")
-                inside = (found, index)
+                inside = (operand, index)
             elif self.accept("::"):
                 self.type()
-                inside = (found,)
+                inside = (operand,)
             elif self.word() == "COLLATE" and self.is_name(1):
                 self.at += 2
                 while self.text() == "." and self.is_name(1):
                     self.at += 2
                 if self.text() == "-" and self.is_name(1):  # Spark takes it for a bad name
                     raise self.unreadable()
-                inside = (found,)
-            elif self.text() == ":" and self.path_follows(found):
+                inside = (operand,)
+            elif self.text() == ":" and self.path_follows(operand):
                 self.at += 1
                 self.at += self.is_name()
-                inside = (found,)
+                inside = (operand,)
             else:
-                return found
-            found = Shape("", start, self.at, inside)
+                return operand
+            operand = Shape("", start, self.at, inside)
 
-    def path_follows(self, found: Shape) -> bool:
+    def path_follows(self, operand: Shape) -> bool:
         """Whether ``:`` extracts from an operand; from a literal text it does not."""
-        piece = self.pieces[found.start]
-        is_text = not found.inside and isinstance(piece, str) and STRING.match(piece)
+        piece = self.pieces[operand.start]
+        is_text = not operand.inside and isinstance(piece, str) and STRING.match(piece)
         return not is_text and (self.is_name(1) or self.text(1) == "[")
 
     def base(self) -> Shape:
@@ -313,11 +313,11 @@ class _Reader(PieceReader):
         self.expect("(")
         if self.accept(")"):
             return []
-        found = [item()]
+        items = [item()]
         while self.accept(","):
-            found.append(item())
+            items.append(item())
         self.expect(")")
-        return found
+        return items
 
     def item(self) -> Shape:
         found = self.expression()
@@ -395,12 +395,12 @@ class _Reader(PieceReader):
     def values_between(self, *words: str) -> list[Shape]:
         """Values in parentheses, each with one of some words, or a comma, in front of it."""
         self.expect("(")
-        found = [self.value()]
+        values = [self.value()]
         while self.word() in words or self.text() == ",":
             self.at += 1
-            found.append(self.value())
+            values.append(self.value())
         self.expect(")")
-        return found
+        return values
 
     def extract(self) -> list[Shape]:
         if self.is_name(1) and self.word(2) == "FROM":

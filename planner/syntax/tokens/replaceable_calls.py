@@ -52,7 +52,7 @@ POSTGRES_TYPES = {
 
 def clocks(tokens: Tokens) -> tuple[ClockCall, ...]:
     """The calls that read the clock, in order."""
-    found = []
+    calls = []
     for index, token in enumerate(tokens):
         if token.upper not in CLOCKS or _is_no_call(tokens, index):
             continue
@@ -61,43 +61,43 @@ def clocks(tokens: Tokens) -> tuple[ClockCall, ...]:
             if tk.upper_at(tokens, index + 2) == ")":
                 stop = tokens[index + 2].stop
                 span = Span(token.source, token.start, stop)
-                found.append(ClockCall(kind=kind, span=span))
+                calls.append(ClockCall(kind=kind, span=span))
         elif token.upper in _BARE and tk.upper_at(tokens, index + 1) != ".":
-            found.append(ClockCall(kind=kind, span=token.span))
-    return tuple(found)
+            calls.append(ClockCall(kind=kind, span=token.span))
+    return tuple(calls)
 
 
 def parameters(tokens: Tokens) -> tuple[Span, ...]:
     """``?`` and ``:name``, in order; a colon behind a value leads into it."""
-    found = []
+    spans = []
     for index, token in enumerate(tokens):
         if token.upper == "?":
-            found.append(token.span)
+            spans.append(token.span)
         behind = tokens[index + 1] if index + 1 < len(tokens) else None
         if token.upper != ":" or behind is None or behind.kind is not Kind.WORD:
             continue
         leads_into = index > 0 and ends_operand(tokens[index - 1])
         if not leads_into and behind.start == token.stop:
-            found.append(Span(token.source, token.start, behind.stop))
-    return tuple(found)
+            spans.append(Span(token.source, token.start, behind.stop))
+    return tuple(spans)
 
 
 def nondeterministic(tokens: Tokens) -> tuple[FunctionRef, ...]:
     """Functions of more than the data, TABLESAMPLE, and literals like ``TIMESTAMP 'now'``."""
-    found = []
+    calls = []
     for index, token in enumerate(tokens):
         if token.upper in _INSTANTS and _is_moment(tokens, index + 1):
             name = f"{token.upper} '{tokens[index + 1].text}'"
-            found.append(FunctionRef(name=name, span=token.span))
+            calls.append(FunctionRef(name=name, span=token.span))
         if _is_no_call(tokens, index):
             continue
         called = tk.upper_at(tokens, index + 1) == "("
         bare = token.upper in _BARE and tk.upper_at(tokens, index + 1) != "."
         if token.upper == "TABLESAMPLE" and called:
-            found.append(FunctionRef(name="TABLESAMPLE", span=token.span))
+            calls.append(FunctionRef(name="TABLESAMPLE", span=token.span))
         elif token.upper in NONDETERMINISTIC and (called or bare):
-            found.append(FunctionRef(name=token.text.lower(), span=token.span))
-    return tuple(found)
+            calls.append(FunctionRef(name=token.text.lower(), span=token.span))
+    return tuple(calls)
 
 
 def type_edits(tokens: Tokens) -> tuple[Edit, ...]:

@@ -42,8 +42,8 @@ def analyse(
     form: Form,
     tokens: Tokens | None = None,
     targets: Iterable[RelationRef] = (),
-    cut: Edit | None = None,
-    known: frozenset[str] = frozenset(),
+    exclusion: Edit | None = None,
+    cte_names: frozenset[str] = frozenset(),
 ) -> SqlText:
     """Find what a piece of SQL reads.
 
@@ -53,9 +53,9 @@ def analyse(
             a WITH clause alone.
         tokens: its tokens, if they are at hand.
         targets: relations that are written; they are left out of the result.
-        cut: a part of the piece that does not belong to it, and whose tokens are not given, with
-            what stands for it.
-        known: names of common table expressions around the piece, in lower case.
+        exclusion: a part of the piece that does not belong to it, and whose tokens are not given,
+            with what stands for it.
+        cte_names: names of common table expressions around the piece, in lower case.
 
     Raises:
         SYNTAX_ERROR: it cannot be read. NOT_SUPPORTED: a time travel clause. INVALID_NAME: a
@@ -65,14 +65,14 @@ def analyse(
     if not tokens:
         raise syntax_error(span, f"found nothing, expected a {form}")
     _refuse_time_travel(tokens)
-    outside = [] if cut is None else [cut]
-    tree, given = _tree(span, form, tokens, outside)
+    outside = [] if exclusion is None else [exclusion]
+    tree, sql = _tree(span, form, tokens, outside)
     _check_form(tree, span, form, tokens)
-    written = {target.span.start for target in targets}
-    found, edits = _relations(tree, given, tokens, written, known)
+    target_starts = {target.span.start for target in targets}
+    relations, edits = _relations(tree, sql, tokens, target_starts, cte_names)
     return SqlText(
         span=span,
-        relations=tuple(with_prefixes(found, tokens)),
+        relations=tuple(with_prefixes(relations, tokens)),
         clocks=replaceable_calls.clocks(tokens),
         nondeterministic=replaceable_calls.nondeterministic(tokens),
         edits=tuple(
@@ -92,10 +92,10 @@ def query_tree(query: SqlText) -> exp.Expr:
 
 def with_prefixes(relations: Iterable[RelationRef], tokens: Tokens) -> list[RelationRef]:
     """The relations, each with the schemas before its columns: ``s.t.c`` must become ``t.c``."""
-    found = list(relations)
-    named = {ref.span.start for ref in found}
+    refs = list(relations)
+    named = {ref.span.start for ref in refs}
     schemas: dict[tuple[str, ...], int] = {}
-    for index, ref in enumerate(found):
+    for index, ref in enumerate(refs):
         if len(ref.parts) == MAX_NAME_PARTS and not ref.aliased:
             schemas.setdefault(tuple(p.lower() for p in ref.parts), index)
     prefixes: dict[int, list[Span]] = {}
@@ -105,9 +105,9 @@ def with_prefixes(relations: Iterable[RelationRef], tokens: Tokens) -> list[Rela
             prefix = Span(chain[0].source, chain[0].start, chain[1].start)
             prefixes.setdefault(schemas[key], []).append(prefix)
     for index, spans in prefixes.items():
-        old = found[index].column_prefixes
-        found[index] = dataclasses.replace(found[index], column_prefixes=(*old, *spans))
-    return found
+        old = refs[index].column_prefixes
+        refs[index] = dataclasses.replace(refs[index], column_prefixes=(*old, *spans))
+    return refs
 
 
 def mark_target(target: RelationRef, tokens: Tokens, *, aliased: bool) -> RelationRef:
@@ -158,43 +158,47 @@ def _tree(
         Edit(span=span.behind, text=after),
     ]
     always = [*table_operands(tokens), *outside]
-    given = splice(span, [frame[0], *always, frame[1]])
+    sql = splice(span, [frame[0], *always, frame[1]])
     try:
-        return _parse(given), given
+        return _parse(sql), sql
     except ParseError as cause:
         wider = splice(span, [frame[0], *gaps(tokens), *always, frame[1]])
-        if wider.text != given.text:
+        if wider.text != sql.text:
             try:
                 return _parse(wider), wider
             except ParseError as second:
                 raise _parse_error(second, wider, span, tokens) from second
-        raise _parse_error(cause, given, span, tokens) from cause
+        raise _parse_error(cause, sql, span, tokens) from cause
     except RecursionError as cause:
         raise syntax_error(span, "the statement is nested too deeply") from cause
 
 
-def _parse(given: Rewritten) -> exp.Expr:
+def _parse(sql: Rewritten) -> exp.Expr:
     try:
-        return sqlglot.parse_one(plain_comments(given.text), dialect="spark")
+        return sqlglot.parse_one(plain_comments(sql.text), dialect="spark")
     except _CRASHES as cause:
         raise ParseError(str(cause)) from cause
 
 
-def _parse_error(cause: ParseError, given: Rewritten, span: Span, tokens: Tokens) -> CtsqlError:
+def _parse_error(cause: ParseError, sql: Rewritten, span: Span, tokens: Tokens) -> CtsqlError:
     """Translate an error of sqlglot: its place in the user's text, and a plain message."""
-    told = cause.errors[0] if cause.errors else {}
+    fields = cause.errors[0] if cause.errors else {}
     place = span
-    line, column, highlight = told.get("line"), told.get("col"), told.get("highlight") or ""
+    line, column, highlight = (
+        fields.get("line"),
+        fields.get("col"),
+        fields.get("highlight") or "",
+    )
     if line and column:  # the column is that of the highlight's last character, from 1
-        lines = given.text.split("\n")
+        lines = sql.text.split("\n")
         stop = sum(len(text) + 1 for text in lines[: line - 1]) + column
-        start = given.origin(stop - len(highlight))
+        start = sql.origin(stop - len(highlight))
         hit = next((t for t in tokens if t.start <= start < t.stop), None)
         place = hit.span if hit else span.behind
-    known = usual_mistake(tokens, place.start, cause)
-    if known is not None:
-        return known
-    description = str(told.get("description") or "")
+    mistake = usual_mistake(tokens, place.start, cause)
+    if mistake is not None:
+        return mistake
+    description = str(fields.get("description") or "")
     found = f'"{place.text}"' if place.text else "the end of the statement"
     if place.text and place.stop == tokens[-1].stop and "missing" in description:
         message = f"the statement ends too early, after {found}"
@@ -224,37 +228,41 @@ def _check_form(tree: exp.Expr, span: Span, form: Form, tokens: Tokens) -> None:
 
 
 def _relations(
-    tree: exp.Expr, given: Rewritten, tokens: Tokens, written: set[int], known: frozenset[str]
+    tree: exp.Expr,
+    sql: Rewritten,
+    tokens: Tokens,
+    target_starts: set[int],
+    cte_names: frozenset[str],
 ) -> tuple[list[RelationRef], list[Edit]]:
     """The relations in order of text, and aliases that must be added away from their names."""
     starts = {token.start: index for index, token in enumerate(tokens)}
-    found: dict[int, RelationRef] = {}
+    refs: dict[int, RelationRef] = {}
     edits: list[Edit] = []
     for table in tree.find_all(exp.Table):
-        index = _first_token(table, given, starts)
-        if index is None or tokens[index].start in written:
+        index = _first_token(table, sql, starts)
+        if index is None or tokens[index].start in target_starts:
             continue
-        ref, edit = _read_relation(table, tokens, index, known)
+        ref, edit = _read_relation(table, tokens, index, cte_names)
         if ref is not None:
             # A pipe's tree holds the same relation several times.
-            found.setdefault(ref.span.start, ref)
+            refs.setdefault(ref.span.start, ref)
             edits.extend(edit)
-    ordered = [found[start] for start in sorted(found)]
+    ordered = [refs[start] for start in sorted(refs)]
     return ordered, list(dict.fromkeys(edits))
 
 
-def _first_token(table: exp.Table, given: Rewritten, starts: dict[int, int]) -> int | None:
+def _first_token(table: exp.Table, sql: Rewritten, starts: dict[int, int]) -> int | None:
     offsets = [i.meta.get("start") for i in table.parts if isinstance(i, exp.Identifier)]
     if isinstance(table.this, exp.Func):
         offsets = [table.this.meta.get("start")]
     if isinstance(table.this, exp.Dot):
         offsets = [i.meta.get("start") for i in table.this.find_all(exp.Identifier)] + offsets
-    known = [offset for offset in offsets if offset is not None]
-    return starts.get(given.origin(min(known))) if known else None
+    starts_there = [offset for offset in offsets if offset is not None]
+    return starts.get(sql.origin(min(starts_there))) if starts_there else None
 
 
 def _read_relation(
-    table: exp.Table, tokens: Tokens, index: int, known: frozenset[str]
+    table: exp.Table, tokens: Tokens, index: int, cte_names: frozenset[str]
 ) -> tuple[RelationRef | None, list[Edit]]:
     """The relation at an index and the aliases to add; None for what Spark reads by itself."""
     is_call = isinstance(table.this, exp.Func)
@@ -267,7 +275,7 @@ def _read_relation(
     if is_call:
         _refuse_hidden_relation(tokens, index)
         return None, []
-    named_around = not table.args.get("db") and table.name.lower() in known
+    named_around = not table.args.get("db") and table.name.lower() in cte_names
     if table.find_ancestor(exp.Hint) or named_around or _is_cte(table):
         return None, []
     parts = tk.name_chain(tokens, index)

@@ -101,7 +101,7 @@ class Cursor:
         """Read these words; the last one is returned."""
         for word in words:
             if not self.accept(word):
-                self.fail(word, hint=hint, known=[word] if word.isalpha() else ())
+                self.fail(word, hint=hint, words=[word] if word.isalpha() else ())
         return self.tokens[self.position - 1]
 
     def take(self, what: str = "") -> Token:
@@ -114,11 +114,11 @@ class Cursor:
 
     def until(self, stop: int, what: str) -> Tokens:
         """Read so many tokens, one at least."""
-        found = self.rest[:stop]
-        if not found:
+        tokens = self.rest[:stop]
+        if not tokens:
             self.fail(what)
-        self.position += len(found)
-        return found
+        self.position += len(tokens)
+        return tokens
 
     def string(self, what: str, *, hint: str = "") -> Token:
         """Read a string literal."""
@@ -184,10 +184,10 @@ class Cursor:
         if self.current is not None:
             self.fail(self._end, hint=hint)
 
-    def fail(self, expected: str, *, hint: str = "", known: Iterable[str] = ()) -> NoReturn:
-        """Raise a SYNTAX_ERROR; of one of the ``known`` words it may be a slip."""
+    def fail(self, expected: str, *, hint: str = "", words: Iterable[str] = ()) -> NoReturn:
+        """Raise a SYNTAX_ERROR; of one of the ``words`` it may be a slip."""
         found = self._end if self.current is None else found_text(self.current)
-        near = did_you_mean(self.upper(), known) if self.upper() else ""
+        near = did_you_mean(self.upper(), words) if self.upper() else ""
         raise syntax_error(self.here, f"found {found}, expected {expected}", hint=hint or near)
 
 
@@ -202,12 +202,12 @@ def found_text(token: Token | None) -> str:
 def column_names(cursor: Cursor) -> list[Token]:
     """Read ``(a, b)`` or ``a, b``."""
     inner = cursor.accept("(")
-    found = [cursor.name("a column")]
+    names = [cursor.name("a column")]
     while cursor.accept(","):
-        found.append(cursor.name("a column"))
+        names.append(cursor.name("a column"))
     if inner:
         cursor.expect(")")
-    return found
+    return names
 
 
 def relation_ref(parts: Tokens, *, aliased: bool) -> RelationRef:

@@ -106,10 +106,10 @@ def tokenise(span: Span) -> tuple[Token, ...]:
     if text.startswith("\ufeff"):  # a byte order mark is no part of the first word
         text = " " + text[1:]
     try:
-        found = _spark_tokens(text, span)
+        tokens = _spark_tokens(text, span)
         for belong, kind in _JOINED:
-            found = _join_touching(found, belong, kind)
-        return tuple(_join_strings(found))
+            tokens = _join_touching(tokens, belong, kind)
+        return tuple(_join_strings(tokens))
     except TokenError as cause:
         place = find_unclosed(text)
         if place is not None:
@@ -153,7 +153,7 @@ def plain_comments(text: str) -> str:
     """The text for sqlglot: to Spark, a backslash at its end continues a line comment."""
     if "\\\n" not in text:
         return text
-    made, position, depth = "", 0, 0
+    plain_text, position, depth = "", 0, 0
     while match := _PIECE.search(text, position):
         stop = match.end()
         depth += {"/*": 1, "*/": -1}.get(match.group(), 0)
@@ -164,10 +164,10 @@ def plain_comments(text: str) -> str:
             stop = match.start() + 1  # nothing but the marks of comments counts inside one
         piece = text[match.start() : stop]
         is_comment = piece.startswith("--") and depth <= 0
-        made += text[position : match.start()]
-        made += piece.replace("\\\n", "  ") if is_comment else piece
+        plain_text += text[position : match.start()]
+        plain_text += piece.replace("\\\n", "  ") if is_comment else piece
         position = stop
-    return made + text[position:]
+    return plain_text + text[position:]
 
 
 # Names that begin with a digit, operators of several signs, numbers that begin with a dot.
@@ -247,23 +247,23 @@ def _kind(raw: SqlglotToken, typed: str) -> Kind:
 
 def _raw(text: str) -> Iterator[tuple[SqlglotToken, int]]:
     """The tokens as sqlglot cuts them, each with what to add to its offsets."""
-    found = Spark.Tokenizer().tokenize(text)
+    raw_tokens = Spark.Tokenizer().tokenize(text)
     at_start = True
     position = 0
-    while position < len(found):
-        token = found[position]
+    while position < len(raw_tokens):
+        token = raw_tokens[position]
         yield token, 0
         position += 1
         swallowed = (
             at_start
             and token.token_type in _SWALLOWING
-            and position < len(found)
-            and found[position].token_type == TokenType.STRING
+            and position < len(raw_tokens)
+            and raw_tokens[position].token_type == TokenType.STRING
         )
         at_start = token.token_type in (TokenType.SEMICOLON, TokenType.BEGIN)
         if swallowed:
             position += 1
-            stop = found[position].start if position < len(found) else len(text)
+            stop = raw_tokens[position].start if position < len(raw_tokens) else len(text)
             # With a word in front of it, no keyword stands first, so nothing is swallowed.
             rest = "x " + text[token.end + 1 : stop]
             for inner in Spark.Tokenizer().tokenize(rest)[1:]:
@@ -317,7 +317,7 @@ def cut_at_commas(tokens: Tokens, *, are_columns: bool = False) -> list[Tokens]:
     Returns:
         at least one group; a group between two commas can be empty.
     """
-    found: list[Tokens] = []
+    groups: list[Tokens] = []
     begin = depth = angles = 0
     for index, token in enumerate(tokens):
         symbol = token.upper
@@ -328,9 +328,9 @@ def cut_at_commas(tokens: Tokens, *, are_columns: bool = False) -> list[Tokens]:
         elif angles and set(symbol) == {">"}:
             angles = max(angles - len(symbol), 0)
         if symbol == "," and depth == 0 and angles == 0:
-            found.append(tokens[begin:index])
+            groups.append(tokens[begin:index])
             begin = index + 1
-    return [*found, tokens[begin:]]
+    return [*groups, tokens[begin:]]
 
 
 def upper_at(tokens: Tokens, index: int) -> str:

@@ -46,7 +46,7 @@ def refresh(context: RefreshContext) -> Outcome:
         if awaits_columns(warehouse, item):
             batch.overwrite_with_schema(warehouse.queries.schema_text(item))
         else:
-            stored_rows = StoredSources(warehouse, outputs=outputs).stored(item.id)
+            stored_rows = StoredSources(warehouse, outputs=outputs).stored_rows(item.id)
         if stored_rows is None and not small:
             leaving = prepared(warehouse, item, at).leaving
             if leaving is not None and desired is not None:

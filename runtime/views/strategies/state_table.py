@@ -176,8 +176,8 @@ class _Following:
 
     def _is_refused(self, texts: ChangeTexts | TopTexts) -> bool:
         """Are the averages no longer exact? They are not followed by the state table then."""
-        after = self._after(texts) if self.state_plan.bounded else None
-        if after is None or not is_above(after.plain_frame, self.state_plan.bounded):
+        after = self._after(texts) if self.state_plan.bounded_columns else None
+        if after is None or not is_above(after.plain_frame, self.state_plan.bounded_columns):
             return False
         self.context.state.refuse("STATE_ROUNDS")
         return True

@@ -80,9 +80,9 @@ class DuckAnalyst(SparkAnalyst):
         """Is there no function by chance?"""
         return self._is_definite(self._analyse(query))
 
-    def assignable(self, given: str, declared: str) -> bool:
+    def assignable(self, value_type: str, column_type: str) -> bool:
         """ANSI store assignment."""
-        return given == "void" or may_store(given, declared)
+        return value_type == "void" or may_store(value_type, column_type)
 
 
 class DuckEngine:
@@ -150,7 +150,7 @@ class DuckEngine:
         outputs = {context.item.id: (context.item, context.batch.version_read)}
         found = StoredSources(context.warehouse, outputs=outputs)
         old, new = (self.view_rows(context.view, found, time) for time in span)
-        stored: Any = found.stored(context.item.id)
+        stored: Any = found.stored_rows(context.item.id)
         held = Counter(() if stored is None else (row[:-2] for row in stored.rows))
         assert held == old.bag(), f"{context.item.name} does not hold what it was at {span[0]}"
         self.stage(context.staging, new, stored, old.columns, small=True)

@@ -108,10 +108,10 @@ class FakeAnalyst:
         """Literals: texts in quotes, and numbers."""
         return tuple("string" if "'" in v.sql.span.text else "int" for v in values)
 
-    def assignable(self, given: str, declared: str) -> bool:
+    def assignable(self, value_type: str, column_type: str) -> bool:
         """Equal types, and a few that widen."""
-        declared = declared.lower()
-        return given in (declared, "void") or (given, declared) in _WIDER
+        column_type = column_type.lower()
+        return value_type in (column_type, "void") or (value_type, column_type) in _WIDER
 
     def columns(self, query: Query) -> tuple[Column, ...]:
         """The items of the select list, one by one."""

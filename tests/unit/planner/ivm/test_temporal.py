@@ -53,7 +53,7 @@ def test_windows(sql: str, told: list[str]) -> None:
     """Comparisons of one table's columns become a window of it, equal ones one window."""
     plan = change_plan(sql, TABLES)
     assert isinstance(plan, ChangePlan)
-    assert [w.told for w in plan.windows.values()] == told
+    assert [w.comparisons for w in plan.windows.values()] == told
     assert set(plan.windows) <= set(plan.reads)
 
 
@@ -91,7 +91,7 @@ def test_other_filters_make_another_window() -> None:
     one = "SELECT k FROM t WHERE at > now() AND k = {}"
     plan = change_plan(f"{one.format(1)} UNION ALL {one.format(2)}", TABLES)
     assert isinstance(plan, ChangePlan)
-    assert [w.told for w in plan.windows.values()] == ["`at` > now()"] * 2
+    assert [w.comparisons for w in plan.windows.values()] == ["`at` > now()"] * 2
 
 
 ONE_ABOVE_ANOTHER = [
@@ -115,7 +115,7 @@ def test_a_window_of_a_window_is_one_of_the_table(sql: str, told: str, matters: 
     plan = change_plan(sql, TABLES)
     assert isinstance(plan, ChangePlan)
     (window,) = plan.windows.values()
-    assert (window.table, window.told, window.matters) == ("t", told, matters)
+    assert (window.table, window.comparisons, window.matters) == ("t", told, matters)
     assert set(window.columns) == {"at", "until"}
     assert len(window.turns) == 2
     assert set(plan.windows) <= set(plan.reads)
@@ -126,7 +126,7 @@ def test_a_window_that_is_read_by_itself_too() -> None:
     below = "SELECT k, at FROM t WHERE until > now()"
     plan = change_plan(f"{below} UNION ALL SELECT * FROM ({below}) WHERE at < now()", TABLES)
     assert isinstance(plan, ChangePlan)
-    assert [w.told for w in plan.windows.values()] == [
+    assert [w.comparisons for w in plan.windows.values()] == [
         "`until` > now()",
         "`until` > now() AND `at` < now()",
     ]
@@ -193,7 +193,7 @@ def test_rows_that_leave_are_among_those_shown(sql: str, told: str | None) -> No
     assert isinstance(found, TemporalPlan), found
     names = [c.name for c in found.query.columns]
     window = leaving(found.query, names)
-    assert (window and window.told) == told
+    assert (window and window.comparisons) == told
 
 
 REFUSED = [

@@ -102,11 +102,11 @@ def test_the_clauses_of_a_table_and_of_a_flow() -> None:
     )
     assert isinstance(made, CreateStreamingTable)
     assert (made.or_refresh, made.comment, made.every) == (True, "it's", "2 hours")
-    assert made.listed == "(a INT NOT NULL, b STRING)"
+    assert made.column_list == "(a INT NOT NULL, b STRING)"
     assert [c.nullable for c in made.columns] == [False, True]
     bare = parsed("CREATE STREAMING TABLE IF NOT EXISTS x")
     assert isinstance(bare, CreateStreamingTable)
-    assert (bare.if_not_exists, bare.appending, bare.listed) == (True, None, "")
+    assert (bare.if_not_exists, bare.appending, bare.column_list) == (True, None, "")
     for words in ("INSERT INTO ONCE x", "INSERT ONCE INTO x"):
         flow = parsed(f"CREATE OR REPLACE FLOW f AS {words} BY NAME SELECT a FROM t")
         assert isinstance(flow, CreateAppendFlow)

@@ -104,7 +104,7 @@ def test_the_size_of_what_is_averaged_is_kept() -> None:
     ):
         kept = planned(sql, TABLES).kept_state
         assert kept is not None
-        assert kept[0].bounded == bounded
+        assert kept[0].bounded_columns == bounded
         assert set(bounded) <= set(kept[0].columns)
 
 
