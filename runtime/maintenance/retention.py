@@ -92,19 +92,25 @@ def named_in(commits: Iterable[Commit]) -> set[str]:
 
 
 def removable(
-    files: Iterable[StoredFile], needed: set[str], named: set[str], *, unnamed_before_ms: int
+    files: Iterable[StoredFile],
+    needed_paths: set[str],
+    named_paths: set[str],
+    *,
+    unnamed_before_ms: int,
 ) -> list[StoredFile]:
     """The files that may be deleted [needed-files], [removable-files].
 
     Args:
-        needed, named: relative to the table and decoded, as ``files`` are; ``named`` by commits at
-            or below the floor. unnamed_before_ms: files that no commit names may be deleted if they
-            are older than this instant.
+        needed_paths, named_paths: relative to the table and decoded, as ``files`` are; the latter
+            are named by commits at or below the floor.
+        unnamed_before_ms: files that no commit names may be deleted if they are older than this
+            instant.
     """
     return [
         f
         for f in files
-        if f.path not in needed and (f.path in named or f.modified_ms < unnamed_before_ms)
+        if f.path not in needed_paths
+        and (f.path in named_paths or f.modified_ms < unnamed_before_ms)
     ]
 
 

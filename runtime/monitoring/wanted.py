@@ -36,7 +36,7 @@ class Bounds:
     def narrow(self, op: str, value: int) -> "Bounds":
         """The part of the range for which a comparison holds.
 
-        >>> Bounds(1, 9).narrowed("<", 5), Bounds().narrowed("=", 3), Bounds(4).narrowed(">=", 2)
+        >>> Bounds(1, 9).narrow("<", 5), Bounds().narrow("=", 3), Bounds(4).narrow(">=", 2)
         (Bounds(lower=1, upper=4), Bounds(lower=3, upper=3), Bounds(lower=4, upper=None))
         """
         lower = {">": value + 1, ">=": value, "=": value}.get(op)
@@ -121,10 +121,10 @@ ALL = Wanted()
 def request_of(comparisons: Iterable[Comparison], newest: Newest | None = None) -> Wanted:
     """What all of some comparisons ask for.
 
-    >>> made = wanted([Comparison("object", "=", ("m",)), Comparison("t", ">", (5,))])
-    >>> sorted(made.objects or ()), made.t
+    >>> request = request_of([Comparison("object", "=", ("m",)), Comparison("t", ">", (5,))])
+    >>> sorted(request.objects or ()), request.t
     (['m'], Bounds(lower=6, upper=None))
-    >>> wanted([Comparison("rows_read", ">", (5,))], Newest(3, "t")).newest is None
+    >>> request_of([Comparison("rows_read", ">", (5,))], Newest(3, "t")).newest is None
     True
 
     Args:
