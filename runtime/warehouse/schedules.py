@@ -368,14 +368,18 @@ class Schedules:
 def _looks(
     catalog: Catalog, timeline: Timeline, timed: Container[str], item: Item, span: tuple[int, int]
 ) -> set[int] | None:
-    """The Ts as of which the definitions that read a task may see what it held; None for any T.
+    """The Ts as of which the views that read a task may see what it held; None for any T.
+
+    So where anything follows its changes, which tell when a row went.
 
     Args:
         timed: the ids of objects for which time alone brings something to do. span: as (after,
             until].
     """
     readers = catalog.all_readers(item.id)
-    if any(r.id in timed for r in readers):
+    if any(r.id in timed or r.is_task for r in readers):
+        return None
+    if any(catalog.subscribers(i.id) for i in (item, *readers)):
         return None
     tables = (i for i in catalog.closure(r.id for r in readers) if i.kind is ObjectKind.TABLE)
     return {b.time for i in tables for b in timeline.bindings_between(i.id, *span)}

@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 
 from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.subscriptions import Subscription
 from ctsql.planner.nodes import TaskWrite
 from ctsql.runtime.warehouse.schedules import Schedules
 from tests.unit.planner.binding.catalog_by_hand import FEED, PAGES, bind, item
 
 HOUR = 3_600_000
 WEEK = 7 * 24 * HOUR
+EACH = {n * HOUR for n in range(1, 7 * 24 + 1)}
 RETAIN = "CREATE CONTINUAL TASK t FROM RETAIN feed WHILE (val > now()) WITH (TRIM EVERY = '1 hour')"
 COUNT = (
     "CREATE CONTINUAL TASK t (n BIGINT) ON INPUT feed WITH (TRIM EVERY = '1 hour')"
@@ -19,11 +21,18 @@ COUNT = (
 )
 TASK = item(ObjectKind.CONTINUAL_TASK, "t", "key int, val string", reads=[FEED])
 BESIDE = item(
-    ObjectKind.CONTINUAL_TASK,
+    ObjectKind.MATERIALIZED_VIEW,
     "beside",
     "id int",
-    definition="CREATE CONTINUAL TASK beside ON INPUT pages AS (INSERT INTO beside ...)",
+    definition="CREATE MATERIALIZED VIEW beside AS SELECT ...",
     reads=[PAGES, TASK],
+)
+ARCHIVE = item(
+    ObjectKind.CONTINUAL_TASK,
+    "archive",
+    "key int",
+    definition="CREATE CONTINUAL TASK archive ON INPUT beside AS (INSERT INTO archive ...)",
+    reads=[BESIDE],
 )
 HOURLY = item(
     ObjectKind.MATERIALIZED_VIEW,
@@ -68,8 +77,20 @@ def test_what_was_missed_is_made_up_for_at_once(others: list[Item], expected: se
     assert trims(TASK, after=5 * HOUR - 1, until=6 * HOUR - 1) == {5 * HOUR}
 
 
-@pytest.mark.parametrize(("text", "others"), [(COUNT, []), (RETAIN, [HOURLY])])
+@pytest.mark.parametrize(
+    ("text", "others"), [(COUNT, []), (RETAIN, [HOURLY]), (RETAIN, [BESIDE, ARCHIVE])]
+)
 def test_each_is_made_where_it_matters(text: str, others: list[Item]) -> None:
-    """Other bodies propose rows each time; what is refreshed at a time looks at any of them."""
+    """Other bodies propose rows each time; a refresh looks at any T, a task when a row went."""
     trims = _schedules(text, *others).trims(TASK, after=0, until=WEEK + 5)
-    assert trims == {n * HOUR for n in range(1, 7 * 24 + 1)}
+    assert trims == EACH
+
+
+def test_each_is_made_for_a_subscription() -> None:
+    """It tells when a row went, also of one that a view shows."""
+    reader = Subscription(id="s1", name="copy", object_id=BESIDE.id, start=0, snapshot=True)
+    schedules = _schedules(RETAIN, BESIDE)
+    assert schedules.trims(TASK, after=0, until=WEEK + 5) < EACH
+    relations: Any = schedules._relations
+    relations.catalog = relations.catalog.with_subscription(reader)
+    assert schedules.trims(TASK, after=0, until=WEEK + 5) == EACH
