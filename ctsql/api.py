@@ -369,7 +369,7 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
             interval: the most seconds between two looks at the logs; by default 1.
             on_event: called with each commit and each failure, one at a time; several workers
                 call it in their threads, and so does maintenance, which with ``once`` may end
-                after this returns. It must not use this connection: that is INVALID_USAGE.
+                after this returns. It must not use this connection: InterfaceError.
             workers: the number of outputs that are brought up in parallel.
             pulse: is kept up to date with what the service is doing.
             on_time: called with each T that was reached, after its events; these then name the

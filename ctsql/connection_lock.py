@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ctsql.catalog.errors import misuse
+from ctsql.catalog.errors import InterfaceError
 
 E = TypeVar("E")
 
@@ -22,8 +22,9 @@ class ConnectionLock:
 
     def __enter__(self) -> None:
         if getattr(self._thread, "is_called_back", False):
-            message = "on_event cannot use the connection whose events it is told"
-            raise misuse(message, "What that runs waits for it. Take another ctsql.connect(...).")
+            # No CtsqlError, which would be taken for one of the object that is being run.
+            message = "on_event cannot use the connection that waits until it is told"
+            raise InterfaceError(f"{message}: use another one, ctsql.connect(...)")
         self._lock.acquire()
 
     def __exit__(self, *_: Any) -> None:
