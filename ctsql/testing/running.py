@@ -243,7 +243,7 @@ class Running:
             place = Span(row[0].source, row[0].start, row[-1].stop)
             typed.check_count(len(row), place)
         if expected.cells:
-            text = typed_values(text, expected.cells, typed.types, typed.copied)
+            text = typed_values(text, expected.cells, typed.types, typed.told)
         found = self._read(text, at)
         return typed.of_values(found) if expected.cells else typed.of_query(found, rows.span)
 

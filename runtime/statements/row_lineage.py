@@ -23,13 +23,13 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick, backtick_all, fold
 from ctsql.catalog.reserved_columns import FILE_COLUMN, NOTE, ROW_COLUMN, TIME, VERSION
-from ctsql.catalog.schemas import Column, plain_type
+from ctsql.catalog.schemas import Column, char_length, plain_type
 from ctsql.catalog.spans import Source
 from ctsql.planner import nodes as lp
 from ctsql.planner.body_rows import written_rows
 from ctsql.planner.ivm import Input, PlainView, Relation, TableUse, Text
 from ctsql.planner.ivm.algebra.reasons import Reason
-from ctsql.planner.ivm.lineage import CHAR, Contribution, trace, wanted_columns, whole_query
+from ctsql.planner.ivm.lineage import Contribution, trace, wanted_columns, whole_query
 from ctsql.planner.lowering import Context
 from ctsql.planner.lowering.queries import rewrite_text
 from ctsql.planner.rules import transform
@@ -537,7 +537,7 @@ class _Step:
         given = self.query.columns or ()
         pairs = enumerate(zip(given, self.stored, strict=False))
         found = {i: plain_type(b.type) for i, (a, b) in pairs if a.type != plain_type(b.type)}
-        return found | {i: c.type for i, c in enumerate(self.stored) if CHAR.fullmatch(c.type)}
+        return found | {i: c.type for i, c in enumerate(self.stored) if char_length(c.type)}
 
 
 def _begins_with_copies(task: Item) -> bool:
