@@ -8,7 +8,7 @@ hold as of T: whether the row would come, not in which run.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.spans import Span
@@ -24,7 +24,7 @@ from ctsql.planner.syntax.ast import SqlText
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
 from ctsql.runtime.spark.temp_views import TemporaryNames
-from ctsql.runtime.statements.row_lineage import ROW_CHARACTERS_MAX, Reader, read_id
+from ctsql.runtime.statements.row_lineage import ROW_CHARACTERS_MAX, Reader, read_id, row_json
 from ctsql.runtime.warehouse.sources import StoredSources
 
 COLUMNS = (
@@ -78,6 +78,13 @@ class LostRows:
         )
 
     def explain(self, item: Item) -> None:
+    def tell_there(self, rows: DataFrame) -> None:
+        """Tell of rows that are not missed: those that the predicate is true for."""
+        found = rows.agg(F.count(F.lit(1)), F.min(row_json(rows.columns))).collect()[0]
+        if found[0]:
+            note = "what such rows come from: ask WHY"
+            self._line("contents", None, None, found[0], "is there", found[1], note)
+
         """Answer for a view, plain or not, or a task; a source table has no query."""
         if item.kind is ObjectKind.VIEW:
             query = transform(self.engine.relations.bound(item).query)

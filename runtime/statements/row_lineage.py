@@ -178,7 +178,7 @@ class RowLineage:
 
     def explain_view(self, item: Item, rows: DataFrame, at: int) -> None:
         """Answer for some rows of a plain view, which has none of its own."""
-        first = rows.select(_json(rows.columns)).limit(SHOWN_MAX).collect()
+        first = rows.select(row_json(rows.columns)).limit(SHOWN_MAX).collect()
         count = len(first) if len(first) < SHOWN_MAX else rows.count()
         for (row,) in first:
             self._line(0, item, None, None, "", row, count, None if row else _WIDE)
@@ -478,9 +478,8 @@ class RowLineage:
         names = [c for c in found.rows.columns if c not in (FILE_COLUMN, ROW_COLUMN)]
         written = with_writers(self.warehouse, found.located, found.rows)
         first = written.orderBy(F.col(TIME).asc_nulls_last(), VERSION, FILE_COLUMN, ROW_COLUMN)
-        shown = (
-            first.select(TIME, VERSION, NOTE, _json(names).alias("row")).limit(SHOWN_MAX).collect()
-        )
+        told = first.select(TIME, VERSION, NOTE, row_json(names).alias("row"))
+        shown = told.limit(SHOWN_MAX).collect()
         count = len(shown) if len(shown) < SHOWN_MAX else found.rows.count()
         for time, version, why, row in shown:
             notes = "; ".join(filter(None, (why, note, "" if row else _WIDE))) or None
@@ -575,7 +574,7 @@ def _at_places(rows: DataFrame, places: DataFrame) -> DataFrame:
     return rows.join(places, [FILE_COLUMN, ROW_COLUMN], "left_semi")
 
 
-def _json(columns: Sequence[str]) -> SparkColumn:
+def row_json(columns: Sequence[str]) -> SparkColumn:
     """Some columns as JSON; NULL where that is long."""
     text = F.to_json(F.struct(*backtick_all(columns)), {"ignoreNullFields": "false"})
     return F.when(F.length(text) <= ROW_CHARACTERS_MAX, text)

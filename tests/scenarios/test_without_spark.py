@@ -49,7 +49,7 @@ NEEDS_SPARK = {
     "rows_changed_by_key": ("MERGE", "MERGE into a table"),
     "tables_with_defaults": ("DefaultColumn", "Delta computes defaults"),
     "task_begins_with_the_rows_of_a_table": ("bitwiseAND", OF_KEYS),
-    "why_a_row_is_not_there": ("'_jvm'", PLANS),
+    "why_a_row_is_not_there": ("'agg'", COUNTED),
 }
 """By name what is missing first, as the error tells it, and why it is not there."""
 MISSING = (NotModelled, AttributeError, CtsqlError, pytest.fail.Exception)
