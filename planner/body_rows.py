@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 
 from ctsql.catalog.names import Name, backtick, backtick_all, fold
 from ctsql.catalog.reserved_columns import COLUMN_, PREFIX
-from ctsql.catalog.schemas import Column, plain_type
+from ctsql.catalog.schemas import Column, char_length, plain_type
 from ctsql.planner import nodes as lp
 from ctsql.planner.syntax import rewrite
 from ctsql.planner.syntax.ast import MergeAction, MergeWhen, Select
@@ -162,6 +162,17 @@ class _Held:
         text = " UNION ALL ".join(f"SELECT {listed} FROM {{{name}}}" for name in rows)
         return _view(_compose([text], rows), self.base.columns)
 
+    def compared_as_stored(self, rows: Rows) -> Rows:
+        """Rows whose CHARs Spark compares as it does those of the output, with blanks behind.
+
+        A column of UNION ALL is declared as that of the first part.
+        """
+        if not any(char_length(c.type) for c in self.target):
+            return rows
+        listed = ", ".join(backtick_all(self.base.columns))
+        text = f"SELECT {listed} FROM {{none}} WHERE false UNION ALL SELECT {listed} FROM {{rows}}"
+        return _view(_compose([text], {"none": self.base, "rows": rows}), self.base.columns)
+
 
 def _view(query: lp.Query, columns: Sequence[str]) -> lp.ViewReference:
     """A query as a relation, with an id that differs from that of what it reads."""
@@ -228,8 +239,10 @@ def _values(
         if column.name not in given and otherwise is not None:
             pieces.append(f"{otherwise}.{name} AS {name}")
             continue
-        pieces += ["CAST((", given.get(column.name) or "NULL"]
-        pieces.append(f") AS {plain_type(column.type)}) AS {name}")
+        length = char_length(column.type)
+        opened, closed = ("", "") if length is None else ("rpad(", f", {length})")
+        pieces += [f"{opened}CAST((", given.get(column.name) or "NULL"]
+        pieces.append(f") AS {plain_type(column.type)}){closed} AS {name}")
     return pieces
 
 
@@ -268,7 +281,7 @@ class _Step:
         pieces = [*_values(node.target, given), " FROM {rows}"]
         made = self._query(pieces, _view(query, places))
         told = Written(statement=f"{self.name}: INSERT", columns=columns, query=query)
-        rows = _view(made, [c.name for c in node.target])
+        rows = self.held.compared_as_stored(_view(made, [c.name for c in node.target]))
         return replace(self.held, proposed=(*self.held.proposed, _Proposed(told, rows)))
 
     def _change(self, node: lp.Delete | lp.Update) -> _Held:
@@ -298,7 +311,8 @@ class _Step:
         """The rows of a query over all that is held, ``{rows}``."""
         query = self._query(pieces, self.held.contents())
         told = Written(statement=f"{self.name}: {does}", columns=self.held.target, query=query)
-        return _Proposed(told, _view(query, self.held.base.columns))
+        view = _view(query, self.held.base.columns)
+        return _Proposed(told, self.held.compared_as_stored(view))
 
     def _left(self, pieces: Pieces) -> _Held:
         """What is left of the output: the rows of a query over each part of it, ``{rows}``."""

@@ -123,7 +123,8 @@ class Reader:
                 relations[name] = PlainView(text.text, node.columns, below)
             else:
                 assert isinstance(node, lp.Relation)  # a definition reads no files
-                relations[name] = self._columns(node)
+                columns = self._columns(node)
+                relations[name] = tuple(replace(c, type=plain_type(c.type)) for c in columns)
         warehouse = self.engine.warehouse
         context = Context(self.engine.session, StoredSources(warehouse), self.at, clock_at=self.at)
         return rewrite_text(query.sql, names, context), relations
@@ -137,7 +138,7 @@ class Reader:
         if isinstance(whole, Reason):
             return whole.sentence
         tables = {
-            use.table: Table(node.object_id, tuple(self._columns(node)), node.columns)
+            use.table: Table(node.object_id, self._columns(node), node.columns)
             for use in whole.inputs
             if isinstance(use, TableUse) and isinstance(node := self.nodes[use.table], lp.Relation)
         }
@@ -153,8 +154,7 @@ class Reader:
             item = self.engine.relations.item(node.object_id)
             columns = self.engine.versions.columns_at(item, self.at)
         known = {fold(c.name): c for c in columns}
-        there = [known[fold(c)] for c in node.columns if fold(c) in known]
-        return tuple(replace(c, type=plain_type(c.type)) for c in there)
+        return tuple(known[fold(c)] for c in node.columns if fold(c) in known)
 
 
 class RowLineage:
