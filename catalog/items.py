@@ -182,6 +182,8 @@ class Item:
             with the T at which it began, the oldest first. ``created`` is when the newest began.
         followed_until: of a view the T until which it counts as followed, as a task that reads it
             is being made; 0 for none.
+        called: of an output of a task the names that it had before, in full: the task's quarantine
+            may have rows under one of them.
         problem: of an unreadable object what is wrong with its entry; else empty.
         is_outlined: whether its name, location and ``reads`` are known; false for an entry that is
             too damaged to read them.
@@ -217,6 +219,7 @@ class Item:
     continues: bool = False
     paced: tuple[Stretch, ...] = ()
     followed_until: int = 0
+    called: tuple[str, ...] = ()
     problem: str = ""
     is_outlined: bool = True
 
@@ -360,6 +363,7 @@ class Item:
             "continues": self.continues,
             "paced": [s.to_json() for s in self.paced],
             "followed_until": self.followed_until,
+            "called": self.called,
         }
         fields |= {name: value for name, value in optional.items() if value}
         return json.dumps(
@@ -414,6 +418,7 @@ class Item:
                 continues=raw.get("continues", False) is True,
                 paced=tuple(Stretch.from_json(s) for s in raw.get("paced", ())),
                 followed_until=int(raw.get("followed_until", 0)),
+                called=tuple(raw.get("called", ())),
             )
         except (ValueError, KeyError, TypeError) as problem:
             hint = "Restore the warehouse's _ctsql/catalog table to an earlier version."
@@ -946,14 +951,14 @@ def writer_of(catalog: Catalog, item: Item) -> Item:
     return owner_of_quarantine(catalog, item) or item
 
 
-def written_under(catalog: Catalog, task: Item) -> dict[str, Name]:
-    """By the id of each output of a task the name that its rows have in a quarantine.
+def written_under(catalog: Catalog, task: Item) -> dict[str, Item]:
+    """By the id of each output of a task the object under whose name a quarantine has its rows.
 
     Those of a replacement have the names of the task that it is for, which gets its quarantine.
     """
     of = catalog.items.get(task.replaces or "", task)
     pairs = zip(catalog.outputs_of(task) or [task], catalog.outputs_of(of) or [of], strict=True)
-    return {output.id: read_item.name for output, read_item in pairs}
+    return {output.id: read_item for output, read_item in pairs}
 
 
 def quarantine_copied(catalog: Catalog, task: Item) -> Item | None:

@@ -14,6 +14,7 @@ from ctsql.catalog.names import did_you_mean, fold, quote
 from ctsql.catalog.spans import Span
 
 _VARCHAR = re.compile(r"\bvarchar\s*\(\s*\d+\s*\)", re.IGNORECASE)
+_CHAR = re.compile(r"char\s*\(\s*(\d+)\s*\)", re.IGNORECASE)
 _TEXT_TYPE = re.compile(r"\b(?:var)?char(?:acter)?\s*\(\s*\d+\s*\)", re.IGNORECASE)
 
 
@@ -24,6 +25,16 @@ def plain_type(declared: str) -> str:
     ('string', 'struct<a:string,b:int>')
     """
     return _TEXT_TYPE.sub("string", declared)
+
+
+def char_length(declared: str) -> int | None:
+    """How many characters a CHAR has, with blanks behind shorter texts; None for other types.
+
+    >>> char_length("char(5)"), char_length("varchar(5)"), char_length("array<char(5)>")
+    (5, None, None)
+    """
+    found = _CHAR.fullmatch(declared)
+    return None if found is None else int(found[1])
 
 
 def without_limits(declared: str) -> str:

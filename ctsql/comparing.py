@@ -8,15 +8,15 @@ unless the caller says so, copies do. Two rows are equal as in everything that i
 Few rows are compared in the driver, any number by Spark; of those that differ the first are kept.
 """
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, functions as F, types as T
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.names import backtick_all, fold
+from ctsql.catalog.names import backtick, backtick_all, fold
 from ctsql.catalog.reserved_columns import DIFF
+from ctsql.catalog.schemas import char_length, quote_text
 from ctsql.catalog.spans import Span
 from ctsql.conversions import Row
 from ctsql.planner.lowering.char_types import declared_type
@@ -29,7 +29,6 @@ from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows, row_set
 from ctsql.runtime.rows.types import fits_arrow
 from ctsql.runtime.spark.errors import translate_spark_errors
 
-_CHAR = re.compile(r"char\((\d+)\)", re.IGNORECASE)
 _PLAIN = "^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)$"
 _SPELLINGS = (
     ("^[+]", ""),
@@ -73,22 +72,21 @@ class Typed:
     """How expected values become those of columns.
 
     Attributes:
-        types: of the columns, as SQL has them. copied: those whose values may lose something.
+        types: of the columns, as SQL has them. text_types: of those whose values may lose
+            something, with texts in place of what may lose it.
     """
 
     schema: T.StructType
     types: tuple[str, ...]
-    copied: tuple[int, ...]
+    text_types: Mapping[int, str]
 
     @staticmethod
     def of(schema: T.StructType) -> "Typed":
         """Of the columns that are compared."""
-        exact = (T.IntegralType, T.DecimalType, T.DateType)
-        return Typed(
-            schema=schema,
-            types=tuple(type_name(f.dataType) for f in schema.fields),
-            copied=tuple(i for i, f in enumerate(schema.fields) if isinstance(f.dataType, exact)),
-        )
+        types = tuple(type_name(f.dataType) for f in schema.fields)
+        literal = {i: type_name(_with_texts(f.dataType)) for i, f in enumerate(schema.fields)}
+        lossy = {i: kind for i, kind in literal.items() if kind != types[i]}
+        return Typed(schema=schema, types=types, text_types=lossy)
 
     def check_count(self, count: int, span: Span) -> None:
         """Raise COLUMN_COUNT_MISMATCH unless there are as many values as columns."""
@@ -102,10 +100,10 @@ class Typed:
             )
 
     def of_values(self, expected: DataFrame) -> DataFrame:
-        """Rows whose values were cast, with the texts of some behind them."""
-        told = {c: f"e{len(self.schema) + n}" for n, c in enumerate(self.copied)}
+        """Rows whose values were cast, with what was told of some behind them."""
+        literal = {c: f"e{len(self.schema) + n}" for n, c in enumerate(self.text_types)}
         values = [
-            _exact(f"e{i}", told.get(i), field, self.types[i])
+            _exact(f"e{i}", literal.get(i), field, self.types[i])
             for i, field in enumerate(self.schema.fields)
         ]
         return _number_columns(expected).selectExpr(*values)
@@ -119,8 +117,8 @@ class Typed:
         self.check_count(len(expected.columns), span)
         columns = []
         for i, field in enumerate(self.schema.fields):
-            told = f"CAST(e{i} AS STRING)" if i in self.copied else None
-            columns.append(_exact(f"CAST(e{i} AS {self.types[i]})", told, field, self.types[i]))
+            literal = f"CAST(e{i} AS {self.text_types[i]})" if i in self.text_types else None
+            columns.append(_exact(f"CAST(e{i} AS {self.types[i]})", literal, field, self.types[i]))
         try:
             with translate_spark_errors():
                 return _number_columns(expected).selectExpr(*columns)
@@ -134,21 +132,60 @@ def _number_columns(rows: DataFrame) -> DataFrame:
     return rows.toDF(*(f"e{i}" for i in range(len(rows.columns))))
 
 
+def _with_texts(kind: T.DataType) -> T.DataType:
+    """A type with texts in place of what may lose something when it is cast."""
+    match kind:
+        case T.IntegralType() | T.DecimalType() | T.DateType():
+            return T.StringType()
+        case T.ArrayType():
+            return T.ArrayType(_with_texts(kind.elementType))
+        case T.MapType():
+            return T.MapType(_with_texts(kind.keyType), _with_texts(kind.valueType))
+        case T.StructType():
+            return T.StructType(
+                [T.StructField(f.name, _with_texts(f.dataType)) for f in kind.fields]
+            )
+    return kind
+
+
 def _exact(value: str, literal: str | None, field: T.StructField, kind: str) -> str:
     """A value; an error if the text of what was typed is another number, or has a time of day.
 
     As SQL, as are the parts of it: a function of a Column is several calls into the JVM.
     """
     if literal is not None:
-        is_date = isinstance(field.dataType, T.DateType)
-        same = _is_midnight(literal) if is_date else _is_same_number(literal, value)
-        problem = f"raise_error(concat({literal}, ' is no {field.dataType.simpleString()}'))"
+        same = _is_same(literal, value, field.dataType)
+        what = quote_text(f" is no {field.dataType.simpleString()}")
+        problem = f"raise_error(concat(CAST({literal} AS STRING), {what}))"
         value = f"CASE WHEN {same} THEN {value} ELSE CAST({problem} AS {kind}) END"
-    length = _CHAR.fullmatch(declared_type(field))
+    length = char_length(declared_type(field))
     if length is not None:  # it is read as it is stored, with blanks behind it
-        padded = f"rpad({value}, {length[1]}, ' ')"
-        value = f"CASE WHEN length({value}) < {length[1]} THEN {padded} ELSE {value} END"
+        padded = f"rpad({value}, {length}, ' ')"
+        value = f"CASE WHEN length({value}) < {length} THEN {padded} ELSE {value} END"
     return value
+
+
+def _is_same(literal: str, value: str, kind: T.DataType, depth: int = 0) -> str:
+    """Whether nothing of a value was lost, at any depth of it."""
+    match kind:
+        case T.DateType():
+            return _is_midnight(literal)
+        case T.IntegralType() | T.DecimalType():
+            return _is_same_number(literal, value)
+        case T.ArrayType():
+            one, other = f"t{depth}", f"v{depth}"
+            each = _is_same(one, other, kind.elementType, depth + 1)
+            pairs = f"zip_with({literal}, {value}, ({one}, {other}) -> {each})"
+            return f"coalesce(forall({pairs}, same -> same), true)"
+        case T.MapType():
+            of = {"map_keys": T.ArrayType(kind.keyType), "map_values": T.ArrayType(kind.valueType)}
+            same = (_is_same(f"{f}({literal})", f"{f}({value})", t, depth) for f, t in of.items())
+            return " AND ".join(same)
+        case T.StructType():
+            fields = [(backtick(f.name), f.dataType) for f in kind.fields]
+            same = (_is_same(f"({literal}).{n}", f"({value}).{n}", t, depth) for n, t in fields)
+            return " AND ".join(["true", *same])
+    return "true"
 
 
 def _is_midnight(literal: str) -> str:

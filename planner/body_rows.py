@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 
 from ctsql.catalog.names import Name, backtick, backtick_all, fold
 from ctsql.catalog.reserved_columns import COLUMN_, PREFIX
-from ctsql.catalog.schemas import Column, plain_type
+from ctsql.catalog.schemas import Column, char_length, plain_type
 from ctsql.planner import nodes as lp
 from ctsql.planner.syntax import rewrite
 from ctsql.planner.syntax.ast import MergeAction, MergeWhen, Select
@@ -165,6 +165,17 @@ class _Held:
         text = " UNION ALL ".join(f"SELECT {column_list} FROM {{{name}}}" for name in rows)
         return _view(_compose([text], rows), self.base.columns)
 
+    def compared_as_stored(self, rows: Rows) -> Rows:
+        """Rows whose CHARs Spark compares as it does those of the output, with blanks behind.
+
+        A column of UNION ALL is declared as that of the first part.
+        """
+        if not any(char_length(c.type) for c in self.target):
+            return rows
+        listed = ", ".join(backtick_all(self.base.columns))
+        text = f"SELECT {listed} FROM {{none}} WHERE false UNION ALL SELECT {listed} FROM {{rows}}"
+        return _view(_compose([text], {"none": self.base, "rows": rows}), self.base.columns)
+
 
 def _view(query: lp.Query, columns: Sequence[str]) -> lp.ViewReference:
     """A query as a relation, with an id that differs from that of what it reads."""
@@ -231,8 +242,10 @@ def _values(
         if column.name not in values and otherwise is not None:
             pieces.append(f"{otherwise}.{name} AS {name}")
             continue
-        pieces += ["CAST((", values.get(column.name) or "NULL"]
-        pieces.append(f") AS {plain_type(column.type)}) AS {name}")
+        length = char_length(column.type)
+        opened, closed = ("", "") if length is None else ("rpad(", f", {length})")
+        pieces += [f"{opened}CAST((", values.get(column.name) or "NULL"]
+        pieces.append(f") AS {plain_type(column.type)}){closed} AS {name}")
     return pieces
 
 
@@ -271,7 +284,8 @@ class _Step:
         pieces = [*_values(node.target, values), " FROM {rows}"]
         query_of_all = self._query(pieces, _view(query, places))
         write = Written(statement=f"{self.name}: INSERT", columns=columns, query=query)
-        rows = _view(query_of_all, [c.name for c in node.target])
+        view = _view(query_of_all, [c.name for c in node.target])
+        rows = self.output.compared_as_stored(view)
         return replace(self.output, proposed=(*self.output.proposed, _Proposed(write, rows)))
 
     def _change(self, node: lp.Delete | lp.Update) -> _Held:
@@ -301,7 +315,8 @@ class _Step:
         """The rows of a query over all that is held, ``{rows}``."""
         query = self._query(pieces, self.output.contents())
         write = Written(statement=f"{self.name}: {does}", columns=self.output.target, query=query)
-        return _Proposed(write, _view(query, self.output.base.columns))
+        view = _view(query, self.output.base.columns)
+        return _Proposed(write, self.output.compared_as_stored(view))
 
     def _rows_left(self, pieces: Pieces) -> _Held:
         """What is left of the output: the rows of a query over each part of it, ``{rows}``."""

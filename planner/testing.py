@@ -8,7 +8,7 @@ or messages come into is a table like any other here.
 The clock stands still: each step is at one T, which is its AT, or a second after the step before.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.catalog import times
@@ -271,22 +271,22 @@ def at_time(text: st.SqlText, time: int) -> st.SqlText:
 
 
 def typed_values(
-    rows: st.SqlText, cells: Sequence[Sequence[Span]], types: Sequence[str], copied: Sequence[int]
+    rows: st.SqlText, cells: Sequence[Sequence[Span]], types: Sequence[str], told: Mapping[int, str]
 ) -> st.SqlText:
     """VALUES in which each value is cast to its column's type, by itself.
 
     So a text may stand for a time in one row and a time in another. Behind the values of a row come
-    those of some columns again, as texts, by which what was lost can be told.
+    those of some columns again, of other types, by which what was lost can be told.
 
     Args:
-        cells: the values of each row, as many as there are ``types``. copied: the columns.
+        cells: the values of each row, as many as there are ``types``. told: those other types.
     """
     edits = list(rows.edits)
     for row in cells:
         for number, (cell, kind) in enumerate(zip(row, types, strict=True), start=1):
             behind = f" AS {kind})"
             if number == len(row):
-                behind += "".join(f", CAST({_text(row[i], rows)} AS STRING)" for i in copied)
+                behind += "".join(f", CAST({_text(row[i], rows)} AS {told[i]})" for i in told)
             edits.append(st.Edit(span=cell.front, text="CAST("))
             edits.append(st.Edit(span=cell.behind, text=behind))
     return replace(rows, edits=tuple(edits))

@@ -245,7 +245,7 @@ class Running:
             place = Span(row[0].source, row[0].start, row[-1].stop)
             typed.check_count(len(row), place)
         if expectation.cells:
-            text = typed_values(text, expectation.cells, typed.types, typed.copied)
+            text = typed_values(text, expectation.cells, typed.types, typed.text_types)
         values = self._read(text, at)
         return typed.of_values(values) if expectation.cells else typed.of_query(values, rows.span)
 

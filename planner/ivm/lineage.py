@@ -22,12 +22,12 @@ Source: Cui, Widom and Wiener, Tracing the Lineage of View Data in a Warehousing
 2000); the annotated rewriting is that of Perm (Glavic and Alonso, ICDE 2009).
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
+from ctsql.catalog.schemas import char_length
 from ctsql.catalog.spans import Span
 from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.reasons import Reason, Refused
@@ -54,7 +54,6 @@ from ctsql.planner.ivm.rewrites.column_pruning import prune
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import Pairs, pairs_of_operand, restrict
 from ctsql.planner.ivm.sql.queries import Text
 
-CHAR = re.compile(r"char\((\d+)\)", re.IGNORECASE)
 WANTED = "wanted"
 """The step with the rows that are asked about: see :func:`wanted_columns`."""
 _NOT_THROUGH = (
@@ -121,10 +120,10 @@ def trace(whole: Text, casts: Mapping[int, str]) -> Lineage:
 
 def _as_stored(col: alg.Col, kind: str) -> alg.Expr:
     """A column's values in a type as they are stored: those of CHAR(n) with blanks behind them."""
-    length = CHAR.fullmatch(kind)
+    length = char_length(kind)
     if length is None:
         return alg.Expr.of("CAST (", col, "AS", kind, ")")
-    return alg.Expr.of("rpad ( CAST (", col, "AS STRING ) ,", length[1], ")")
+    return alg.Expr.of("rpad ( CAST (", col, "AS STRING ) ,", str(length), ")")
 
 
 def whole_query(sql: str, relations: Mapping[str, Relation]) -> Text | Reason:

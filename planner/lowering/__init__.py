@@ -9,8 +9,8 @@ from ctsql.planner.lowering.char_types import (
 )
 from ctsql.planner.lowering.constraints import (
     AS_JSON as AS_JSON,
-    ROW_TEXT_MAX as ROW_TEXT_MAX,
     mark_broken as mark_broken,
+    row_text as row_text,
     with_refused as with_refused,
 )
 from ctsql.planner.lowering.context import (

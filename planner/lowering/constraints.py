@@ -8,7 +8,7 @@ looked at.
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import Column as SparkColumn, DataFrame, functions as F
 
 from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import BROKEN, PROPOSED
@@ -24,6 +24,11 @@ AS_JSON = {
 }
 """How a row is written: with its NULLs, and its times to the microsecond."""
 ROW_TEXT_MAX = 200
+
+
+def row_text(columns: Sequence[str]) -> SparkColumn:
+    """The beginning of a row as an error says it."""
+    return F.substring(F.to_json(F.struct(*backtick_all(columns)), AS_JSON), 1, ROW_TEXT_MAX)
 
 
 def mark_broken(
@@ -48,7 +53,7 @@ def fail_broken(rows: DataFrame, constraints: Sequence[Constraint]) -> DataFrame
     if not constraints:
         return rows
     names = backtick_all(rows.columns)
-    row = F.substring(F.to_json(F.struct(*names), AS_JSON), 1, ROW_TEXT_MAX)
+    row = row_text(rows.columns)
     first = rows.schema.fields[0]
     value = F.col(names[0])
     for constraint in reversed(constraints):

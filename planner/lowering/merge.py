@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, Window, functions as F
 from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import ACTION, HELD, VALUE_
 from ctsql.catalog.schemas import plain_type
+from ctsql.planner.lowering.constraints import row_text
 from ctsql.planner.lowering.output_state import OutputState, View, union_all
 from ctsql.planner.lowering.queries import lower_query
 from ctsql.planner.lowering.store_assignment import as_stored
@@ -24,7 +25,10 @@ from ctsql.planner.nodes import Merge, MergeClause, Query, SelfReference
 from ctsql.planner.syntax.ast import MergeAction, MergeWhen
 
 Pieces = list[str | Query]
-AMBIGUOUS_MATCH = "a row of the output is matched by several rows of the source of MERGE"
+AMBIGUOUS_MATCH = (
+    "a row of the output is matched by several rows of the source of MERGE, "
+    "which has to have one for each, as by GROUP BY the columns of ON: "
+)
 
 
 def lower_merge(node: Merge, view: View, *, later: bool) -> OutputState:
@@ -93,7 +97,8 @@ class _Lowering:
         pieces += [self._from("{rows}", "JOIN"), self.node.on, ")"]
         pairs = self.view.run(pieces, {"rows": rows, "source": self.source})
         often = F.count(F.lit(1)).over(Window.partitionBy(*backtick_all(places))) > 1
-        refused = F.raise_error(F.lit(AMBIGUOUS_MATCH)).cast("int")
+        row = row_text([c.name for c in self.node.target])
+        refused = F.raise_error(F.concat(F.lit(AMBIGUOUS_MATCH), row)).cast("int")
         return pairs.withColumn(ACTION, F.when(often, refused).otherwise(F.col(ACTION)))
 
     def _choice(self, clauses: Sequence[MergeClause]) -> Pieces:

@@ -67,7 +67,7 @@ def needs(
     rows: dict[str, list[RetentionNeed]] = {}
     logs: dict[str, list[int]] = {}
     for item in items:
-        with noting_damaged(damaged, item):
+        with noting_damaged(damaged, item.id):
             if missing_table(engine.relations, [item]) is not None:
                 continue
             rows[item.id], logs[item.id] = [], []
@@ -80,14 +80,14 @@ def needs(
         for read, through, seen in _reads(engine, item, keep_from):
             if read.id not in rows:
                 continue
-            with noting_damaged(damaged, read):
+            with noting_damaged(damaged, read.id):
                 rows[read.id].append(_need(engine, read, through, consumer))
                 logs[read.id].append(_version_at(engine, read, seen))
     for need in Readers(engine).retention_needs():
         item = engine.relations.item(need.object_id)
         if item.id not in rows:
             continue
-        with noting_damaged(damaged, item):
+        with noting_damaged(damaged, item.id):
             rows[item.id].append(_need(engine, item, need.since, need.consumer))
             logs[item.id].append(_version_at(engine, item, need.since))
     left_out = damaged or {}
@@ -95,14 +95,14 @@ def needs(
 
 
 @contextmanager
-def noting_damaged(damaged: dict[str, CtsqlError] | None, item: Item) -> Iterator[None]:
-    """Note that the log of an object cannot be read, and go on; None to raise that."""
+def noting_damaged(damaged: dict[str, CtsqlError] | None, key: str) -> Iterator[None]:
+    """Note what is wrong with a log that cannot be read, and go on; None to raise that."""
     try:
         yield
     except CtsqlError as problem:
         if damaged is None or problem.condition not in UNREADABLE:
             raise
-        damaged[item.id] = problem
+        damaged.setdefault(key, problem)
 
 
 def _reads(engine: Engine, item: Item, keep_from: int) -> Iterator[tuple[Item, int, int]]:

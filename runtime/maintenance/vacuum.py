@@ -99,12 +99,12 @@ def log_floors(
     before_ms = min(before_ms, clock.now_ms() - retention.LOG_AGE_MS)
     floors: dict[str, int] = {}
     for item in (i for i in engine.catalog if i.id in needs):
-        with noting_damaged(damaged, item):
+        with noting_damaged(damaged, item.id):
             if item.location is not None and item.managed:
                 aged = system_floor(engine.relations.table(item), before_ms=before_ms)
                 floors[item.location] = min(aged, needs[item.id].log_floor)
             for beside in tables_beside(engine.warehouse, item):
-                with noting_damaged({}, item):  # who compacts it is told
+                with noting_damaged({}, item.id):  # who compacts it is told
                     aged = system_floor(beside.table, before_ms=before_ms)
                     floors[beside.table.location] = min(aged, beside.log_floor)
     timeline, catalog = engine.timeline.table, engine.catalog_store.table

@@ -160,7 +160,8 @@ class Alteration(OnNames):
                 replace(f, name=name.name) if fold(f.name) == fold(item.name.name) else f
                 for f in now.flows
             )
-            catalog = current.with_item(replace(now, name=name, flows=flows))
+            called = _called(current, now, name, new.span)
+            catalog = current.with_item(replace(now, name=name, flows=flows, called=called))
             return _with_quarantine_renamed(catalog, now)
 
         self.names.check_schema(name.schema, new.span)
@@ -223,6 +224,23 @@ class Alteration(OnNames):
         item = self.names.of_kind(statement.target, ObjectKind.MATERIALIZED_VIEW, only=only)
         refresh_view(self.engine, item, full=statement.full)
         return "REFRESH MATERIALIZED VIEW"
+
+
+def _called(current: Catalog, now: Item, name: Name, span: Span) -> tuple[str, ...]:
+    """The names that an output had before, once it has another; none where no quarantine has them.
+
+    Raises:
+        NOT_SUPPORTED: another output had this one, so whose its rows are could not be told.
+    """
+    task = next((i for i in current if now.id in i.outputs), None)
+    if task is None or task.quarantine is None:
+        return ()
+    for other in current.outputs_of(task):
+        if other.id != now.id and fold(name.qualified()) in map(fold, other.called):
+            what = f"calling another output of {task.name} {name}"
+            why = f"{other.name} was called so, and the quarantine may have rows of that name."
+            raise not_supported(span, what, why=why, hint="Choose another name.")
+    return (*now.called, now.name.qualified())
 
 
 def _with_quarantine_renamed(catalog: Catalog, before: Item) -> Catalog:

@@ -8,7 +8,7 @@ hold as of T: whether the row would come, not in which run.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.spans import Span
@@ -24,7 +24,7 @@ from ctsql.planner.syntax.ast import SqlText
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
 from ctsql.runtime.spark.temp_views import TemporaryNames
-from ctsql.runtime.statements.row_lineage import ROW_CHARACTERS_MAX, Reader, read_id
+from ctsql.runtime.statements.row_lineage import ROW_CHARACTERS_MAX, Reader, read_id, row_json
 from ctsql.runtime.warehouse.sources import StoredSources
 
 COLUMNS = (
@@ -72,13 +72,27 @@ class LostRows:
         self.warehouse = engine.warehouse
         self.at = at
         self.lines: list[Line] = []
+        self._given = predicate
         (relation, *_) = predicate.relations
         self._predicate = rewrite(
             predicate, relation=lambda ref: ASKED if ref == relation else ref.span.text
         )
 
+    def tell_there(self, rows: DataFrame) -> None:
+        """Tell of rows that are not missed: those that the predicate is true for."""
+        found = rows.agg(F.count(F.lit(1)), F.min(row_json(rows.columns))).collect()[0]
+        if found[0]:
+            note = "what such rows come from: ask WHY"
+            self._line("contents", None, None, found[0], "is there", found[1], note)
+
     def explain(self, item: Item) -> None:
         """Answer for a view, plain or not, or a task; a source table has no query."""
+        names = tuple(c.name for c in item.columns)
+        node = lp.NormalReference(object_id=item.id, name=item.name, columns=names)
+        why = self._refusal(lp.Query(sql=self._given, relations=(node,)))
+        if why is not None:
+            self._line("contents", verdict=None, note=f"cannot be told: {why}")
+            return
         if item.kind is ObjectKind.VIEW:
             query = transform(self.engine.relations.bound(item).query)
             assert isinstance(query, lp.Query)  # it stays one
@@ -104,6 +118,12 @@ class LostRows:
                 continue
             columns = tuple(c.name for c in one.columns)
             self._search(_Asked(one.statement, one.query, columns, _WHOLE))
+
+    def _refusal(self, query: lp.Query) -> str | None:
+        """Why Spark and the planner do not read a query alike; None if they do."""
+        reader = Reader(self.engine, self.at)
+        text, relations = reader.read(query)
+        return reader.refusal(query, whole_query(text.text, relations))
 
     def _search(self, target: _Asked) -> None:
         reader = Reader(self.engine, self.at)

@@ -5,12 +5,12 @@ first so that the same statement can delete the files it replaces, if no consume
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
+from ctsql.catalog.names import Name
 from ctsql.planner.binding import qualify
 from ctsql.planner.syntax.ast import Maintain, ShowRetention
 from ctsql.runtime.delta import files as adapter
@@ -19,13 +19,19 @@ from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log import clock
 from ctsql.runtime.maintenance import retention, vacuum
 from ctsql.runtime.maintenance.compaction import THOROUGH, choose
-from ctsql.runtime.maintenance.consumers import LOST, READS, Needs, needs, system_floor
+from ctsql.runtime.maintenance.consumers import (
+    LOST,
+    READS,
+    Needs,
+    needs,
+    noting_damaged,
+    system_floor,
+)
 from ctsql.runtime.statements.dropped import remove_dropped
 from ctsql.runtime.statements.name_resolution import OnNames
 from ctsql.runtime.statements.redefinition import Redefinition
 from ctsql.runtime.views.side_table import tables_beside
 from ctsql.runtime.warehouse.location import SYSTEM_FOLDER
-from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
 from ctsql.runtime.warehouse.table_checks import check_tables, missing_table
 
 Row = tuple[object, ...]
@@ -64,31 +70,19 @@ class _Work:
     name: tuple[str, str, str]
     item: Item | None = None
 
+    @property
+    def label(self) -> str:
+        """How errors name it."""
+        return str(Name(*self.name[:2]))
 
-class _Damaged:
-    """What is wrong with tables that are left out, as their logs cannot be read."""
 
-    def __init__(self) -> None:
-        self._found: dict[str, CtsqlError] = {}
-
-    @contextmanager
-    def left_out(self, what: "_Work | Item") -> Iterator[None]:
-        """Go on where the log of a table, or of one beside it, cannot be read."""
-        try:
-            yield
-        except CtsqlError as problem:
-            if problem.condition not in UNREADABLE:
-                raise
-            name = str(what.name) if isinstance(what, Item) else ".".join(what.name[:2])
-            self._found.setdefault(name, problem)
-
-    def tell(self, *, is_all: bool) -> None:
-        """Raise what is wrong with the first of them; it says that all others were maintained."""
-        for problem in self._found.values():
-            if is_all:
-                message = f"Left out: {', '.join(self._found)}. All else was maintained."
-                problem.detail = f"{problem.detail or ''} {message}".strip()
-            raise problem
+def _raise_first(damaged: dict[str, CtsqlError], *, is_all: bool) -> None:
+    """Raise what is wrong with the first of the tables that are left out, if there is one."""
+    for problem in damaged.values():
+        if is_all:
+            told = f"Left out: {', '.join(damaged)}. All else was maintained."
+            problem.detail = f"{problem.detail or ''} {told}".strip()
+        raise problem
 
 
 class Maintenance(OnNames):
@@ -108,13 +102,13 @@ class Maintenance(OnNames):
             self._complete_transactions()
         if statement.target is None and not dry:
             self._forget_definitions()
-        damaged = _Damaged()
+        damaged: dict[str, CtsqlError] = {}
         works = list(self._works(statement, damaged))
         if statement.target is None and not dry:
             self.engine.timeline.archive()
         compacted: dict[str, Compacted] = {}
         for work in works:
-            with damaged.left_out(work):
+            with noting_damaged(damaged, work.label):
                 compacted[work.table.location] = self._compact(work, dry=dry)
         hidden: dict[str, CtsqlError] = {}
         needs_by_id = needs(self.engine, keep_from=keep_from, damaged=hidden)
@@ -124,7 +118,7 @@ class Maintenance(OnNames):
             found = compacted.get(work.table.location)
             if found is None:
                 continue
-            with damaged.left_out(work):
+            with noting_damaged(damaged, work.label):
                 if work.item is not None and work.item.id in hidden:
                     raise hidden[work.item.id]
                 plan, kept_for = self._plan(
@@ -140,7 +134,7 @@ class Maintenance(OnNames):
         if statement.target is None:
             rows += self._purge(keep_from, dry=dry)
             rows += self._folders(unnamed, dry=dry)
-        damaged.tell(is_all=statement.target is None)
+        _raise_first(damaged, is_all=statement.target is None)
         return rows
 
     def _complete_transactions(self) -> None:
@@ -164,7 +158,7 @@ class Maintenance(OnNames):
                     raise
                 # How far it is cannot be told, so nothing of it is dropped.
 
-    def _works(self, statement: Maintain, damaged: "_Damaged") -> Iterator[_Work]:
+    def _works(self, statement: Maintain, damaged: dict[str, CtsqlError]) -> Iterator[_Work]:
         catalog = self.engine.refresh_catalog()
         if statement.target is not None:
             for item in self._named_items(statement):
@@ -172,7 +166,7 @@ class Maintenance(OnNames):
             return
         for item in sorted(catalog, key=lambda i: i.name.key):
             is_kept = statement.everything and item.managed and item.location and not item.problem
-            with damaged.left_out(item):
+            with noting_damaged(damaged, str(item.name)):
                 is_there = missing_table(self.engine.relations, [item]) is None
                 if (item.is_output or is_kept) and is_there:
                     yield from self._with_tables_beside(item)

@@ -23,13 +23,13 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick, backtick_all, fold
 from ctsql.catalog.reserved_columns import FILE_COLUMN, NOTE, ROW_COLUMN, TIME, VERSION
-from ctsql.catalog.schemas import Column, plain_type
+from ctsql.catalog.schemas import Column, char_length, plain_type
 from ctsql.catalog.spans import Source
 from ctsql.planner import nodes as lp
 from ctsql.planner.body_rows import written_rows
 from ctsql.planner.ivm import Input, PlainView, Relation, TableUse, Text
 from ctsql.planner.ivm.algebra.reasons import Reason
-from ctsql.planner.ivm.lineage import CHAR, Contribution, trace, wanted_columns, whole_query
+from ctsql.planner.ivm.lineage import Contribution, trace, wanted_columns, whole_query
 from ctsql.planner.lowering import Context
 from ctsql.planner.lowering.queries import rewrite_text
 from ctsql.planner.rules import transform
@@ -123,7 +123,8 @@ class Reader:
                 relations[name] = PlainView(text.text, node.columns, below)
             else:
                 assert isinstance(node, lp.Relation)  # a definition reads no files
-                relations[name] = self._columns(node)
+                columns = self._columns(node)
+                relations[name] = tuple(replace(c, type=plain_type(c.type)) for c in columns)
         warehouse = self.engine.warehouse
         context = Context(self.engine.session, StoredSources(warehouse), self.at, clock_at=self.at)
         return rewrite_text(query.sql, names, context), relations
@@ -137,7 +138,7 @@ class Reader:
         if isinstance(whole, Reason):
             return whole.sentence
         tables = {
-            use.table: Table(node.object_id, tuple(self._columns(node)), node.columns)
+            use.table: Table(node.object_id, self._columns(node), node.columns)
             for use in whole.inputs
             if isinstance(use, TableUse) and isinstance(node := self.nodes[use.table], lp.Relation)
         }
@@ -155,8 +156,7 @@ class Reader:
             item = self.engine.relations.item(node.object_id)
             columns = self.engine.versions.columns_at(item, self.at)
         by_name = {fold(c.name): c for c in columns}
-        there = [by_name[fold(c)] for c in node.columns if fold(c) in by_name]
-        return tuple(replace(c, type=plain_type(c.type)) for c in there)
+        return tuple(by_name[fold(c)] for c in node.columns if fold(c) in by_name)
 
 
 class RowLineage:
@@ -180,7 +180,7 @@ class RowLineage:
 
     def explain_view(self, item: Item, rows: DataFrame, at: int) -> None:
         """Answer for some rows of a plain view, which has none of its own."""
-        first = rows.select(_json(rows.columns)).limit(SHOWN_MAX).collect()
+        first = rows.select(row_json(rows.columns)).limit(SHOWN_MAX).collect()
         count = len(first) if len(first) < SHOWN_MAX else rows.count()
         for (row,) in first:
             self._line(0, item, None, None, "", row, count, None if row else _WIDE)
@@ -488,9 +488,8 @@ class RowLineage:
         names = [c for c in traced_rows.rows.columns if c not in (FILE_COLUMN, ROW_COLUMN)]
         writes = with_writers(self.warehouse, traced_rows.located, traced_rows.rows)
         first = writes.orderBy(F.col(TIME).asc_nulls_last(), VERSION, FILE_COLUMN, ROW_COLUMN)
-        shown = (
-            first.select(TIME, VERSION, NOTE, _json(names).alias("row")).limit(SHOWN_MAX).collect()
-        )
+        lines = first.select(TIME, VERSION, NOTE, row_json(names).alias("row"))
+        shown = lines.limit(SHOWN_MAX).collect()
         count = len(shown) if len(shown) < SHOWN_MAX else traced_rows.rows.count()
         for time, version, why, row in shown:
             notes = "; ".join(filter(None, (why, note, "" if row else _WIDE))) or None
@@ -548,9 +547,8 @@ class _Step:
         query_columns = self.query.columns or ()
         pairs = enumerate(zip(query_columns, self.stored_columns, strict=False))
         found = {i: plain_type(b.type) for i, (a, b) in pairs if a.type != plain_type(b.type)}
-        return found | {
-            i: c.type for i, c in enumerate(self.stored_columns) if CHAR.fullmatch(c.type)
-        }
+        chars = {i: c.type for i, c in enumerate(self.stored_columns) if char_length(c.type)}
+        return found | chars
 
 
 def _begins_with_copies(task: Item) -> bool:
@@ -588,7 +586,7 @@ def _at_places(rows: DataFrame, places: DataFrame) -> DataFrame:
     return rows.join(places, [FILE_COLUMN, ROW_COLUMN], "left_semi")
 
 
-def _json(columns: Sequence[str]) -> SparkColumn:
+def row_json(columns: Sequence[str]) -> SparkColumn:
     """Some columns as JSON; NULL where that is long."""
     text = F.to_json(F.struct(*backtick_all(columns)), {"ignoreNullFields": "false"})
     return F.when(F.length(text) <= ROW_CHARACTERS_MAX, text)

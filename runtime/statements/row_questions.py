@@ -79,8 +79,8 @@ class RowQuestions(OnNames):
             raise not_supported(statement.span, what, why=why, hint=hint)
         at = self._time(item, statement.select)
         with translate_spark_errors():
-            self._select_rows(statement.select, None, at)  # raises what a SELECT would
             answer = LostRows(self.engine, statement.select.query, at)
+            answer.tell_there(self._select_rows(statement.select, None, at))
             answer.explain(item)
             return answer.lines
 

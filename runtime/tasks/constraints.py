@@ -29,7 +29,7 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.names import backtick_all
 from ctsql.catalog.reserved_columns import BROKEN, ROW_ID, STAYS
 from ctsql.catalog.schemas import quote_text
-from ctsql.planner.lowering import AS_JSON, ROW_TEXT_MAX
+from ctsql.planner.lowering import AS_JSON, row_text
 from ctsql.planner.nodes import Constraint
 from ctsql.planner.syntax.ast import OnViolation
 from ctsql.runtime.rows.declined import Declined
@@ -197,7 +197,7 @@ def _violation(
     found = [c for c in constraints if c.action is OnViolation.FAIL and c.name in broken]
     first = found[0]
     bit = 1 << list(constraints).index(first)
-    text = F.substring(F.to_json(F.struct(*backtick_all(columns)), AS_JSON), 1, ROW_TEXT_MAX)
+    text = row_text(columns)
     rows = (
         failing.where(f"{BROKEN} & {bit}L != 0")
         .select(text.alias("row"))

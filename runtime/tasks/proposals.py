@@ -7,11 +7,11 @@ it exactly once, and no reader sees it before the T is in.
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from functools import reduce
 
 from pyspark.sql import DataFrame
 
 from ctsql.catalog.items import Item, quarantine_copied, written_under
+from ctsql.planner.lowering import union_all
 from ctsql.planner.nodes import TaskWrite
 from ctsql.runtime.tasks.constraints import check_rows, quarantine_rows
 from ctsql.runtime.tasks.key_constraints import Surroundings, mark_keys
@@ -63,7 +63,7 @@ def stage_proposals(
                 inserts = mark_keys(constraints, inserts, around, small=small, stack=stack)
             checked = check_rows(constraints, inserts, own, small=small, stack=stack)
             if checked.quarantined is not None:
-                name = names[object_id].qualified()
+                name = names[object_id].name.qualified()
                 away.append(quarantine_rows(constraints, checked.quarantined, name, own, at))
             part = waiting.get(object_id)
             if part is None:
@@ -79,7 +79,7 @@ def stage_proposals(
                 part.has_rows = True
         quarantine = _quarantine(waiting, plan)
         if quarantine is not None and (away or leaving is not None):
-            rows = reduce(DataFrame.unionAll, away) if away else None
+            rows = union_all(*away)
             listed = [name for name, _ in QUARANTINE_COLUMNS]
             quarantine.has_rows = warehouse.queries.stage(
                 quarantine.batch.at(at), rows, leaving, listed, small=small

@@ -17,14 +17,13 @@ The statement is bound to a T of its own, as a definition that is in force there
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import reduce
 
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
 
 from ctsql.catalog import schemas
 from ctsql.catalog.errors import CtsqlError, StatementError, not_supported
 from ctsql.catalog.items import Item, written_under
-from ctsql.catalog.names import Name, backtick, backtick_all, fold, quote
+from ctsql.catalog.names import backtick, backtick_all, fold, quote
 from ctsql.catalog.reserved_columns import FILE_COLUMN, RETRIED, ROW_COLUMN
 from ctsql.catalog.schemas import Column, quote_text
 from ctsql.planner import nodes as lp
@@ -104,18 +103,20 @@ class Retried:
         return found
 
 
-def groups_of(plan: lp.TaskWrite, names: Mapping[str, Name]) -> list[Group]:
+def groups_of(plan: lp.TaskWrite, named: Mapping[str, Item]) -> list[Group]:
     """The kinds of rows that a task's quarantine may hold, by its definition.
 
     Args:
-        names: of its outputs, as the rows have them.
+        named: by the id of each output the object whose names the rows have.
     """
     alone = len(plan.all_outputs) == 1
     found = []
     for output in plan.all_outputs:
         which = "constraint_name IS NOT NULL"
         if not alone:
-            which += f" AND relation = {quote_text(names[output.object_id].qualified())}"
+            under = named[output.object_id]
+            names = map(quote_text, (under.name.qualified(), *under.called))
+            which += f" AND relation IN ({', '.join(names)})"
         found.append(Group(output.object_id, output.name.name, output.columns, which))
     return found
 
@@ -187,9 +188,9 @@ def rows_to_retry(
     """
     stored_rows = stack.enter_context(persisted(stored_rows))
     found, refused, kinds = [], None, 0
-    names = written_under(warehouse.catalog, warehouse.relations.item(plan.object_id))
+    named = written_under(warehouse.catalog, warehouse.relations.item(plan.object_id))
     given = group_of_input(warehouse, plan)
-    groups = [*groups_of(plan, names), *([] if given is None else [given])]
+    groups = [*groups_of(plan, named), *([] if given is None else [given])]
     for group, is_there in zip(groups, _are_there(stored_rows, groups), strict=True):
         try:
             there = stored_rows.where(group.which)
@@ -212,9 +213,9 @@ def rows_to_retry(
             found.append((group, rows))
     if not kinds and refused is not None:
         raise refused
-    if not found:
+    victims = union_all(*(rows.drop(RETRIED) for _, rows in found))
+    if victims is None:
         return None
-    victims = reduce(DataFrame.unionAll, (rows.drop(RETRIED) for _, rows in found))
     mended = [(group, rows.select(*_as_stored(group))) for group, rows in found]
     places = (FILE_COLUMN, ROW_COLUMN)
     located = [(group, rows.select(*places, *_as_stored(group))) for group, rows in found]

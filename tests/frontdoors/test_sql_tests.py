@@ -97,6 +97,36 @@ FOLDER = {
             EXPECT types (i) AS (SELECT if(id = 0, 12000, id) FROM range(10001));
         TEST 'fails: Did you mean "VALUES"' GIVEN types (i) VALUSE (1) EXPECT NO ROWS IN types;
     """,
+    "nested.sql": """
+        CREATE TABLE nested (
+            a ARRAY<INT>, m MAP<DATE, ARRAY<DECIMAL(5, 2)>>,
+            r ARRAY<STRUCT<`n o`: INT, s: STRING>>
+        );
+        TEST 'ok: spellings within values'
+            GIVEN nested VALUES
+                (array(1, NULL), map(DATE '2026-03-01', array(1.5, 2)),
+                 array(named_struct('n o', 1, 's', '1.40'), NULL)),
+                (NULL, map(DATE '2026-03-02', NULL), array()), (array(), NULL, NULL)
+            EXPECT nested VALUES
+                (array(1.0, NULL), map('2026-03-01', array(1.50, 2.0)),
+                 array(struct(1.0, '1.40'), NULL)),
+                (NULL, map(TIMESTAMP '2026-03-02 00:00:00', NULL), array()), (array(), NULL, NULL)
+            EXPECT nested (a) AS (
+                SELECT array(1.0, NULL) UNION ALL SELECT NULL UNION ALL SELECT array());
+        TEST 'fails: [1.4] is no array<int>' GIVEN nested (a) VALUES (array(1))
+            EXPECT nested (a) VALUES (array(1.4));
+        TEST 'fails: [1.0, 1.4] is no array<int>' GIVEN nested (a) VALUES (array(1, 1))
+            EXPECT nested (a) AS (SELECT array(1, 1.4));
+        TEST 'fails: {2026-03-01 10:00:00 -> [1]} is no map<date'
+            GIVEN nested (m) VALUES (map(DATE '2026-03-01', array(1)))
+            EXPECT nested (m) VALUES (map(TIMESTAMP '2026-03-01 10:00:00', array(1)));
+        TEST 'fails: {2026-03-01 -> [1.505]} is no map<date'
+            GIVEN nested (m) VALUES (map(DATE '2026-03-01', array(1.51)))
+            EXPECT nested (m) VALUES (map('2026-03-01', array(1.505)));
+        TEST 'fails: [{1.4, x}] is no array<struct'
+            GIVEN nested (r) VALUES (array(named_struct('n o', 1, 's', 'x')))
+            EXPECT nested (r) VALUES (array(struct(1.4, 'x')));
+    """,
     "sub/tasks.sql": """
         CREATE TABLE nums (n INT);
         CREATE CONTINUAL TASK tens (n INT) ON INPUT nums AS (

@@ -130,6 +130,7 @@ def test_a_row_matched_twice_is_an_error(con: Connection) -> None:
     check_rows(con, "SELECT * FROM gone")
     failed = expect_error(con, "SELECT * FROM star", "TASK_FAILED")
     assert "matched by several rows" in failed.message
+    assert 'GROUP BY the columns of ON: {"k":1,"v":1}' in failed.message
 
 
 @pytest.mark.slow

@@ -231,8 +231,15 @@ def test_which_quarantine_is_copied(
 def test_rows_of_a_replacement_are_set_aside_under_the_names_of_the_task() -> None:
     """Each output under the name of the task's output at its place."""
     catalog = Catalog.of([*_with_quarantine("x"), *_with_quarantine("r", "x")])
-    assert written_under(catalog, catalog.items["r"]) == {"r": Name("default", "x")}
-    assert written_under(catalog, catalog.items["x"]) == {"x": Name("default", "x")}
+    assert written_under(catalog, catalog.items["r"]) == {"r": catalog.items["x"]}
+    assert written_under(catalog, catalog.items["x"]) == {"x": catalog.items["x"]}
+
+
+def test_former_names_are_stored() -> None:
+    """Of an output that was renamed; the entry of another one is as before."""
+    renamed = dataclasses.replace(TASK, called=("default.`o p`", "default.q"))
+    assert Item.from_json(renamed.to_json()) == renamed
+    assert "called" not in TASK.to_json()
 
 
 def test_a_long_chain_is_ordered() -> None:

@@ -166,10 +166,10 @@ def test_each_expected_value_is_cast_by_itself() -> None:
     (expected,) = plan.test.expectations
     assert isinstance(expected, st.ExpectRows)
     assert expected.rows is not None
-    text = typed_values(expected.rows, expected.cells, ("int", "string"), (0,))
+    text = typed_values(expected.rows, expected.cells, ("int", "string"), {0: "string"})
     assert splice(text.span, text.edits).text == (
-        "VALUES ( CAST(1 AS int) , CAST(now() AS string), CAST(1 AS STRING)), "
-        "(CAST(2 AS int),CAST('x' AS string), CAST(2 AS STRING))"
+        "VALUES ( CAST(1 AS int) , CAST(now() AS string), CAST(1 AS string)), "
+        "(CAST(2 AS int),CAST('x' AS string), CAST(2 AS string))"
     )
 
 
