@@ -22,12 +22,12 @@ from ctsql.runtime.log.table_metadata import TableMetadata
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.scala import scala_items
 
-UNLISTED_MAX = 160
+UNLISTED_MAX = 1_000
 """Commits after which a log is listed although this process knows the newest version.
 
 What Delta holds names each commit behind the checkpoint that it found by the last list, and each
 commit of this process goes through all of them: without a list that grows without bound, whatever
-checkpoints are written meanwhile.
+checkpoints are written meanwhile. A list takes a local disk 0.3 s for 10,000 commits.
 """
 
 
