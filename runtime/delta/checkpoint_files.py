@@ -10,6 +10,7 @@ import json
 import os
 from typing import Any
 
+from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.delta.log_files import LogFiles
 from ctsql.runtime.log.actions import roll_files
 from ctsql.runtime.log.data_files import DataFile
@@ -34,16 +35,24 @@ def checkpointed_files(log: LogFiles, version: int) -> dict[str, DataFile] | Non
     found = _files_of(os.path.join(str(folder), "_delta_log", f"{newest:020d}.checkpoint.parquet"))
     if found is None:
         return None
-    return roll_files(found, (log.commit_at(v) for v in range(newest + 1, version + 1)))
+    try:
+        return roll_files(found, (log.commit_at(v) for v in range(newest + 1, version + 1)))
+    except CtsqlError as problem:
+        if problem.condition != "HISTORY_LOST":
+            raise
+        return None  # it was cleaned up in front of a checkpoint that Delta finds
 
 
 def _last_checkpoint(log: LogFiles) -> int | None:
     """The version of the newest checkpoint, if it is one file with all actions."""
-    text = log.read_if_there("_last_checkpoint")
     try:
-        hint = json.loads(text or "{}")
-    except json.JSONDecodeError:
-        return None  # it only saves a list, so a damaged one is ignored, as Delta does
+        hint = json.loads(log.read_if_there("_last_checkpoint") or "{}")
+    except (CtsqlError, ValueError) as problem:
+        if isinstance(problem, CtsqlError) and problem.condition != "STORED_DATA_INVALID":
+            raise
+        # It only saves a list, so a damaged one is ignored, as Delta does. So is one beside which
+        # a writer without checksums has left those of the one before.
+        return None
     if not isinstance(hint, dict) or "parts" in hint or "v2Checkpoint" in hint:
         return None
     version = hint.get("version")
