@@ -136,15 +136,6 @@ def rows_changed(commit: Commit) -> tuple[int | None, int | None]:
     return sum_known(inserted), sum_known(deleted)
 
 
-def may_copy_rows(commit: Commit) -> bool:
-    """Whether a commit may have written rows that stay as they are into other files.
-
-    Its change files, of a size in bytes, say which rows it changes; its data files then do not.
-    """
-    added = {a.path for a in commit.adds}
-    return bool(commit.change_paths) and any(r.path not in added for r in commit.removes)
-
-
 def roll_files(files: dict[str, DataFile], commits: Iterable[Commit]) -> dict[str, DataFile]:
     """Live files by path, which are changed to those after some commits, oldest first."""
     for commit in commits:

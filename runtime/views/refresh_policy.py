@@ -26,10 +26,7 @@ from enum import Enum
 RECOMPUTED_ROWS_MAX = 10_000
 """Below so many rows in all tables that a view reads, recomputing is taken to cost no more."""
 CHANGED_PART_MAX = 0.15
-"""When more than this part of a table changed, most of what was computed is computed again.
-
-The rows before and after the change are counted.
-"""
+"""When more than this part of a table changed, most of what was computed is computed again."""
 WORTH_MS = 2_000
 """A way that took as long as this is compared with the other one, once more if need be."""
 SLOWER_MAX = 1.2

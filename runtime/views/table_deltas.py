@@ -23,7 +23,7 @@ from ctsql.planner.ivm import TableUse, Window
 from ctsql.planner.ivm.algebra.nodes import Version
 from ctsql.runtime.delta.change_feed import added_rows
 from ctsql.runtime.delta.keyed_scan import Keys, Lookups, change_of, rows_of
-from ctsql.runtime.log.actions import Change, may_copy_rows, rows_changed
+from ctsql.runtime.log.actions import Change, rows_changed
 from ctsql.runtime.log.table_changes import Movement, Stored, merge, rows_inserted
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.rows.declined import Declined
@@ -98,7 +98,7 @@ def find_move(
     if kind is Change.FAILED:
         return Fallback("ERROR_HELD", f"{item.name}")
     counts = [n for c in commits if c.changes_data for n in rows_changed(c)]
-    if any(map(may_copy_rows, commits)):
+    if any(c.change_paths for c in commits):
         counts = [None]
     if movement.is_shared or movement.parts:
         counts = [rows_inserted(table, movement) if kind is Change.APPEND else None]

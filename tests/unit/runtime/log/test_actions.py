@@ -10,7 +10,6 @@ from ctsql.runtime.log.actions import (
     Commit,
     Unreadable,
     classify,
-    may_copy_rows,
     parse_checksum,
     parse_commit,
     rows_changed,
@@ -149,21 +148,6 @@ def test_rows_added() -> None:
     assert rows_changed(_commit(_add("a", 3), _add("b", 4))) == (7, 0)
     assert rows_changed(_commit(_add("a", 3), _add("b", None))) == (None, 0)
     assert rows_changed(_commit(_add("a", 3, data_change=False))) == (0, 0)
-
-
-@pytest.mark.parametrize(
-    ("actions", "may_copy"),
-    [
-        ((_add("b"), _add("a", deleted=2), _remove("a"), CDC), False),
-        ((_add("b"), _remove("a"), CDC), True),
-        ((_add("b"), _remove("a")), False),
-        ((_add("b"), CDC), False),
-    ],
-    ids=["vectors", "files written anew", "without change files", "added only"],
-)
-def test_rows_that_stay(actions: tuple[dict[str, Any], ...], may_copy: bool) -> None:
-    """Files written anew beside change files hold rows that the commit does not change."""
-    assert may_copy_rows(_commit(*actions)) is may_copy
 
 
 def test_rows_that_come_back_are_not_counted() -> None:
