@@ -265,14 +265,14 @@ class FolderBinder:
             case st.CreateFlow() as statement if parts:
                 items, plans = self._other_flow(definition, statement, old)
         before = (*items, *catalog.outputs_of(old))
-        with_comments = tuple(with_comments(i, definition) for i in before)
-        if with_comments != before:
+        items_after = tuple(with_comments(i, definition) for i in before)
+        if items_after != before:
             parts = (*parts, Part.COMMENT)
         return BoundObject(
             definition=definition,
             old=old,
             parts=tuple(dict.fromkeys(parts)),
-            items=with_comments,
+            items=items_after,
             plans=plans,
             altered=change,
         )

@@ -100,12 +100,12 @@ FOLDER = {
     "nested.sql": """
         CREATE TABLE nested (
             a ARRAY<INT>, m MAP<DATE, ARRAY<DECIMAL(5, 2)>>,
-            r ARRAY<STRUCT<`n o`: INT, s: STRING>>
+            r ARRAY<STRUCT<`select`: INT, s: STRING>>
         );
         TEST 'ok: spellings within values'
             GIVEN nested VALUES
                 (array(1, NULL), map(DATE '2026-03-01', array(1.5, 2)),
-                 array(named_struct('n o', 1, 's', '1.40'), NULL)),
+                 array(named_struct('select', 1, 's', '1.40'), NULL)),
                 (NULL, map(DATE '2026-03-02', NULL), array()), (array(), NULL, NULL)
             EXPECT nested VALUES
                 (array(1.0, NULL), map('2026-03-01', array(1.50, 2.0)),
@@ -124,7 +124,7 @@ FOLDER = {
             GIVEN nested (m) VALUES (map(DATE '2026-03-01', array(1.51)))
             EXPECT nested (m) VALUES (map('2026-03-01', array(1.505)));
         TEST 'fails: [{1.4, x}] is no array<struct'
-            GIVEN nested (r) VALUES (array(named_struct('n o', 1, 's', 'x')))
+            GIVEN nested (r) VALUES (array(named_struct('select', 1, 's', 'x')))
             EXPECT nested (r) VALUES (array(struct(1.4, 'x')));
     """,
     "sub/tasks.sql": """

@@ -12,13 +12,14 @@ from ctsql.runtime.delta.locks import local_path
 from ctsql.runtime.delta.log_stores import LocalStore
 from ctsql.runtime.delta.spark_log import HadoopStore
 from ctsql.runtime.log.data_files import StoredFile
+from tests.helpers.hadoop_checksums import write_checksums
 from tests.helpers.opened import table_of
 
 pytestmark = pytest.mark.spark
 
 
 def test_a_log_is_the_same_log(con: Connection) -> None:
-    """Texts, times, lengths and names; files that are not there; damage."""
+    """Texts, times, lengths and names; files that are not there; damage by others' checksums."""
     con.execute("CREATE TABLE x (k INT); INSERT INTO x VALUES (1); INSERT INTO x VALUES (2)")
     table = table_of(con, "x")
     folder = local_path(table.location)
@@ -36,6 +37,7 @@ def test_a_log_is_the_same_log(con: Connection) -> None:
         spark.read(n).splitlines() for n in commits
     ]
     changed = folder / "_delta_log" / commits[-1]
+    write_checksums(changed)
     changed.write_text(changed.read_text().replace("commitInfo", "commitinfo"))
     for store in (here, spark):
         with pytest.raises(CtsqlError, match="a file of a table") as raised:

@@ -14,6 +14,7 @@ from ctsql.runtime.delta.local_log import NeedsSpark
 from ctsql.runtime.log import clock
 from ctsql.runtime.log_reader import LocalLogReader
 from ctsql.shown import Logged, run_logged, status
+from tests.helpers.hadoop_checksums import write_checksums
 
 pytestmark = pytest.mark.spark
 
@@ -158,12 +159,13 @@ def test_what_is_left_to_spark(con: Connection, warehouse: Path) -> None:
 
 
 def test_damage_is_told(con: Connection, warehouse: Path) -> None:
-    """A commit whose bytes do not fit the checksum that Hadoop keeps of them is not believed."""
+    """A commit whose bytes do not fit the checksums that Hadoop keeps of them is not believed."""
     con.execute("CREATE TABLE feed (k INT); INSERT INTO feed VALUES (1)")
     con.execute("CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM feed; SELECT * FROM n")
     last = max(warehouse.glob("default/n-*/_delta_log/*.json"))
     text = last.read_text()
     assert '"engineInfo"' in text
+    write_checksums(last)  # as another writer keeps them
     last.write_text(text.replace('"engineInfo"', '"engineinfo"'))
     reader = LocalLogReader(str(warehouse))
     said = _by_logs(reader, "DESCRIBE EXTENDED n")
