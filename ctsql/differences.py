@@ -8,7 +8,7 @@ from ctsql.comparing import ROWS_SHOWN, Difference
 from ctsql.show import join_cells, one_line
 from ctsql.values import NULL, is_number, text_of
 
-RED, GREEN, DIM, PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
+RED, GREEN, PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[0m"
 
 
 def difference_lines(

@@ -81,12 +81,14 @@ def _files_of(path: str) -> dict[str, DataFile] | None:
 
 def _action(add: dict[str, Any]) -> dict[str, Any]:
     """The fields of an action as a commit has them: no NULLs, and maps as objects."""
-    there = {name: value for name, value in add.items() if value is not None}
+    there = _without_nulls(add)
     for name in ("partitionValues", "tags"):
         if name in there:
             there[name] = dict(there[name])
     if "deletionVector" in there:
-        there["deletionVector"] = {
-            name: value for name, value in there["deletionVector"].items() if value is not None
-        }
+        there["deletionVector"] = _without_nulls(there["deletionVector"])
     return there
+
+
+def _without_nulls(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
