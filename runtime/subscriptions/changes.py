@@ -76,17 +76,17 @@ class Changes:
     def times(self, *, after: int, until: int) -> set[int]:
         """The times with after < T <= until at which the object may have changed."""
         first = self.begins()
-        found = {first} if after < first <= until else set()
+        times = {first} if after < first <= until else set()
         since = max(after, first)
         if since >= until:
-            return found
+            return times
         warehouse, item = self.warehouse, self.item
         match item.kind:
             case ObjectKind.VIEW:
-                return found | warehouse.schedules.read_times(item, after=since, until=until)
+                return times | warehouse.schedules.read_times(item, after=since, until=until)
             case ObjectKind.MATERIALIZED_VIEW:
-                found |= warehouse.schedules.change_times(item, after=since, until=until)
-        return found | warehouse.schedules.move_times(item, after=since, until=until)
+                times |= warehouse.schedules.change_times(item, after=since, until=until)
+        return times | warehouse.schedules.move_times(item, after=since, until=until)
 
     # ---- rows
 
@@ -113,10 +113,10 @@ class Changes:
         """
         movements = [m for t in times if (m := self._find_exact(t)) is not None]
         assert len(movements) == len(times)  # the caller looked
-        shared = [m for m in movements if m.is_shared]
-        parts = [self._read_shared(shared)] if shared else []
-        if own := [m for m in movements if not m.is_shared]:
-            parts.append(self._read_feed(own))
+        shared_movements = [m for m in movements if m.is_shared]
+        parts = [self._read_shared(shared_movements)] if shared_movements else []
+        if own_movements := [m for m in movements if not m.is_shared]:
+            parts.append(self._read_feed(own_movements))
         return consolidate(reduce(DataFrame.unionAll, parts), [TIME, *self._names])
 
     def _read_shared(self, movements: Sequence[Movement]) -> DataFrame:
@@ -165,10 +165,10 @@ class Changes:
         warehouse, item = self.warehouse, self.item
         if item.kind is ObjectKind.VIEW:
             return None
-        found = warehouse.versions.movements(item, after=time - 1, until=time)
-        if not found:
+        movements = warehouse.versions.movements(item, after=time - 1, until=time)
+        if not movements:
             return None
-        (movement,) = found
+        (movement,) = movements
         if item.kind is ObjectKind.MATERIALIZED_VIEW:
             entries = warehouse.relations.output(item).entries(since=time)
             if is_before_columns(warehouse, item, time - 1, entries):
@@ -217,7 +217,7 @@ class Changes:
             COLUMN_TYPE_CHANGED: values of the new type cannot be cast to the old one.
         """
         types = {fold(f.name): type_name(f.dataType) for f in rows.schema}
-        found = []
+        columns = []
         for column in self.columns:
             now = types.get(fold(column.name), column.type)  # Spark reports a missing column
             if not is_exact(now, column.type):
@@ -225,5 +225,5 @@ class Changes:
                 raise type_changed(column.name, self.item.name, before, after)
             value = F.col(backtick(column.name))
             same = now == column.type or column.name not in rows.columns
-            found.append(value if same else value.cast(column.type).alias(column.name))
-        return found
+            columns.append(value if same else value.cast(column.type).alias(column.name))
+        return columns

@@ -75,8 +75,8 @@ class Readers:
         Raises:
             STORED_DATA_INVALID: its entry in the catalog cannot be read.
         """
-        found = self.engine.catalog.subscriptions.get(fold(name))
-        return None if found is None else found.check()
+        reader = self.engine.catalog.subscriptions.get(fold(name))
+        return None if reader is None else reader.check()
 
     def place(self, subscription: Subscription) -> StoredCursor:
         """A reader's stored position."""
@@ -114,9 +114,9 @@ class Readers:
             return current if there is not None else current.with_subscription(subscription)
 
         self.engine.change_catalog(add_reader)
-        found = self.engine.catalog.subscriptions[fold(name)].check()
-        self.check(found, item, None)
-        return found
+        reader = self.engine.catalog.subscriptions[fold(name)].check()
+        self.check(reader, item, None)
+        return reader
 
     def check(self, subscription: Subscription, item: Item, span: Span | None) -> None:
         """Check that a reader follows this object, unchanged.
@@ -164,8 +164,8 @@ class Readers:
         """The readable readers, their objects and positions, in order of name."""
         catalog = self.engine.refresh_catalog()
         readable = (s for s in catalog.subscriptions.values() if not s.problem)
-        found = sorted(readable, key=lambda s: fold(s.name))
-        return [(s, catalog.items[s.object_id], self.place(s).position) for s in found]
+        readers = sorted(readable, key=lambda s: fold(s.name))
+        return [(s, catalog.items[s.object_id], self.place(s).position) for s in readers]
 
     def retention_needs(self) -> list[RetentionNeed]:
         """The versions that the readers need; all versions of a table that had none yet."""
@@ -195,17 +195,17 @@ def read_for(catalog: Catalog, item: Item) -> list[Item]:
 
     Those of a view include what it is computed from, for Ts at which it was not written.
     """
-    found: dict[str, Item] = {}
+    items: dict[str, Item] = {}
     waiting: Iterable[Item] = [item]
     while waiting:
         below: list[Item] = []
         for one in waiting:
             if one.location is not None and not one.problem:
-                found[one.id] = one
+                items[one.id] = one
             if one.kind in (ObjectKind.VIEW, ObjectKind.MATERIALIZED_VIEW) or one.problem:
                 below += [catalog.items[r.object_id] for r in one.reads]
         waiting = below
-    return list(found.values())
+    return list(items.values())
 
 
 def definition_of(engine: LogReader, item: Item) -> str:

@@ -125,8 +125,8 @@ class Feed:
         items = items_to_bring_up(engine, item)
         until = engine.mint_for(items)
         # The views below are written at every T, as if a named subscription followed them.
-        watched = frozenset(i.id for i in items)
-        context = replace(engine.context, stop=stop, watched=watched)
+        watched_ids = frozenset(i.id for i in items)
+        context = replace(engine.context, stop=stop, watched=watched_ids)
         try:
             engine.advance(items, until, context=context)
         except DataError as problem:
@@ -170,13 +170,13 @@ class Feed:
 
     def _tables(self, engine: Engine, item: Item) -> list[DeltaTable]:
         """The sources below the object; for a passive subscription also the outputs."""
-        found = [engine.catalog_store.table, engine.timeline.table]
+        tables = [engine.catalog_store.table, engine.timeline.table]
         for one in engine.catalog.closure([i.id for i in items_to_bring_up(engine, item)]):
             # The log of the leading output shows up to which T a task is complete.
             is_stored = one.location is not None or one.outputs
             if one.kind is ObjectKind.TABLE or (is_stored and self.passive):
-                found.append(engine.relations.table(one))
-        return found
+                tables.append(engine.relations.table(one))
+        return tables
 
     def _note_versions(self, engine: Engine, item: Item) -> None:
         """Note the newest versions; the next look finds later ones."""
@@ -200,31 +200,31 @@ class Feed:
         """
         changes = Changes(engine.warehouse, self._item(engine), self.columns)
         with translate_spark_errors():
-            found = (
+            rows = (
                 changes.contents(time)
                 if whole
                 else changes.at(time).orderBy(F.col(reserved_columns.DIFF) > 0)
             )
-            timed = found.withColumn(reserved_columns.TIME, F.lit(time).cast("bigint"))
-            return self._select(timed), changes.count_rows(time, whole=whole)
+            rows_with_time = rows.withColumn(reserved_columns.TIME, F.lit(time).cast("bigint"))
+            return self._select(rows_with_time), changes.count_rows(time, whole=whole)
 
     def group_times(self, engine: Engine, due: Sequence[int], rows_max: int) -> list[list[int]]:
         """Group the due times into runs that are delivered together; see :func:`runs_of`."""
         changes = Changes(engine.warehouse, self._item(engine), self.columns)
         first = changes.begins()
-        counted = {}
+        row_counts = {}
         for time in due:
             whole = time <= first or self.is_snapshot(time)
-            counted[time] = None if whole else changes.count_rows(time, whole=False)
-        return runs_of(counted, rows_max)
+            row_counts[time] = None if whole else changes.count_rows(time, whole=False)
+        return runs_of(row_counts, rows_max)
 
     def rows_of(self, engine: Engine, times_: Sequence[int]) -> DataFrame:
         """The changes at the times of a run, in order, deletions first."""
         changes = Changes(engine.warehouse, self._item(engine), self.columns)
         with translate_spark_errors():
-            found = changes.at_all(times_)
+            rows = changes.at_all(times_)
             order = reserved_columns.TIME, F.col(reserved_columns.DIFF) > 0
-            return self._select(found.orderBy(*order))
+            return self._select(rows.orderBy(*order))
 
     def _select(self, rows: DataFrame) -> DataFrame:
         """The rows as they are delivered: t, diff, columns."""

@@ -70,7 +70,7 @@ class Position:
         >>> Position(5).due([9, 4, 6, 5], until=6), Position(5, snapshot=True).due([6], until=9)
         ([5, 6], [5, 6])
         """
-        found = {t for t in times if self.next <= t <= until}
+        due_times = {t for t in times if self.next <= t <= until}
         if self.snapshot and self.next <= until:
-            found.add(self.next)
-        return sorted(found)
+            due_times.add(self.next)
+        return sorted(due_times)
