@@ -62,9 +62,9 @@ def execute(session: SparkSession, plan: Any) -> Any:
     """
     context = _context(session)
     before = context.getLocalProperties()
-    given = before.clone()
-    given.putAll(settings_of(session))
-    context.setLocalProperties(given)
+    properties = before.clone()
+    properties.putAll(settings_of(session))
+    context.setLocalProperties(properties)
     try:
         return row_classes(session).wrap(plan.executeCollect())
     finally:
@@ -91,8 +91,8 @@ def collect_arrow(rows: DataFrame) -> pa.Table:
     classes = row_classes(rows.sparkSession)
     with translate_spark_errors():
         query = rows._jdf.queryExecution()
-        found = classes.wrap(query.executedPlan().executeCollect())
-        return arrow_of(rows.sparkSession, found, query.analyzed().output(), rows.schema)
+        jvm_rows = classes.wrap(query.executedPlan().executeCollect())
+        return arrow_of(rows.sparkSession, jvm_rows, query.analyzed().output(), rows.schema)
 
 
 def arrow_of(session: SparkSession, jvm_rows: Any, output: Any, schema: T.StructType) -> pa.Table:

@@ -113,21 +113,21 @@ def held_of(
         root: gives at most one row more than may be held. is_marked: is there ``WIDE`` behind
             the columns?
     """
-    found = within_result_size(lambda: execute(session, root))
-    if isinstance(found, Declined):
-        return found
-    if found.size() > bounds.rows:
+    jvm_rows = within_result_size(lambda: execute(session, root))
+    if isinstance(jvm_rows, Declined):
+        return jvm_rows
+    if jvm_rows.size() > bounds.rows:
         return bounds.too_many
     if not is_marked:
-        return Held(found, output)
+        return Held(jvm_rows, output)
     if not fits_arrow(schema):
-        marked = frame_over(session, found, root.output())
-        return Held(found, output) if marked.where(WIDE).isEmpty() else bounds.too_wide
+        frame = frame_over(session, jvm_rows, root.output())
+        return Held(jvm_rows, output) if frame.where(WIDE).isEmpty() else bounds.too_wide
     fields = [*schema.fields, T.StructField(WIDE, T.BooleanType())]
-    arrow = arrow_of(session, found, root.output(), T.StructType(fields))
+    arrow = arrow_of(session, jvm_rows, root.output(), T.StructType(fields))
     if pc.any(arrow.column(len(schema))).as_py():
         return bounds.too_wide
-    return Held(found, output, arrow.remove_column(len(schema)))
+    return Held(jvm_rows, output, arrow.remove_column(len(schema)))
 
 
 def within_result_size(compute: Callable[[], _Rows]) -> _Rows | Declined:
@@ -147,8 +147,8 @@ def mark_wide(rows: DataFrame, bounds: Bounds) -> DataFrame | Declined:
     Declined when a width cannot be told.
     """
     fields = rows.schema.fields
-    known = (*_TEXT, *_NESTED)
-    if not all(has_fixed_width(f.dataType) or isinstance(f.dataType, known) for f in fields):
+    kinds = (*_TEXT, *_NESTED)
+    if not all(has_fixed_width(f.dataType) or isinstance(f.dataType, kinds) for f in fields):
         return Declined("the width of a column cannot be told")
     # Where a row is stored is a path of a few hundred bytes.
     names = {f.name for f in fields if not has_fixed_width(f.dataType) and f.name != FILE_COLUMN}
@@ -157,10 +157,10 @@ def mark_wide(rows: DataFrame, bounds: Bounds) -> DataFrame | Declined:
     # As text: a function of a Column is four calls into the JVM.
     widths = " + ".join(_width(f) for f in fields if f.name in names)
     narrow = f"{widths} <= {bounds.row_bytes}"
-    quoted = {f.name: backtick(f.name) for f in fields}
+    identifiers = {f.name: backtick(f.name) for f in fields}
     columns = [
         f"CASE WHEN {narrow} THEN {q} END AS {q}" if name in names else q
-        for name, q in quoted.items()
+        for name, q in identifiers.items()
     ]
     return rows.selectExpr(*columns, f"NOT ({narrow}) AS {WIDE}")
 

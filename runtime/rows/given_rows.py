@@ -36,9 +36,9 @@ def frame_of(session: SparkSession, rows: Any) -> DataFrame:
     if hasattr(rows, "_jdf"):
         return in_session(session, rows)
     table = arrow_of(rows)
-    kept = [i for i, name in enumerate(table.column_names) if not _INDEX.fullmatch(name)]
+    indices = [i for i, name in enumerate(table.column_names) if not _INDEX.fullmatch(name)]
     try:
-        return session.createDataFrame(with_types_of_spark(table.select(kept)))
+        return session.createDataFrame(with_types_of_spark(table.select(indices)))
     except pa.ArrowException as problem:
         raise error("DATA_ERROR", message=str(problem)[:200]) from problem
     except (PySparkTypeError, ValueError) as problem:  # the second of decimals over 38 digits
@@ -134,8 +134,8 @@ def rows_for(session: SparkSession, rows: Any, columns: Sequence[Column], table:
     if isinstance(rows, list | tuple) or (isinstance(rows, Iterable) and _is_plain(rows)):
         return session.createDataFrame(_to_arrow(session, list(rows), columns, table))
     frame = frame_of(session, rows)
-    filled = _column_names(frame.columns, columns, table)
-    return frame.toDF(*filled)
+    names = _column_names(frame.columns, columns, table)
+    return frame.toDF(*names)
 
 
 def _is_plain(rows: object) -> bool:
@@ -146,9 +146,9 @@ def _is_plain(rows: object) -> bool:
 
 def _column_names(names: Sequence[str], columns: Sequence[Column], table: str) -> list[str]:
     """The names of the table's columns for those of rows."""
-    known = f"{table} has the columns"
-    found = [schemas.get(columns, name, span=None, heading=known) for name in names]
-    return [c.name for c in schemas.check_unique(found, ())]
+    heading = f"{table} has the columns"
+    matches = [schemas.get(columns, name, span=None, heading=heading) for name in names]
+    return [c.name for c in schemas.check_unique(matches, ())]
 
 
 def _to_arrow(
@@ -172,8 +172,8 @@ def _to_arrow(
         values = [[row[i] for row in rows] for i in range(len(columns))]
     kinds = to_arrow_schema(empty(session, columns).schema, timezone="UTC").types
     arrays = [
-        _array(column, kind, found)
-        for column, kind, found in zip(columns, kinds, values, strict=True)
+        _array(column, kind, column_values)
+        for column, kind, column_values in zip(columns, kinds, values, strict=True)
     ]
     return pa.table(arrays, names=[c.name for c in columns])
 
@@ -183,16 +183,16 @@ def _array(column: Column, kind: pa.DataType, values: list[Any]) -> pa.Array:
     kinds = {type(v) for v in values if v is not None}
     if pa.types.is_temporal(kind) and kinds and all(issubclass(k, Integral) for k in kinds):
         return pa.array(values)
-    shaped = _shape_of(kind)
+    shape = _shape_of(kind)
     try:
-        given = values if shaped is None else [shaped(value, column.name) for value in values]
+        python_values = values if shape is None else [shape(value, column.name) for value in values]
     except ValueError as problem:
         raise _not_all(column, problem) from problem
     try:
-        return pa.array(given, kind)
+        return pa.array(python_values, kind)
     except _REFUSED:
         try:
-            return pa.array(given)
+            return pa.array(python_values)
         except _REFUSED as problem:
             raise _not_all(column, problem) from problem
 
@@ -217,10 +217,10 @@ def _shape_of(kind: pa.DataType) -> _Shape | None:
         return _instant
     if pa.types.is_list(kind):
         item = _shape_of(kind.value_type)
-        return None if item is None else partial(_items, shaped=item)
+        return None if item is None else partial(_items, shape=item)
     if pa.types.is_map(kind):
         item = _shape_of(kind.item_type)
-        return None if item is None else partial(_entries, shaped=item)
+        return None if item is None else partial(_entries, shape=item)
     if pa.types.is_struct(kind):
         return partial(_fields, shapes={f.name: _shape_of(f.type) for f in kind})
     return None
@@ -232,14 +232,14 @@ def _instant(value: Any, name: str) -> Any:
     return value
 
 
-def _items(value: Any, name: str, *, shaped: _Shape) -> Any:
-    return [shaped(one, name) for one in value] if isinstance(value, list | tuple) else value
+def _items(value: Any, name: str, *, shape: _Shape) -> Any:
+    return [shape(one, name) for one in value] if isinstance(value, list | tuple) else value
 
 
-def _entries(value: Any, name: str, *, shaped: _Shape) -> Any:
+def _entries(value: Any, name: str, *, shape: _Shape) -> Any:
     if not isinstance(value, Mapping):
         return value
-    return [(key, shaped(one, f"{name}[{key!r}]")) for key, one in value.items()]
+    return [(key, shape(one, f"{name}[{key!r}]")) for key, one in value.items()]
 
 
 def _fields(value: Any, name: str, *, shapes: Mapping[str, _Shape | None]) -> Any:
@@ -249,16 +249,16 @@ def _fields(value: Any, name: str, *, shapes: Mapping[str, _Shape | None]) -> An
     if not isinstance(value, Mapping):
         return value
     names = {fold(field): field for field in shapes}
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for key, one in value.items():
         field = names.get(fold(str(key)))
-        called = f"{name}.{key}"
+        full_name = f"{name}.{key}"
         if field is None:
             detail = f"{name} has the fields {', '.join(shapes)}."
             hint = did_you_mean(str(key), list(shapes))
-            raise error("UNKNOWN_COLUMN", column=called, detail=detail, hint=hint)
-        if field in found:
-            raise error("DUPLICATE_COLUMN", column=called)
-        shaped = shapes[field]
-        found[field] = one if shaped is None else shaped(one, called)
-    return found
+            raise error("UNKNOWN_COLUMN", column=full_name, detail=detail, hint=hint)
+        if field in fields:
+            raise error("DUPLICATE_COLUMN", column=full_name)
+        shape = shapes[field]
+        fields[field] = one if shape is None else shape(one, full_name)
+    return fields

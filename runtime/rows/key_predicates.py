@@ -37,11 +37,11 @@ def may_equal(rows: DataFrame, keys: DataFrame, pairs: Sequence[tuple[str, str]]
     if not key_pairs:
         return F.lit(True)
     kinds = [rows.schema[mine].dataType for mine, _ in key_pairs]
-    found = keys.select(*map(_comparable, (theirs for _, theirs in key_pairs), kinds)).collect()
-    if not found:
+    key_rows = keys.select(*map(_comparable, (theirs for _, theirs in key_pairs), kinds)).collect()
+    if not key_rows:
         return F.lit(False)
     tests = (
-        _among(mine, [row[i] for row in found], kind)
+        _among(mine, [row[i] for row in key_rows], kind)
         for i, ((mine, _), kind) in enumerate(zip(key_pairs, kinds, strict=True))
     )
     return reduce(and_, tests)
@@ -77,8 +77,8 @@ def _among(column: str, values: list[Any], kind: T.DataType) -> SparkColumn:
     if distinct:
         within = mine.between(distinct[0], distinct[-1])
         if isinstance(kind, T.IntegralType) and len(distinct) <= LISTED_MAX:
-            listed = ", ".join(f"{v}L" for v in distinct)
-            within &= F.expr(f"{backtick(column)} IN ({listed})")
+            literals = ", ".join(f"{v}L" for v in distinct)
+            within &= F.expr(f"{backtick(column)} IN ({literals})")
         elif len(distinct) <= TEXTS_MAX:
             within &= mine.isin(distinct)
         conditions.append(within)

@@ -59,16 +59,16 @@ def with_locations(signed: DataFrame, columns: list[str]) -> DataFrame:
     Of rows to delete there may be fewer places than ``DIFF`` says.
     """
     place = F.struct(F.col(FILE_COLUMN).alias("file"), F.col(ROW_COLUMN).alias("row"))
-    stored = F.when(F.col(FILE_COLUMN).isNotNull(), place).alias(LOCATION)
-    return _with_locations(signed.select(*backtick_all(columns), DIFF, stored), columns)
+    location = F.when(F.col(FILE_COLUMN).isNotNull(), place).alias(LOCATION)
+    return _with_locations(signed.select(*backtick_all(columns), DIFF, location), columns)
 
 
 def _with_locations(rows: DataFrame, columns: list[str]) -> DataFrame:
     names = backtick_all(columns)
     places = F.sort_array(F.collect_list(LOCATION)).alias(LOCATIONS)
-    changed = _group(rows, columns, places).where(F.col(DIFF) != 0)
-    gone = F.slice(F.col(LOCATIONS), 1, F.greatest(-F.col(DIFF), F.lit(0)).cast("int"))
-    return changed.select(*names, DIFF, gone.alias(LOCATIONS))
+    groups = _group(rows, columns, places).where(F.col(DIFF) != 0)
+    deletions = F.slice(F.col(LOCATIONS), 1, F.greatest(-F.col(DIFF), F.lit(0)).cast("int"))
+    return groups.select(*names, DIFF, deletions.alias(LOCATIONS))
 
 
 def consolidate_change_feed(change_rows: DataFrame, columns: list[str]) -> DataFrame:
@@ -82,8 +82,8 @@ def consolidate_change_feed(change_rows: DataFrame, columns: list[str]) -> DataF
 
 def consolidate(signed: DataFrame, columns: list[str]) -> DataFrame:
     """One row for all equal rows with their ``DIFF`` added up, where that is not zero."""
-    changed = _group(signed, columns).where(F.col(DIFF) != 0)
-    return changed.select(*backtick_all(columns), F.col(DIFF).cast("bigint").alias(DIFF))
+    groups = _group(signed, columns).where(F.col(DIFF) != 0)
+    return groups.select(*backtick_all(columns), F.col(DIFF).cast("bigint").alias(DIFF))
 
 
 def consolidate_all(parts: Sequence[RowSet], columns: list[str]) -> RowSet:
@@ -133,25 +133,25 @@ def _group(rows: DataFrame, columns: list[str], *more: SparkColumn) -> DataFrame
     fields = {f.name: f.dataType for f in rows.schema.fields}
     metadata = {f.name: f.metadata for f in rows.schema.fields}
     keys: list[SparkColumn] = []
-    kept: list[SparkColumn] = []
+    values: list[SparkColumn] = []
     for i, column in enumerate(columns):
         value = F.col(backtick(column))
-        found = _keys_of(value, fields[column], i)
-        keys += found
-        if found[0] is not value:
-            kept.append(F.any_value(value).alias(column, metadata=metadata[column]))
-    return rows.groupBy(*keys).agg(F.sum(DIFF).alias(DIFF), *more, *kept)
+        column_keys = _keys_of(value, fields[column], i)
+        keys += column_keys
+        if column_keys[0] is not value:
+            values.append(F.any_value(value).alias(column, metadata=metadata[column]))
+    return rows.groupBy(*keys).agg(F.sum(DIFF).alias(DIFF), *more, *values)
 
 
 def equality_keys(rows: DataFrame, columns: list[str]) -> list[SparkColumn]:
     """Values that Spark can group by, ``GROUP_i`` and ``TEXT_i``: equal just where rows are."""
     fields = {f.name: f.dataType for f in rows.schema.fields}
-    found: list[SparkColumn] = []
+    keys: list[SparkColumn] = []
     for i, column in enumerate(columns):
         value = F.col(backtick(column))
         key = _keys_of(value, fields[column], i)
-        found += [value.alias(f"{GROUP_}{i}")] if key[0] is value else key
-    return found
+        keys += [value.alias(f"{GROUP_}{i}")] if key[0] is value else key
+    return keys
 
 
 def _keys_of(value: SparkColumn, kind: T.DataType, number: int) -> list[SparkColumn]:
@@ -194,7 +194,7 @@ def _groupable(value: SparkColumn, kind: T.DataType) -> SparkColumn:
             ]
             return F.when(value.isNotNull(), F.struct(*parts))
         case _:
-            told = F.struct(
+            text_and_kind = F.struct(
                 F.to_json(value).alias("text"), F.schema_of_variant(value).alias("kind")
             )
-            return F.when(value.isNotNull(), told)
+            return F.when(value.isNotNull(), text_and_kind)

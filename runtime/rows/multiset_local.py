@@ -43,11 +43,11 @@ def add_up(signed: pa.Table, diff: str) -> pa.Table:
     names = signed.schema.names
     # Arrow reads a name that begins with a dot or a bracket as a path: numbers stand in.
     numbers = [str(n) for n in range(len(names) - 1)]
-    told = [_bits(column) for column in signed.columns[:-1]]
-    added = pa.table([*told, signed.column(diff)], [*numbers, diff]).group_by(numbers)
-    added = added.aggregate([(diff, "sum")]).rename_columns(names)
-    added = added.filter(pc.not_equal(added.column(diff), 0))
-    pairs = zip(added.columns, signed.schema.types, strict=True)
+    bits = [_bits(column) for column in signed.columns[:-1]]
+    groups = pa.table([*bits, signed.column(diff)], [*numbers, diff]).group_by(numbers)
+    sums = groups.aggregate([(diff, "sum")]).rename_columns(names)
+    sums = sums.filter(pc.not_equal(sums.column(diff), 0))
+    pairs = zip(sums.columns, signed.schema.types, strict=True)
     columns = [c if c.type == kind else c.combine_chunks().view(kind) for c, kind in pairs]
     return pa.table(columns, signed.schema)
 
@@ -59,8 +59,8 @@ def distinct(rows: pa.Table) -> pa.Table:
     [1, 2]
     """
     numbers = [str(n) for n in range(rows.num_columns)]  # as in add_up
-    found = rows.rename_columns(numbers).group_by(numbers).aggregate([])
-    return pa.table(found.columns, rows.schema)
+    groups = rows.rename_columns(numbers).group_by(numbers).aggregate([])
+    return pa.table(groups.columns, rows.schema)
 
 
 def _bits(column: pa.ChunkedArray) -> pa.Array:

@@ -106,16 +106,16 @@ class Recipe:
     @cached_property
     def whole(self) -> tuple["Recipe", ...]:
         """It and all that it is made of, each once, behind its parts."""
-        found: dict[Recipe, None] = {}
+        recipes: dict[Recipe, None] = {}
         for part in self.parts:
-            found.update(dict.fromkeys(part.whole))
-        return (*found, self)
+            recipes.update(dict.fromkeys(part.whole))
+        return (*recipes, self)
 
     @cached_property
     def leaves(self) -> tuple[LocalRows, ...]:
         """The rows that all is made of, each once."""
-        found = {id(r.leaf): r.leaf for r in self.whole if r.leaf is not None}
-        return tuple(found.values())
+        leaves = {id(r.leaf): r.leaf for r in self.whole if r.leaf is not None}
+        return tuple(leaves.values())
 
     @cached_property
     def bounds(self) -> Bounds:
@@ -190,16 +190,18 @@ def together(rows: Sequence[RowSet]) -> list[LocalRows] | Declined:
     """
     row_set = derive(rows, _side_by_side, "together")
     if isinstance(row_set, _PreparedRows):
-        found = prepared_plans(row_set.session).why_not_kept(row_set.recipe) or row_set.collect()
+        plans = prepared_plans(row_set.session)
+        local_rows = plans.why_not_kept(row_set.recipe) or row_set.collect()
     else:
-        found = row_set.local
-    if isinstance(found, Declined):
-        return found
-    if not fits_arrow(found.schema):
+        local_rows = row_set.local
+    if isinstance(local_rows, Declined):
+        return local_rows
+    if not fits_arrow(local_rows.schema):
         return Declined("Arrow does not hold values of these types")
-    parts = found.arrow.column(PART).to_pylist()
+    parts = local_rows.arrow.column(PART).to_pylist()
     return [
-        _part(found, i, [n for n, part in enumerate(parts) if part == i]) for i in range(len(rows))
+        _part(local_rows, i, [n for n, part in enumerate(parts) if part == i])
+        for i in range(len(rows))
     ]
 
 
@@ -275,13 +277,13 @@ class _PreparedRows(RowSet):
     @property
     def plain_frame(self) -> DataFrame:
         """Computed now, if they are few."""
-        found = self.collect()
-        return self.frame if isinstance(found, Declined) else found.plain_frame
+        rows = self.collect()
+        return self.frame if isinstance(rows, Declined) else rows.plain_frame
 
     @property
     def is_empty(self) -> bool:
-        found = self.collect()
-        return self.frame.isEmpty() if isinstance(found, Declined) else found.is_empty
+        rows = self.collect()
+        return self.frame.isEmpty() if isinstance(rows, Declined) else rows.is_empty
 
     @property
     def local(self) -> LocalRows | Declined:
@@ -363,19 +365,19 @@ class PreparedPlans:
 
     def find(self, recipe: Recipe) -> Plan | None:
         """The plan that is kept of a recipe, if it was made under the settings of now."""
-        found = self._plans.get((recipe.signature, recipe.bounds))
-        return found if isinstance(found, Plan) and self._is_current(found) else None
+        plan = self._plans.get((recipe.signature, recipe.bounds))
+        return plan if isinstance(plan, Plan) and self._is_current(plan) else None
 
     def why_not_kept(self, recipe: Recipe) -> Declined | None:
         """Why no plan of a recipe is kept, if that is known."""
-        found = self._plans.get((recipe.signature, recipe.bounds))
-        return found if isinstance(found, Declined) and found is not _SEEN else None
+        plan = self._plans.get((recipe.signature, recipe.bounds))
+        return plan if isinstance(plan, Declined) and plan is not _SEEN else None
 
     def collect(self, recipe: Recipe) -> LocalRows | Declined:
         """The rows, computed now; declined when they are not few."""
-        found = self._collect(recipe, recipe.bounds)
-        is_wide = recipe.bounds is NARROW and found == NARROW.too_wide
-        return self._collect(recipe, FEW) if is_wide else found
+        rows = self._collect(recipe, recipe.bounds)
+        is_wide = recipe.bounds is NARROW and rows == NARROW.too_wide
+        return self._collect(recipe, FEW) if is_wide else rows
 
     def _collect(self, recipe: Recipe, bounds: Bounds) -> LocalRows | Declined:
         key = (recipe.signature, bounds)
@@ -394,16 +396,16 @@ class PreparedPlans:
             if plan is _SEEN:
                 with self._counted_once():
                     plan = self._plans[key] = self._prepare(recipe, bounds)
-            found = self._run_kept(key, plan, recipe) if isinstance(plan, Plan) else None
-        return self.compute(recipe, bounds) if found is None else found
+            rows = self._run_kept(key, plan, recipe) if isinstance(plan, Plan) else None
+        return self.compute(recipe, bounds) if rows is None else rows
 
     @contextmanager
     def _counted_once(self) -> Iterator[None]:
-        begun = time.monotonic()
+        started_at = time.monotonic()
         try:
             yield
         finally:
-            self.once_ms += (time.monotonic() - begun) * 1000
+            self.once_ms += (time.monotonic() - started_at) * 1000
 
     def _run_kept(self, key: Hashable, plan: Plan, recipe: Recipe) -> LocalRows | Declined | None:
         """What a kept plan gives, which is forgotten if it fails.
@@ -424,9 +426,9 @@ class PreparedPlans:
 
     def _settings_now(self) -> Any:
         """All settings of the session, but what Delta notes there of each commit."""
-        copied = self._copy_of(self._settings)
-        copied.remove(_LAST_COMMIT)
-        return copied
+        settings = self._copy_of(self._settings)
+        settings.remove(_LAST_COMMIT)
+        return settings
 
     def compute(self, recipe: Recipe, bounds: Bounds = FEW) -> LocalRows | Declined:
         """The rows, computed now by a plan that is not kept; declined when they are not few."""
@@ -452,8 +454,8 @@ class PreparedPlans:
                 if has_range and name in _NOT_WITH_RANGE:
                     continue
                 stack.enter_context(setting(self._session, name, value))
-            excluded = [self._session.conf.get(_EXCLUDED, ""), _MERGES_TOTALS]
-            stack.enter_context(setting(self._session, _EXCLUDED, ",".join(filter(None, excluded))))
+            rules = [self._session.conf.get(_EXCLUDED, ""), _MERGES_TOTALS]
+            stack.enter_context(setting(self._session, _EXCLUDED, ",".join(filter(None, rules))))
             yield
 
     def _prepare(self, recipe: Recipe, bounds: Bounds) -> Plan | Declined:
@@ -515,7 +517,7 @@ class PreparedPlans:
             to_put = to_put.updated(node, self._as_input(self._one_task(1, scan)))
         root = plan.root.transform(to_put)
         with without_files(self._session), self._code_for(recipe):
-            found = held_of(
+            in_jvm = held_of(
                 self._session,
                 root,
                 plan.output,
@@ -523,24 +525,24 @@ class PreparedPlans:
                 plan.bounds,
                 is_marked=plan.is_marked,
             )
-        if isinstance(found, Declined):
-            return found
-        return LocalRows(self._session, plan.schema, in_jvm=found)
+        if isinstance(in_jvm, Declined):
+            return in_jvm
+        return LocalRows(self._session, plan.schema, in_jvm=in_jvm)
 
 
 def _leaves(root: Any, places: Mapping[int, int]) -> list[tuple[Any, Any, int]] | Declined:
     """The nodes of a plan to replace, with columns and places, by numbers of their RDDs."""
     if not root.subqueriesAll().isEmpty():
         return Declined("the plan has a subquery")
-    found: list[tuple[Any, Any, int]] = []
+    leaves: list[tuple[Any, Any, int]] = []
     there = root.collectLeaves()
     for node in (there.apply(i) for i in range(there.size())):
         kind = class_name(node)
         if kind == _LEAF and (place := places.get(node.rdd().id())) is not None:
-            found.append((node, node.output(), place))
+            leaves.append((node, node.output(), place))
         elif kind not in _CONSTANTS:
             return Declined(f"the plan reads a {kind}")
-    return found
+    return leaves
 
 
 @lru_cache(maxsize=16)

@@ -58,10 +58,10 @@ class PythonVariables:
 
     def names(self) -> Iterator[str]:
         """The variables that hold rows."""
-        seen: set[str] = set()
+        earlier_names: set[str] = set()
         for scope in self._scopes:
-            new = [name for name in scope if name not in seen]
-            seen.update(new)
+            new = [name for name in scope if name not in earlier_names]
+            earlier_names.update(new)
             yield from (name for name in new if holds_rows(scope[name]))
 
     def _value(self, name: str) -> object:

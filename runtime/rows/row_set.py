@@ -84,13 +84,13 @@ class RowSet(ABC):
         Where ``many`` are expected they are computed once in either case; few take longer then.
         """
         at_once = not many or self.is_of_few
-        if at_once and not isinstance(found := self.collect(), Declined):
-            return found
+        if at_once and not isinstance(rows := self.collect(), Declined):
+            return rows
         row_set = SparkRows(stack.enter_context(persisted(self.frame)))
         if not at_once:
             for bounds in (NARROW, FEW):
-                if not isinstance(found := row_set.collect(bounds), Declined):
-                    return found
+                if not isinstance(rows := row_set.collect(bounds), Declined):
+                    return rows
         return row_set
 
     def cast(self, schema: T.StructType) -> "RowSet":
@@ -108,10 +108,12 @@ class RowSet(ABC):
 
     def with_keys(self, keys: "RowSet", pairs: Sequence[tuple[str, str]]) -> "RowSet":
         """The rows that have one of some keys, NULL equal to NULL, by pairs of columns; lazily."""
-        named = [(backtick(mine), F.col(backtick(key))) for mine, key in pairs]
-        key_rows = keys.frame.select(*(key.alias(f"{KEY_}{i}") for i, (_, key) in enumerate(named)))
+        columns = [(backtick(mine), F.col(backtick(key))) for mine, key in pairs]
+        key_rows = keys.frame.select(
+            *(key.alias(f"{KEY_}{i}") for i, (_, key) in enumerate(columns))
+        )
         equal = F.lit(True)
-        for i, (mine, _) in enumerate(named):
+        for i, (mine, _) in enumerate(columns):
             equal = equal & F.col(mine).eqNullSafe(F.col(f"{KEY_}{i}"))
         return SparkRows(self.frame.join(key_rows, equal, "left_semi"))
 
@@ -150,10 +152,10 @@ class SparkRows(RowSet):
 
     def collect(self, bounds: Bounds = FEW) -> "LocalRows | Declined":
         """The rows held by the driver, if they are few."""
-        found = hold(self._frame, bounds)
-        if isinstance(found, Declined):
-            return found
-        return LocalRows(self.session, self.schema, in_jvm=found)
+        in_jvm = hold(self._frame, bounds)
+        if isinstance(in_jvm, Declined):
+            return in_jvm
+        return LocalRows(self.session, self.schema, in_jvm=in_jvm)
 
     def select(self, names: Sequence[str], called: Sequence[str] | None = None) -> RowSet:
         """Some columns, maybe under other names."""
@@ -194,22 +196,22 @@ class LocalRows(RowSet):
     @cached_property
     def arrow(self) -> pa.Table:
         """The rows for this process."""
-        known: Held | None = self.__dict__.get("in_jvm")
-        if known is None:
-            found = collect_arrow(self.plain_frame)
-        elif known.arrow is not None:
-            found = known.arrow
+        in_jvm: Held | None = self.__dict__.get("in_jvm")
+        if in_jvm is None:
+            table = collect_arrow(self.plain_frame)
+        elif in_jvm.arrow is not None:
+            table = in_jvm.arrow
         else:
-            found = arrow_of(self.session, known.rows, known.output, self.schema)
-        return as_spark_has_it(found, self.schema)
+            table = arrow_of(self.session, in_jvm.rows, in_jvm.output, self.schema)
+        return as_spark_has_it(table, self.schema)
 
     @cached_property
     def plain_frame(self) -> DataFrame:
         """The rows for Spark, which reads them without a job."""
-        known: Held | None = self.__dict__.get("in_jvm")
-        if known is None:
+        in_jvm: Held | None = self.__dict__.get("in_jvm")
+        if in_jvm is None:
             return at_hand(self.session, self.arrow, self.schema)
-        return frame_over(self.session, known.rows, known.output)
+        return frame_over(self.session, in_jvm.rows, in_jvm.output)
 
     @cached_property
     def in_jvm(self) -> Held:
@@ -265,13 +267,13 @@ class LocalRows(RowSet):
         """Some columns, maybe under other names."""
         fields = [self.schema[n] for n in names]
         called = names if called is None else called
-        made = T.StructType(
+        schema = T.StructType(
             [
                 T.StructField(n, f.dataType, metadata=f.metadata)
                 for n, f in zip(called, fields, strict=True)
             ]
         )
-        return self.with_rows(made, self.arrow.select(names).rename_columns(list(called)))
+        return self.with_rows(schema, self.arrow.select(names).rename_columns(list(called)))
 
     def where_nonzero(self, column: str) -> "LocalRows":
         """The rows that do not have 0 in a column."""
