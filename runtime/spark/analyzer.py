@@ -178,10 +178,10 @@ class SparkAnalyst:
         rows = self._sources.like(columns)
         with translate_spark_errors():
             view = View(OutputState(None, rows), self._context, node.ctes)
-            found = view.run(
+            selection = view.run(
                 [f"SELECT * FROM {{rows}} AS {node.alias} WHERE (", node.where, ")"], {"rows": rows}
             )
-            self._check_definite(node, found)
+            self._check_definite(node, selection)
 
     def assigned_types(
         self, statement: Update | Merge, columns: Sequence[Column]
@@ -201,19 +201,19 @@ class SparkAnalyst:
             pieces.append(f" FROM {{rows}} AS {node.alias}")
             if node.where is not None:
                 pieces += [" WHERE (", node.where, ")"]
-            found = view.run(pieces, {"rows": self._sources.like(columns)})
-            self._check_definite(node, found)
-            return [tuple(type_name(f.dataType) for f in found.schema)[1:]]
+            frame = view.run(pieces, {"rows": self._sources.like(columns)})
+            self._check_definite(node, frame)
+            return [tuple(type_name(f.dataType) for f in frame.schema)[1:]]
 
     def value_types(self, values: Sequence[Query]) -> tuple[str, ...]:
         """The types of values that read no relation."""
-        found = []
+        types = []
         for value in values:
             with translate_spark_errors():
                 frame = run_text(value.sql, {}, self._context, before="SELECT (", after=")")
                 self._check_definite(value, frame)
-            found.append(type_name(frame.schema[0].dataType))
-        return tuple(found)
+            types.append(type_name(frame.schema[0].dataType))
+        return tuple(types)
 
     def assignable(self, value_type: str, column_type: str) -> bool:
         """ANSI store assignment, as Spark's INSERT has it."""

@@ -56,8 +56,8 @@ def archive_of(java: Java, jars: Sequence[Path], folder: Path | None = None) -> 
     """
     digest = hashlib.sha256(f"{java.program.resolve()}\n{java.version}\n".encode())
     for jar in jars:
-        found = jar.stat()
-        digest.update(f"{jar}\n{found.st_size}\n{found.st_mtime_ns}\n".encode())
+        file_stat = jar.stat()
+        digest.update(f"{jar}\n{file_stat.st_size}\n{file_stat.st_mtime_ns}\n".encode())
     folder = user_cache_path("ctsql") / "classes" if folder is None else folder
     return folder / f"java{java.major}-{digest.hexdigest()[:16]}.jsa"
 
@@ -119,8 +119,8 @@ def keep(archive: Path, *, status: int) -> None:
     draft = draft_of(archive)
     if status or not draft.is_file():
         return
-    with draft.open("rb") as written:
-        os.fsync(written.fileno())
+    with draft.open("rb") as file:
+        os.fsync(file.fileno())
     size_of(archive).write_text(str(draft.stat().st_size))
     draft.rename(archive)
     others = [path for path in archive.parent.glob("*.jsa") if path != archive]

@@ -55,13 +55,13 @@ def is_read(plan: Plan, table: tuple[Any, ...], places: Collection[int]) -> bool
         plan: optimized. table: the parts of the table's own plan. places: of the columns.
     """
     rdds = {part for part in table if _is_rdd(part)}
-    wanted = {
+    columns = {
         node.outputs[place]
         for node in _nodes(plan)
         if not node.children and not rdds.isdisjoint(filter(_is_rdd, node.parts))
         for place in places
     }
-    return not wanted.isdisjoint(_used_columns(plan))
+    return not columns.isdisjoint(_used_columns(plan))
 
 
 class _Sources(UnknownSources):

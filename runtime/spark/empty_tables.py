@@ -16,8 +16,8 @@ from ctsql.catalog.schemas import Column
 def empty(session: SparkSession, columns: Sequence[Column]) -> DataFrame:
     """A table of which Spark does not know that it is empty; all columns may be NULL."""
     types, texts = _classes(session._jvm)
-    listed = ", ".join(f"{backtick(c.name)} {c.type}" for c in columns)
-    fields = types.StructType.fromDDL(listed) if columns else types.StructType()
+    ddl = ", ".join(f"{backtick(c.name)} {c.type}" for c in columns)
+    fields = types.StructType.fromDDL(ddl) if columns else types.StructType()
     schema = texts.replaceCharVarcharWithStringInSchema(fields)
     rows = session.sparkContext._jsc.emptyRDD()
     return DataFrame(session._jsparkSession.createDataFrame(rows, schema), session)

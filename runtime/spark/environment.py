@@ -96,15 +96,15 @@ def check_java(environ: Mapping[str, str] | None = None) -> Java:
     if version is None:
         detail = f'"{program} -version" did not say a version: {_first_line(output)}'
         raise error("JAVA_NOT_FOUND", detail=detail, hint=_install_hint())
-    found = Java(program, version.group(1), major_version(version.group(1)))
-    if found.major < JAVA_OLDEST:
+    java = Java(program, version.group(1), major_version(version.group(1)))
+    if java.major < JAVA_OLDEST:
         raise error(
             "JAVA_UNSUPPORTED",
-            found=found.version,
-            detail=f"{program} is Java {found.major}; Spark needs {JAVA_OLDEST}, 21 or 25.",
+            found=java.version,
+            detail=f"{program} is Java {java.major}; Spark needs {JAVA_OLDEST}, 21 or 25.",
             hint=_install_hint() + ", then set JAVA_HOME to it",
         )
-    return found
+    return java
 
 
 def java_program(environ: Mapping[str, str]) -> Path:
@@ -128,7 +128,7 @@ def java_program(environ: Mapping[str, str]) -> Path:
 def _java_says(program: Path) -> str:
     """What ``java -version`` prints; empty for a program that only points to a download."""
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [str(program), "-version"],
             capture_output=True,
             text=True,
@@ -140,7 +140,7 @@ def _java_says(program: Path) -> str:
         raise error(
             "JAVA_NOT_FOUND", detail=detail, hint=_install_hint(), cause=problem
         ) from problem
-    return done.stderr + done.stdout
+    return process.stderr + process.stdout
 
 
 def _install_hint() -> str:
@@ -191,8 +191,8 @@ def spark_builder_config(*, folder: Path | None = None) -> dict[str, str]:
     name = "spark.jars" if jars else "spark.jars.packages"
     mine = jars or [COORDINATE.format(**_versions())]
     # A setting of a builder takes the place of the one in spark-defaults.conf.
-    listed = (one.strip() for one in (configured(name) or "").split(","))
-    theirs = [one for one in listed if one and one not in mine]
+    entries = (one.strip() for one in (configured(name) or "").split(","))
+    theirs = [one for one in entries if one and one not in mine]
     return {name: ",".join([*theirs, *mine])}
 
 
@@ -266,10 +266,10 @@ def explain_start_failure(exc: BaseException, *, chatter: str = "") -> CtsqlErro
 
 
 def _coordinate_at_fault(text: str) -> str:
-    found = re.search(r"unresolved dependency: ([^:\s]+#[^;\s]+;[^:\s]+)", text)
-    if found is None:
+    match = re.search(r"unresolved dependency: ([^:\s]+#[^;\s]+;[^:\s]+)", text)
+    if match is None:
         return COORDINATE.format(**_versions())
-    return found.group(1).replace("#", ":").replace(";", ":")
+    return match.group(1).replace("#", ":").replace(";", ":")
 
 
 def _download_hint() -> str:
@@ -285,9 +285,9 @@ def _download_hint() -> str:
 def _cause_line(text: str) -> str:
     """The line that says most: the last ``Caused by``, else the first exception, else the first."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    caused = [line for line in lines if line.startswith("Caused by:")]
-    thrown = [line for line in lines if re.search(r"(Exception|Error)\b", line)]
-    best = caused[-1:] or thrown[:1] or lines[:1]
+    causes = [line for line in lines if line.startswith("Caused by:")]
+    exceptions = [line for line in lines if re.search(r"(Exception|Error)\b", line)]
+    best = causes[-1:] or exceptions[:1] or lines[:1]
     return best[0].removeprefix("Caused by: ") if best else "Nothing was said."
 
 

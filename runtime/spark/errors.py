@@ -76,8 +76,8 @@ def conflict_errors() -> tuple[type[BaseException], ...]:
 
 def is_lost(problem: CtsqlError) -> bool:
     """Is Spark gone, so that nothing of this process will work again?"""
-    gone = (Py4JNetworkError, ConnectionError)
-    return problem.condition == "SPARK_ERROR" and isinstance(problem.__cause__, gone)
+    error_types = (Py4JNetworkError, ConnectionError)
+    return problem.condition == "SPARK_ERROR" and isinstance(problem.__cause__, error_types)
 
 
 RECORD_CHARS_MAX = 200
@@ -127,8 +127,8 @@ def _span(throwable: Thrown, spark_text: Sent | None, within: Span | None) -> Sp
 
 def _quoted_text(throwable: Thrown) -> SentText | None:
     """The text that a throwable quotes, where it is one of ours."""
-    found = (sent_texts.find(place.text) for place in throwable.places)
-    return next((text for text in found if text is not None), None)
+    texts = (sent_texts.find(place.text) for place in throwable.places)
+    return next((text for text in texts if text is not None), None)
 
 
 def _parse_places(throwable: Thrown, text: str) -> Iterator[Place]:
@@ -150,13 +150,13 @@ def _from_spark(
     chain = thrown_by(problem)
     # A value may be any text, also that of an error of the disk: what is about a row comes first.
     bad_row = data_error(chain)
-    thrown = bad_row or chain[0]
+    throwable = bad_row or chain[0]
     # Rows are computed after their text was read, inside of another call.
-    quoted = None if spark_text is not None else _quoted_text(thrown)
-    if quoted is not None:
-        spark_text, within, relation_name = quoted.spark_text, quoted.within, quoted.relation_name
-    span = _span(thrown, spark_text, within)
-    message = re.sub(r"`?__ct_r\d+\w*`?\.?", _namer(relation_name), plain_message(thrown.text))
+    quote = None if spark_text is not None else _quoted_text(throwable)
+    if quote is not None:
+        spark_text, within, relation_name = quote.spark_text, quote.within, quote.relation_name
+    span = _span(throwable, spark_text, within)
+    message = re.sub(r"`?__ct_r\d+\w*`?\.?", _namer(relation_name), plain_message(throwable.text))
     if within is not None and "timestamp_millis" not in within.text.lower():
         message = name_clocks(message)
     if bad_row is not None:
@@ -165,20 +165,20 @@ def _from_spark(
     storage = storage_problem(text)
     if storage is not None:
         return storage
-    if "CANCELLED" in thrown.condition or "cancelled" in text:
+    if "CANCELLED" in throwable.condition or "cancelled" in text:
         return error("STATEMENT_CANCELLED", span=span)
     used_up = _NO_MEMORY.search(text)
     if used_up is not None:
         detail = used_up[0][:400]
         return error("SPARK_ERROR", span=span, message=_MEMORY, detail=detail, hint=_MORE_MEMORY)
-    missing = _NO_SOURCE.match(thrown.text)
+    missing = _NO_SOURCE.match(throwable.text)
     if missing is not None:
         package = _PACKAGES.get(missing[1], "")
         return error("SPARK_PACKAGE_MISSING", span=span, source=missing[1], package=package)
-    refusal = _about_the_statement(thrown, span, within, as_message(message))
+    refusal = _about_the_statement(throwable, span, within, as_message(message))
     if refusal is not None:
         return refusal
-    root = next((t for t in reversed(chain) if t.text), thrown)
+    root = next((t for t in reversed(chain) if t.text), throwable)
     return error(
         "SPARK_ERROR",
         span=span,
@@ -190,8 +190,8 @@ def _from_spark(
 def _place(chain: Sequence[Thrown]) -> str:
     """Which record of which file a chain is about, if it is about one."""
     # A task that failed tells the folder that it was to write into.
-    causes = [thrown for thrown in chain if thrown.condition != "TASK_WRITE_FAILED"]
-    parameters = {name: value for thrown in causes for name, value in thrown.parameters.items()}
+    causes = [t for t in chain if t.condition != "TASK_WRITE_FAILED"]
+    parameters = {name: value for t in causes for name, value in t.parameters.items()}
     if "path" not in parameters:
         return ""
     record = f": {parameters['badRecord'][:RECORD_CHARS_MAX]}" if "badRecord" in parameters else ""
@@ -219,8 +219,8 @@ def _column_counts(throwable: Thrown) -> tuple[int, int] | None:
         return None
     if "numColumns" in parameters:
         return int(parameters["insertColumns"]), int(parameters["numColumns"])
-    listed = (_NAMES.findall(parameters.get(key, "")) for key in ("dataColumns", "tableColumns"))
-    rows_count, table_count = (len(names) for names in listed)
+    sides = (_NAMES.findall(parameters.get(key, "")) for key in ("dataColumns", "tableColumns"))
+    rows_count, table_count = (len(names) for names in sides)
     return rows_count, table_count
 
 
@@ -231,14 +231,14 @@ def _about_the_statement(
     condition, parameters = throwable.condition, throwable.parameters
     if condition.startswith("UNRESOLVED_COLUMN"):
         column = _last_part(parameters.get("objectName", ""))
-        listed = map(_last_part, _NAMES.findall(parameters.get("proposal", "")))
-        known = [name for name in listed if not name.startswith(PREFIX)]
+        proposals = map(_last_part, _NAMES.findall(parameters.get("proposal", "")))
+        columns = [name for name in proposals if not name.startswith(PREFIX)]
         return error(
             "UNKNOWN_COLUMN",
             span=span,
             column=column,
-            detail=f"Columns like it: {', '.join(known)}." if known else "",
-            hint=did_you_mean(column, known),
+            detail=f"Columns like it: {', '.join(columns)}." if columns else "",
+            hint=did_you_mean(column, columns),
         )
     if condition == "AMBIGUOUS_REFERENCE":
         return error(

@@ -16,15 +16,15 @@ def function_names() -> list[str]:
 def describe_functions(names: list[str]) -> list[tuple[str, str]]:
     """Each of these functions with what it does, in one sentence or two."""
     name_set = set(names)
-    found: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     for name, registry in _functions():
-        if name in name_set and name not in found:
+        if name in name_set and name not in descriptions:
             jvm = SparkContext._jvm
             assert jvm is not None  # it listed the name
             identifier = jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name)
             usage = str(registry.lookupFunction(identifier).get().getUsage())
-            found[name] = " ".join(usage.replace("_FUNC_", name).split())
-    return sorted(found.items())
+            descriptions[name] = " ".join(usage.replace("_FUNC_", name).split())
+    return sorted(descriptions.items())
 
 
 def _functions() -> Iterator[tuple[str, JavaObject]]:

@@ -33,13 +33,13 @@ class Insert:
         self._jsession: Any = session._jsparkSession
         skip, self._frame_of = _classes(session._jvm)
         state = self._jsession.sessionState()
-        parsed = state.sqlParser().parsePlan(text)
-        self._by_known = target is not None and _inserts_values(parsed)
+        plan = state.sqlParser().parsePlan(text)
+        self._by_known = target is not None and _inserts_values(plan)
         if self._by_known:
-            others = (getattr(parsed, f"copy$default${n}")() for n in range(2, _FIELDS + 1))
-            parsed = parsed.copy(target, *others)
+            others = (getattr(plan, f"copy$default${n}")() for n in range(2, _FIELDS + 1))
+            plan = plan.copy(target, *others)
         # In this mode Spark analyses a command and does not run it.
-        self._plan = state.executePlan(parsed, skip).analyzed()
+        self._plan = state.executePlan(plan, skip).analyzed()
 
     @property
     def target(self) -> Any | None:
@@ -66,11 +66,11 @@ class Insert:
         return DataFrame(self._frame_of(self._jsession, self._plan), self._session)
 
 
-def _inserts_values(parsed: Any) -> bool:
+def _inserts_values(plan: Any) -> bool:
     """Whether it is INSERT INTO ... VALUES: it reads nothing that the target's version decides."""
-    if parsed.nodeName() != "InsertIntoStatement":
+    if plan.nodeName() != "InsertIntoStatement":
         return False
-    return parsed.query().nodeName() in _VALUES
+    return plan.query().nodeName() in _VALUES
 
 
 def are_constants(rows: DataFrame) -> bool:

@@ -95,14 +95,14 @@ class Meter:
 
     def _stages(self, store: Any, job: int) -> list[Any]:
         """The stages of a job that ran; none of one that Spark no longer remembers."""
-        found = []
+        stages = []
         try:
             ids = store.job(job).stageIds().iterator()
             while ids.hasNext():
                 stage = store.lastStageAttempt(ids.next())
                 if str(stage.status()) == "COMPLETE":
-                    found.append(stage)
+                    stages.append(stage)
         except Py4JJavaError as problem:
             if "NoSuchElement" not in str(problem.java_exception):
                 raise
-        return found
+        return stages

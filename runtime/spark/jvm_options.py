@@ -58,9 +58,9 @@ def jvm_settings(
     if archive is not None:
         options += class_archive.record(archive)
     elif class_archive.is_on():
-        found = class_archive.archive_of(java, class_path(spark_home()))
-        options += class_archive.use(found)
-        class_archive.make_at_exit(found)
+        default_archive = class_archive.archive_of(java, class_path(spark_home()))
+        options += class_archive.use(default_archive)
+        class_archive.make_at_exit(default_archive)
     return {
         "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
         "spark.driver.extraJavaOptions": option_text(options),

@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _lock = threading.Lock()
-_begun: Launch | None = None
+_launch: Launch | None = None
 _is_asked_for = False  # did this process start Spark?
 
 
 def begin(master: str | None, life: Life) -> None:
     """Start the JVM that a session of this process is going to need, where it is known how."""
-    global _begun
+    global _launch
     with _lock:
-        if _is_asked_for or _begun is not None or not _has_notes(master):
+        if _is_asked_for or _launch is not None or not _has_notes(master):
             return
         java = noted_starts.known_java()
         if java is not None:
             settings = {**start_settings(master), **jvm_settings(java, master or LOCAL, life)}
-            _begun = noted_starts.launch(settings, java, class_path(spark_home()))
+            _launch = noted_starts.launch(settings, java, class_path(spark_home()))
 
 
 def start_spark(
@@ -103,23 +103,23 @@ def _has_notes(master: str | None) -> bool:
 
 
 def _noted_gateway(settings: Mapping[str, str], java: Java) -> Any:
-    """The gateway to the JVM that was begun, or is started now as is noted; None for neither."""
-    global _begun
+    """The gateway to the JVM that begin() started, or that is started now; None for neither."""
+    global _launch
     from pyspark.serializers import UTF8Deserializer, read_int
 
     with _lock:
-        found, _begun = _begun, None
-    if found is not None and found.settings != settings:
-        found.stop()  # it was begun for another purpose
-        found = None
-    found = found or noted_starts.launch(settings, java, class_path(spark_home()))
-    info = None if found is None else found.info()
-    if found is None or info is None:
+        launch, _launch = _launch, None
+    if launch is not None and launch.settings != settings:
+        launch.stop()  # it was started for another purpose
+        launch = None
+    launch = launch or noted_starts.launch(settings, java, class_path(spark_home()))
+    info = None if launch is None else launch.info()
+    if launch is None or info is None:
         return None
     stream = BytesIO(info)
     port = read_int(stream)  # type: ignore[no-untyped-call]
     gateway = gateway_at(port, UTF8Deserializer().loads(stream))  # type: ignore[no-untyped-call]
-    gateway.proc = found.process
+    gateway.proc = launch.process
     return gateway
 
 

@@ -85,8 +85,8 @@ class KafkaClient:
             request.put(key, spec)
         level = self._options[_ISOLATION].upper()
         options = kafka.clients.admin.ListOffsetsOptions(kafka.common.IsolationLevel.valueOf(level))
-        found = self._admin.listOffsets(request, options).all().get()
-        return {p: found.get(key).offset() for p, key in keys.items()}
+        offsets = self._admin.listOffsets(request, options).all().get()
+        return {p: offsets.get(key).offset() for p, key in keys.items()}
 
     def read(self, ranges: Mapping[int, tuple[int, int]]) -> DataFrame:
         """The messages of ranges of offsets, as Spark's connector gives them."""
@@ -101,7 +101,7 @@ class KafkaClient:
         return reader.option("failOnDataLoss", str(not self._source.may_lose).lower()).load()
 
     def _unavailable(self, problem: Py4JJavaError) -> CtsqlError:
-        chain = [thrown for thrown in thrown_by(problem) if thrown.text]
+        chain = [t for t in thrown_by(problem) if t.text]
         return error(
             "KAFKA_UNAVAILABLE",
             topic=self._source.topic,
@@ -112,10 +112,10 @@ class KafkaClient:
 
 def _options(source: KafkaSource) -> dict[str, str]:
     """Kafka's options, secrets included: they are read anew for each client, and kept nowhere."""
-    found = {"kafka.bootstrap.servers": source.brokers, _ISOLATION: _COMMITTED}
-    found |= dict(source.options)
+    options = {"kafka.bootstrap.servers": source.brokers, _ISOLATION: _COMMITTED}
+    options |= dict(source.options)
     for option, variable in source.secrets:
         if variable not in os.environ:
             raise error("ENVIRONMENT_VARIABLE_MISSING", variable=variable, option=option)
-        found[option] = os.environ[variable]
-    return found
+        options[option] = os.environ[variable]
+    return options

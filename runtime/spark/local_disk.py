@@ -62,17 +62,17 @@ def prepare_local_disk(session: SparkSession, *, with_modes: bool) -> None:
     """
     jvm: Any = session._jvm
     hadoop = jvm.org.apache.hadoop
-    configured = session.sparkContext._jsc.hadoopConfiguration()
-    local = hadoop.fs.FileSystem.getLocal(configured)
+    configuration = session.sparkContext._jsc.hadoopConfiguration()
+    local = hadoop.fs.FileSystem.getLocal(configuration)
     kind = str(local.getClass().getName())
     if kind not in _KNOWN:
         return
     if with_modes and os.name == "posix":
         loader = compile_java(jvm, _SOURCE.replace("BEFORE", kind), local)
-        named = hadoop.conf.Configuration(configured)
-        named.setClassLoader(loader)
-        named.set("fs.file.impl", _NAME)
+        own_configuration = hadoop.conf.Configuration(configuration)
+        own_configuration.setClassLoader(loader)
+        own_configuration.set("fs.file.impl", _NAME)
         uri = local.getUri()
         local.close()  # Hadoop keeps one for all of the JVM; now it looks for its class again
-        local = hadoop.fs.FileSystem.get(uri, named)
+        local = hadoop.fs.FileSystem.get(uri, own_configuration)
     local.setWriteChecksum(False)

@@ -156,7 +156,7 @@ def _place(context: JavaObject) -> Place:
 
 def data_error(chain: Sequence[Thrown]) -> Thrown | None:
     """The one of a chain that tells which row cannot be computed and why; None: no row is."""
-    return next((thrown for thrown in reversed(chain) if thrown.is_data_error), None)
+    return next((throwable for throwable in reversed(chain) if throwable.is_data_error), None)
 
 
 def plain_message(text: str) -> str:

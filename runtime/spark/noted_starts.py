@@ -54,19 +54,19 @@ class Launch:
     def __init__(self, settings: Mapping[str, str], note: Path, command: Sequence[str]) -> None:
         self.settings = dict(settings)
         self._note = note
-        noted = json.loads(note.read_text())
+        contents = json.loads(note.read_text())
         self._folder = tempfile.mkdtemp()
         self._info = Path(self._folder, "info")
         self._chatter: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # gone with the JVM
         try:
             self.process = subprocess.Popen(
-                [*command, *noted["command"]],
+                [*command, *contents["command"]],
                 stdin=subprocess.PIPE,  # which it ends with
                 stdout=self._chatter,
                 stderr=self._chatter,
                 env={
                     **os.environ,
-                    **noted["environ"],
+                    **contents["environ"],
                     "SPARK_CONNECT_MODE": "0",
                     _INFO_PATH: str(self._info),
                 },
@@ -81,14 +81,14 @@ class Launch:
         """What it wrote of its port and secret; None if it ended without, and its note is gone."""
         while self.process.poll() is None and not self._info.is_file():
             time.sleep(_STEP_SECONDS)
-        found = self._info.read_bytes() if self._info.is_file() else None
-        if found is None:
+        info = self._info.read_bytes() if self._info.is_file() else None
+        if info is None:
             self._note.unlink(missing_ok=True)
             self.stop()
         else:
             self._forget_files()
             atexit.unregister(self.stop)
-        return found
+        return info
 
     def stop(self) -> None:
         """End a JVM that nobody needs."""
@@ -117,10 +117,10 @@ def known_java() -> Java | None:
         program = java_program(os.environ)
     except CtsqlError:
         return None  # which whoever needs it is told
-    noted = _read(_java_note(program))
-    if noted is None or noted.get("program") != _state_of(program):
+    contents = _read(_java_note(program))
+    if contents is None or contents.get("program") != _state_of(program):
         return None
-    return Java(program, str(noted["version"]), int(noted["major"]))
+    return Java(program, str(contents["version"]), int(contents["major"]))
 
 
 def launch(settings: Mapping[str, str], java: Java, jars: Sequence[Path]) -> Launch | None:
@@ -173,8 +173,8 @@ def _strings(path: Path) -> list[str]:
 
 
 def _state_of(program: Path) -> list[object]:
-    found = program.stat()
-    return [str(program.resolve()), found.st_size, found.st_mtime_ns]
+    file_stat = program.stat()
+    return [str(program.resolve()), file_stat.st_size, file_stat.st_mtime_ns]
 
 
 def _java_note(program: Path) -> Path:
@@ -185,8 +185,8 @@ def _jvm_note(settings: Mapping[str, str], java: Java, jars: Sequence[Path]) -> 
     """The note of all that decides on a command line."""
     words = [*map(str, _state_of(java.program)), java.version]
     for jar in jars:
-        found = jar.stat()
-        words += [str(jar), str(found.st_size), str(found.st_mtime_ns)]
+        file_stat = jar.stat()
+        words += [str(jar), str(file_stat.st_size), str(file_stat.st_mtime_ns)]
     words += [f"{name}={value}" for name, value in sorted(settings.items())]
     words += [f"{n}={v}" for n, v in sorted(os.environ.items()) if n.startswith(_READ_BY)]
     return folder() / f"jvm-{_digest(words)}.json"
@@ -201,15 +201,15 @@ def _read(note: Path) -> dict[str, Any] | None:
     try:
         if not all(_is_own(path) for path in (note, note.parent)):
             return None
-        found = json.loads(note.read_text())
+        contents = json.loads(note.read_text())
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return contents if isinstance(contents, dict) else None
 
 
 def _is_own(path: Path) -> bool:
-    found = path.stat()
-    return found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    file_stat = path.stat()
+    return file_stat.st_uid == os.getuid() and not file_stat.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _write(note: Path, start: Mapping[str, object]) -> None:

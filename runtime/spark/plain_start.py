@@ -42,25 +42,25 @@ def configured(name: str, environ: Mapping[str, str] = os.environ) -> str | None
     """
     own = environ.get("SPARK_CONF_DIR")
     folders = [Path(own)] if own else [home / "conf" for home in _homes(environ)]
-    found = None
+    setting = None
     for file in (folder / "spark-defaults.conf" for folder in folders):
         text = file.read_text("utf-8", errors="replace") if file.is_file() else ""
         for key, value in _properties(text):
             if key == name:
-                found = value or None  # the last one counts
-    return found
+                setting = value or None  # the last one counts
+    return setting
 
 
 def _properties(text: str) -> Iterator[tuple[str, str]]:
     """The keys and values of a file of Java's properties; behind a backslash a line goes on."""
     lines = iter(text.splitlines())
     for line in lines:
-        told = line.lstrip()
-        if told[:1] in ("", "#", "!"):
+        entry = line.lstrip()
+        if entry[:1] in ("", "#", "!"):
             continue
-        while (len(told) - len(told.rstrip("\\"))) % 2:
-            told = told[:-1] + next(lines, "").lstrip()
-        key, *value = _KEY_END.split(told, maxsplit=1)
+        while (len(entry) - len(entry.rstrip("\\"))) % 2:
+            entry = entry[:-1] + next(lines, "").lstrip()
+        key, *value = _KEY_END.split(entry, maxsplit=1)
         yield _plain(key), _plain("".join(value)).strip()
 
 
@@ -81,7 +81,7 @@ def spark_home() -> Path:
 
 def _homes(environ: Mapping[str, str]) -> list[Path]:
     """Where Spark may be: PySpark's own folder, or the one that is given."""
-    found = find_spec("pyspark")
-    own = [] if found is None or found.origin is None else [Path(found.origin).parent]
+    spec = find_spec("pyspark")
+    own = [] if spec is None or spec.origin is None else [Path(spec.origin).parent]
     home = environ.get("SPARK_HOME")
     return [Path(home)] if home else own

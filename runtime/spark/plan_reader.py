@@ -125,8 +125,8 @@ class _Reader:
     def _kind(self, thing: Any, name: str) -> str:
         kind = _kind_of.get(name)
         if kind is None:
-            found = (k for k, c in _KINDS.items() if is_instance_of(self._gateway, thing, c))
-            kind = _kind_of[name] = next(found, "other")
+            kinds = (k for k, c in _KINDS.items() if is_instance_of(self._gateway, thing, c))
+            kind = _kind_of[name] = next(kinds, "other")
         return kind
 
     def _part(self, thing: Any, name: str | None) -> Any:

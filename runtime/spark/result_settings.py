@@ -79,5 +79,5 @@ def changes_results(name: str) -> bool:
     >>> changes_results("spark.sql.shuffle.partitions")
     False
     """
-    folded = name.lower()
-    return folded in _FOLDED or folded.startswith(_FOLDED_KINDS)
+    lower_name = name.lower()
+    return lower_name in _FOLDED or lower_name.startswith(_FOLDED_KINDS)

@@ -150,8 +150,8 @@ def engine_session(base: SparkSession) -> SparkSession:
 
 def _names_set(session: SparkSession) -> list[str]:
     """The names of the settings that a session was given values of; few calls of the JVM."""
-    given: Any = session._jsparkSession
-    return str(given.conf().getAll().keys().mkString("\n")).split("\n")
+    jsession: Any = session._jsparkSession
+    return str(jsession.conf().getAll().keys().mkString("\n")).split("\n")
 
 
 def reset_setting(session: SparkSession, name: str) -> None:

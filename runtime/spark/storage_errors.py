@@ -49,9 +49,9 @@ _NEWER = re.compile(r"\[DELTA_(?:UNSUPPORTED_FEATURES\w*|INVALID_PROTOCOL_VERSIO
 def storage_problem(text: str) -> CtsqlError | None:
     """The error for what a store, Hadoop or Delta said; None if it is about something else."""
     for checksum in _CHECKSUMS:
-        damaged = checksum.search(text)
-        if damaged:
-            return damaged_file(damaged.group(1), "its contents do not match its checksum")
+        match = checksum.search(text)
+        if match:
+            return damaged_file(match.group(1), "its contents do not match its checksum")
     newer = _NEWER.search(text)
     if newer:
         what = "a table of a newer Delta Lake"
@@ -77,10 +77,10 @@ def translate_os_errors(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as problem:
-        said = f"{path}: {problem.strerror or problem}"
-        found = storage_problem(said)
-        if found is None:
+        detail = f"{path}: {problem.strerror or problem}"
+        storage_error = storage_problem(detail)
+        if storage_error is None:
             is_missing = isinstance(problem, FileNotFoundError)
             message = FILE_MISSING if is_missing else NOT_ALLOWED
-            found = error("STORAGE_ERROR", message=message, detail=said)
-        raise found from problem
+            storage_error = error("STORAGE_ERROR", message=message, detail=detail)
+        raise storage_error from problem

@@ -66,10 +66,10 @@ class _Catalyst:
 
     def seq(self, items: Sequence[Any]) -> Any:
         """A Scala Seq of JVM objects."""
-        listed = self.list()
+        java_list = self.list()
         for item in items:
-            listed.add(item)
-        return self.to_seq.toSeq(listed)
+            java_list.add(item)
+        return self.to_seq.toSeq(java_list)
 
     def as_column(self, value: Any, name: str) -> Any:
         """A value as a column of a name."""
@@ -102,8 +102,8 @@ class TableWrite:
         self._jsession: Any = session._jsparkSession
         self._spark = _catalyst(session._jvm)
         state = self._jsession.sessionState()
-        parsed = state.sqlParser().parsePlan(text)
-        self._plan: Any = state.executePlan(parsed, self._spark.skip).analyzed()
+        plan = state.sqlParser().parsePlan(text)
+        self._plan: Any = state.executePlan(plan, self._spark.skip).analyzed()
         self.verb = _VERBS.get(class_name(self._plan), "")
 
     def run(self) -> DataFrame:
@@ -146,8 +146,8 @@ class TableWrite:
 
     @property
     def _condition(self) -> Any:
-        found = self._plan.condition()
-        return found if self.verb == "MERGE" else found.get()
+        condition = self._plan.condition()
+        return condition if self.verb == "MERGE" else condition.get()
 
     @cached_property
     def _clauses(self) -> list[Any]:
@@ -171,14 +171,14 @@ class TableWrite:
         target = self._plan.target()
         condition = self._condition
         if self.verb != "MERGE":
-            folded = self._spark.filter(condition, target)
+            plan = self._spark.filter(condition, target)
             for rule in self._spark.rules:
-                folded = rule.apply(folded)
-            if class_name(folded) != "Filter":
+                plan = rule.apply(plan)
+            if class_name(plan) != "Filter":
                 return (), []
-            condition = folded.condition()
-        found = key_columns(reader.read(condition), is_whole=self.verb == "MERGE")
-        return found, reader.values
+            condition = plan.condition()
+        columns = key_columns(reader.read(condition), is_whole=self.verb == "MERGE")
+        return columns, reader.values
 
     @property
     def keys(self) -> tuple[KeyColumn, ...]:
@@ -191,10 +191,10 @@ class TableWrite:
         One row of all values, or a row for each of a source.
         """
         spark = self._spark
-        named = [spark.as_column(value, f"{KEY_}{i}") for i, value in enumerate(self._keys[1])]
+        columns = [spark.as_column(value, f"{KEY_}{i}") for i, value in enumerate(self._keys[1])]
         one_row = spark.seq([spark.empty_row]), spark.seq(())
         below = self._over(*(source or one_row))
-        return self._frame(spark.project(spark.seq(named), below))
+        return self._frame(spark.project(spark.seq(columns), below))
 
     # ---- the source of a MERGE
 
@@ -230,22 +230,22 @@ class TableWrite:
         spark = self._spark
         rows, columns = candidates
         places = list(scala_items(columns))[len(self._own) :]
-        stored = self._over(rows, spark.seq([*self._own, *places]))
-        kept = [*self._own, *places]
+        stored_rows = self._over(rows, spark.seq([*self._own, *places]))
+        output = [*self._own, *places]
         if source is None:
-            below = spark.filter(self._condition, stored)
+            below = spark.filter(self._condition, stored_rows)
             is_update = self.verb == "UPDATE"
             action = spark.literal(UPDATED if is_update else DELETED)
             values = list(scala_items(self._plan.updateExpressions())) if is_update else []
             return self._frame(
-                self._project(below, [*kept, spark.as_column(action, ACTION)], values)
+                self._project(below, [*output, spark.as_column(action, ACTION)], values)
             )
         hint, on = spark.no_hint, spark.option(self._condition)
-        pairs = spark.join(self._over(*source), stored, spark.left_outer, on, hint)
+        pairs = spark.join(self._over(*source), stored_rows, spark.left_outer, on, hint)
         # The number of the clause that applies, 0 for none, and then what that clause does.
         (file,) = (place for place in places if place.name() == FILE_COLUMN)
         number = spark.as_column(self._clause_number(spark.is_there(file)), f"{KEY_}clause")
-        numbered = spark.project(spark.seq([*scala_items(pairs.output()), number]), pairs)
+        numbered_pairs = spark.project(spark.seq([*scala_items(pairs.output()), number]), pairs)
         applies = number.toAttribute()
         action = self._by_clause(applies, [spark.literal(a) for a in self._acts], spark.literal(0))
         values_by_clause = [self._values(clause) or self._own for clause in self._clauses]
@@ -254,25 +254,25 @@ class TableWrite:
             for i, own in enumerate(self._own)
         ]
         return self._frame(
-            self._project(numbered, [*kept, spark.as_column(action, ACTION)], values)
+            self._project(numbered_pairs, [*output, spark.as_column(action, ACTION)], values)
         )
 
     def _project(self, below: Any, columns: Sequence[Any], values: Sequence[Any]) -> Any:
         spark = self._spark
-        named = [spark.as_column(value, f"{VALUE_}{i}") for i, value in enumerate(values)]
-        return spark.project(spark.seq([*columns, *named]), below)
+        value_columns = [spark.as_column(value, f"{VALUE_}{i}") for i, value in enumerate(values)]
+        return spark.project(spark.seq([*columns, *value_columns]), below)
 
     def _clause_number(self, is_matched: Any) -> Any:
         spark, true = self._spark, self._spark.literal(True)
-        matched = self._plan.matchedClauses().size()
+        matched_count = self._plan.matchedClauses().size()
         branches = []
         for number, clause in enumerate(self._clauses, 1):
             condition = clause.condition()
-            met = condition.get() if condition.isDefined() else true
-            branches.append((met, spark.literal(number)))
+            test = condition.get() if condition.isDefined() else true
+            branches.append((test, spark.literal(number)))
         none = spark.literal(0)
-        first = spark.case(branches[:matched], none)
-        return spark.case([(is_matched, first)], spark.case(branches[matched:], none))
+        first = spark.case(branches[:matched_count], none)
+        return spark.case([(is_matched, first)], spark.case(branches[matched_count:], none))
 
     @property
     def _acts(self) -> list[int]:
@@ -298,15 +298,15 @@ class TableWrite:
         if self.verb == "UPDATE":
             return getattr(spark.operations, "DeltaOperations$Update")(spark.option(condition))
         predicate_of = singleton(spark.operations, "DeltaOperations$MergePredicate").apply
-        matched = self._plan.matchedClauses().size()
-        told = [predicate_of(clause) for clause in self._clauses]
+        matched_count = self._plan.matchedClauses().size()
+        predicates = [predicate_of(clause) for clause in self._clauses]
         return getattr(
             spark.operations, "DeltaOperations$Merge"
         )(
             spark.option(condition),
             *(spark.option(None) for _ in range(3)),  # what older versions of Delta told
-            spark.seq(told[:matched]),
-            spark.seq(told[matched:]),
+            spark.seq(predicates[:matched_count]),
+            spark.seq(predicates[matched_count:]),
             spark.seq(()),
         )
 

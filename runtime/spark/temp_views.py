@@ -34,7 +34,7 @@ class TemporaryNames:
 
     def of(self, thing: Hashable, rows: DataFrame) -> str:
         """The name of a thing; ``rows`` are what it means if it has none yet."""
-        found = self._names.get(thing)
-        if found is None:
-            found = self._names[thing] = self._stack.enter_context(temporary_view(rows))
-        return found
+        name = self._names.get(thing)
+        if name is None:
+            name = self._names[thing] = self._stack.enter_context(temporary_view(rows))
+        return name

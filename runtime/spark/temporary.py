@@ -33,9 +33,9 @@ def view_rows(session: SparkSession, caller: SparkSession, parts: tuple[str, ...
 
 def in_session(session: SparkSession, rows: DataFrame) -> DataFrame:
     """A DataFrame with the same plan, of another session of the same process."""
-    analyzed = rows._jdf.queryExecution().analyzed()
+    plan = rows._jdf.queryExecution().analyzed()
     jvm: Any = session._jvm
-    frame = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, analyzed)
+    frame = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan)
     return DataFrame(frame, session)
 
 
@@ -47,17 +47,19 @@ def has_function(caller: SparkSession, name: str) -> bool:
 @contextmanager
 def with_functions(session: SparkSession, caller: SparkSession) -> Iterator[None]:
     """Inside, a session knows the temporary functions of the caller's; its own come first."""
-    registry, given = _state(session).functionRegistry(), _state(caller).functionRegistry()
-    lent = []
+    registry = _state(session).functionRegistry()
+    caller_registry = _state(caller).functionRegistry()
+    names = []
     try:
         for name in _functions(caller):
-            builder = given.lookupFunctionBuilder(name)
+            builder = caller_registry.lookupFunctionBuilder(name)
             if builder.isDefined() and not registry.functionExists(name):
-                registry.registerFunction(name, given.lookupFunction(name).get(), builder.get())
-                lent.append(name)
+                function = caller_registry.lookupFunction(name).get()
+                registry.registerFunction(name, function, builder.get())
+                names.append(name)
         yield
     finally:
-        for name in lent:
+        for name in names:
             registry.dropFunction(name)
 
 
@@ -66,8 +68,8 @@ def _functions(session: SparkSession) -> list[Any]:
     state = _state(session)
     if state.catalog().listTemporaryFunctions().isEmpty():
         return []  # as nearly always; the registry has hundreds of Spark's own
-    found = state.functionRegistry().listFunction()
-    names = (found.apply(i) for i in range(found.size()))
+    identifiers = state.functionRegistry().listFunction()
+    names = (identifiers.apply(i) for i in range(identifiers.size()))
     return [name for name in names if str(name).startswith(_SESSION)]
 
 

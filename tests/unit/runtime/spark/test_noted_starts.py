@@ -154,11 +154,11 @@ def test_one_begun_for_another_purpose(
     _note_one(java, jars, tmp_path)
     started = launch(SETTINGS, java, jars)
     assert started is not None
-    monkeypatch.setattr(jvm_start, "_begun", started)
+    monkeypatch.setattr(jvm_start, "_launch", started)
     monkeypatch.setattr(jvm_start, "class_path", lambda _: jars)
     assert jvm_start._noted_gateway({"spark.master": "local[1]"}, java) is None
     assert started.process.poll() is not None
-    assert jvm_start._begun is None
+    assert jvm_start._launch is None
 
 
 @pytest.mark.parametrize("mode", [0o666, 0o620])
