@@ -53,14 +53,14 @@ def multiset_difference(
     return _with_locations(both, columns)
 
 
-def with_locations(signed: DataFrame, columns: list[str]) -> DataFrame:
+def with_locations(signed_rows: DataFrame, columns: list[str]) -> DataFrame:
     """As :func:`multiset_difference`, of signed rows that are located; NULL for one not stored.
 
     Of rows to delete there may be fewer places than ``DIFF`` says.
     """
     place = F.struct(F.col(FILE_COLUMN).alias("file"), F.col(ROW_COLUMN).alias("row"))
     location = F.when(F.col(FILE_COLUMN).isNotNull(), place).alias(LOCATION)
-    return _with_locations(signed.select(*backtick_all(columns), DIFF, location), columns)
+    return _with_locations(signed_rows.select(*backtick_all(columns), DIFF, location), columns)
 
 
 def _with_locations(rows: DataFrame, columns: list[str]) -> DataFrame:
@@ -80,9 +80,9 @@ def consolidate_change_feed(change_rows: DataFrame, columns: list[str]) -> DataF
     )
 
 
-def consolidate(signed: DataFrame, columns: list[str]) -> DataFrame:
+def consolidate(signed_rows: DataFrame, columns: list[str]) -> DataFrame:
     """One row for all equal rows with their ``DIFF`` added up, where that is not zero."""
-    groups = _group(signed, columns).where(F.col(DIFF) != 0)
+    groups = _group(signed_rows, columns).where(F.col(DIFF) != 0)
     return groups.select(*backtick_all(columns), F.col(DIFF).cast("bigint").alias(DIFF))
 
 

@@ -34,22 +34,22 @@ def cancel(
     return inserts, sorted(i for places in waiting.values() for i in places)
 
 
-def add_up(signed: pa.Table, diff: str) -> pa.Table:
+def add_up(signed_rows: pa.Table, diff: str) -> pa.Table:
     """Each row once with its ``diff``, the last column, added up, where that is not 0.
 
     Args:
-        signed: columns without parts; fractions are compared by their bits.
+        signed_rows: columns without parts; fractions are compared by their bits.
     """
-    names = signed.schema.names
+    names = signed_rows.schema.names
     # Arrow reads a name that begins with a dot or a bracket as a path: numbers stand in.
     numbers = [str(n) for n in range(len(names) - 1)]
-    bits = [_bits(column) for column in signed.columns[:-1]]
-    groups = pa.table([*bits, signed.column(diff)], [*numbers, diff]).group_by(numbers)
+    bits = [_bits(column) for column in signed_rows.columns[:-1]]
+    groups = pa.table([*bits, signed_rows.column(diff)], [*numbers, diff]).group_by(numbers)
     sums = groups.aggregate([(diff, "sum")]).rename_columns(names)
     sums = sums.filter(pc.not_equal(sums.column(diff), 0))
-    pairs = zip(sums.columns, signed.schema.types, strict=True)
+    pairs = zip(sums.columns, signed_rows.schema.types, strict=True)
     columns = [c if c.type == kind else c.combine_chunks().view(kind) for c, kind in pairs]
-    return pa.table(columns, signed.schema)
+    return pa.table(columns, signed_rows.schema)
 
 
 def distinct(rows: pa.Table) -> pa.Table:

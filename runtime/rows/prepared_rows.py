@@ -296,9 +296,11 @@ class _PreparedRows(RowSet):
             self._found = prepared_plans(self.session).collect(self.recipe)
         return self._found
 
-    def select(self, names: Sequence[str], called: Sequence[str] | None = None) -> RowSet:
-        key = ("select", tuple(names), None if called is None else tuple(called))
-        return derive([self], lambda frames: SparkRows(frames[0]).select(names, called).frame, key)
+    def select(self, names: Sequence[str], new_names: Sequence[str] | None = None) -> RowSet:
+        key = ("select", tuple(names), None if new_names is None else tuple(new_names))
+        return derive(
+            [self], lambda frames: SparkRows(frames[0]).select(names, new_names).frame, key
+        )
 
     def where_nonzero(self, column: str) -> RowSet:
         key = ("where_nonzero", column)

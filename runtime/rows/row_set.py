@@ -61,7 +61,7 @@ class RowSet(ABC):
         """The rows held by the driver, computed now; declined if they are not few."""
 
     @abstractmethod
-    def select(self, names: Sequence[str], called: Sequence[str] | None = None) -> "RowSet":
+    def select(self, names: Sequence[str], new_names: Sequence[str] | None = None) -> "RowSet":
         """Some columns, maybe under other names."""
 
     @abstractmethod
@@ -157,9 +157,9 @@ class SparkRows(RowSet):
             return in_jvm
         return LocalRows(self.session, self.schema, in_jvm=in_jvm)
 
-    def select(self, names: Sequence[str], called: Sequence[str] | None = None) -> RowSet:
+    def select(self, names: Sequence[str], new_names: Sequence[str] | None = None) -> RowSet:
         """Some columns, maybe under other names."""
-        pairs = zip(names, names if called is None else called, strict=True)
+        pairs = zip(names, names if new_names is None else new_names, strict=True)
         return SparkRows(self._frame.select(*(F.col(backtick(n)).alias(c) for n, c in pairs)))
 
     def where_nonzero(self, column: str) -> RowSet:
@@ -263,17 +263,17 @@ class LocalRows(RowSet):
         """The rows with some numbers, each as often as its number is there."""
         return self.with_rows(self.schema, self.arrow.take(pa.array(numbers, pa.int64())))
 
-    def select(self, names: Sequence[str], called: Sequence[str] | None = None) -> "LocalRows":
+    def select(self, names: Sequence[str], new_names: Sequence[str] | None = None) -> "LocalRows":
         """Some columns, maybe under other names."""
         fields = [self.schema[n] for n in names]
-        called = names if called is None else called
+        new_names = names if new_names is None else new_names
         schema = T.StructType(
             [
                 T.StructField(n, f.dataType, metadata=f.metadata)
-                for n, f in zip(called, fields, strict=True)
+                for n, f in zip(new_names, fields, strict=True)
             ]
         )
-        return self.with_rows(schema, self.arrow.select(names).rename_columns(list(called)))
+        return self.with_rows(schema, self.arrow.select(names).rename_columns(list(new_names)))
 
     def where_nonzero(self, column: str) -> "LocalRows":
         """The rows that do not have 0 in a column."""

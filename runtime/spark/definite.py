@@ -8,17 +8,17 @@ from pyspark.sql import SparkSession
 from ctsql.runtime.spark.scala import singleton
 
 
-def is_definite(session: SparkSession, analyzed: Any) -> bool:
+def is_definite(session: SparkSession, plan: Any) -> bool:
     """Whether it has no random function, no clock, and no text that means a day or a moment.
 
     Args:
-        analyzed: the JVM's plan.
+        plan: the JVM's, analyzed.
     """
     clock, special = _classes(session._jvm)
-    if not analyzed.deterministic() or analyzed.containsPattern(clock):
+    if not plan.deterministic() or plan.containsPattern(clock):
         return False
     # 'now', 'today' and their like, cast to a date or an instant, are replaced only later.
-    return bool(special.apply(analyzed).fastEquals(analyzed))
+    return bool(special.apply(plan).fastEquals(plan))
 
 
 @lru_cache(maxsize=2)

@@ -61,7 +61,7 @@ class Alteration(OnNames):
             hint = f"Type: DROP CONTINUAL TASK {item.name}"
             raise item.wrong_kind("flow", hint, statement.target.span)
         going: list[Item] = []
-        named: list[Item] = []
+        targets: list[Item] = []
 
         def remove(current: Catalog) -> Catalog:
             going.clear()
@@ -73,14 +73,14 @@ class Alteration(OnNames):
                 detail, place = f"It is read by {', '.join(readers)}.", statement.target.span
                 raise in_use(item, detail, place, kind=keyword.lower(), keyword=keyword)
             going[:] = current.going_with([item.id])
-            named[:] = _items_to_drop(current, item, statement)
+            targets[:] = _items_to_drop(current, item, statement)
             return _without(current, going, statement)
 
         self.engine.catalog_store.change(remove)
         if not going:
             return f"DROP {keyword} (did not exist)"
         self._let_go(going, statement)
-        others = [f"{i.kind.value} {i.name}" for i in going if i not in named]
+        others = [f"{i.kind.value} {i.name}" for i in going if i not in targets]
         return f"DROP {keyword} (with {', '.join(others)})" if others else f"DROP {keyword}"
 
     def going(self, statement: st.DropObject) -> list[Item]:
@@ -92,8 +92,8 @@ class Alteration(OnNames):
         item = catalog.find(qualify(statement.target, self.names.search_schema))
         if item is None or not item.is_called(statement.kind):
             return []
-        named = _items_to_drop(catalog, item, statement)
-        return [i for i in catalog.going_with([item.id]) if i not in named]
+        targets = _items_to_drop(catalog, item, statement)
+        return [i for i in catalog.going_with([item.id]) if i not in targets]
 
     def _output_alone(self, output: Item, span: Span) -> CtsqlError:
         task = self.engine.catalog.items[output.owner]
@@ -124,12 +124,12 @@ class Alteration(OnNames):
                 raise error("UNKNOWN_SCHEMA", span=statement.target.span, name=schema)
             inside = [i for i in current if fold(i.name.schema) == fold(schema)]
             if inside and not statement.cascade:
-                listed = ", ".join(f"{i.kind.value} {i.name}" for i in inside)
+                objects = ", ".join(f"{i.kind.value} {i.name}" for i in inside)
                 raise error(
                     "SCHEMA_NOT_EMPTY",
                     span=statement.target.span,
                     name=schema,
-                    objects=f"It holds {listed}.",
+                    objects=f"It holds {objects}.",
                 )
             going[:] = current.going_with(i.id for i in inside)
             return _without(current, going, statement, current.schemas[fold(schema)])
@@ -138,10 +138,10 @@ class Alteration(OnNames):
         self._let_go(going, statement)
         return "DROP SCHEMA" if is_there else "DROP SCHEMA (did not exist)"
 
-    def _let_go(self, dropped: Sequence[Item], statement: st.DropObject) -> None:
+    def _let_go(self, items: Sequence[Item], statement: st.DropObject) -> None:
         """Delete the folders of what cannot be had back; forget the tables of all."""
-        delete_folders(self.engine, [i for i in dropped if statement.purge or i.problem])
-        for item in dropped:
+        delete_folders(self.engine, [i for i in items if statement.purge or i.problem])
+        for item in items:
             if item.location is not None:
                 self.engine.gateway.forget(item.location)
 
@@ -160,8 +160,8 @@ class Alteration(OnNames):
                 replace(f, name=name.name) if fold(f.name) == fold(item.name.name) else f
                 for f in now.flows
             )
-            called = _called(current, now, name, new.span)
-            catalog = current.with_item(replace(now, name=name, flows=flows, called=called))
+            former_names = _called(current, now, name, new.span)
+            catalog = current.with_item(replace(now, name=name, flows=flows, called=former_names))
             return _with_quarantine_renamed(catalog, now)
 
         self.names.check_schema(name.schema, new.span)
@@ -258,9 +258,9 @@ def _without(
     """The catalog without objects that are dropped; without PURGE it keeps them beside."""
     check_not_referred_to(current, items)
     drop = dropped(current, items, schema)
-    left = current.with_dropped(drop).without(i.id for i in items)
+    catalog = current.with_dropped(drop).without(i.id for i in items)
     is_kept = (drop.items or schema) and not statement.purge
-    return left if is_kept else left.purged([drop.id])
+    return catalog if is_kept else catalog.purged([drop.id])
 
 
 def _items_to_drop(catalog: Catalog, item: Item, statement: st.DropObject) -> list[Item]:

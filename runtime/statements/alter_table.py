@@ -76,8 +76,8 @@ class TableAlteration(OnNames):
         after = altered_columns(columns, statement.change)
         self.check_constraints(item, statement)
         table = self.engine.relations.table(item)
-        needed = features(statement.change, has_features(table))
-        notice = " ".join(capitalised(f.notice) for f in needed)
+        new_features = features(statement.change, has_features(table))
+        notice = " ".join(capitalised(f.notice) for f in new_features)
         shape = f"Its columns are then {', '.join(c.ddl() for c in after)}."
         is_same = after == columns and not isinstance(statement.change, st.SetDefault)
         own = Effect(
@@ -111,24 +111,24 @@ class TableAlteration(OnNames):
         catalog = engine.refresh_catalog()
         self._check_readers(item, statement, columns, after)
         table = engine.relations.table(item)
-        needed = features(change, has_features(table))
+        new_features = features(change, has_features(table))
         with alone(engine.timeline, item, engine.mint) as location, engine.leaving_intents():
             if engine.refresh_catalog() is not catalog:
                 self._check_readers(item, statement, columns, after)
             if engine.relations.columns_now(item) != columns:
                 raise altered_meanwhile(item, COMMITTED_BESIDE)
-            self._commit(item, location, change, needed)
+            self._commit(item, location, change, new_features)
             faults.point("source_committed")
             self._note(item, statement, columns)  # under the lock: in the order of the commits
         engine.mint()
-        return "ALTER TABLE", [f'table "{item.name}": {feature.notice}' for feature in needed]
+        return "ALTER TABLE", [f'table "{item.name}": {feature.notice}' for feature in new_features]
 
     def _note(self, item: Item, statement: st.AlterTable, before: Schema) -> None:
         """Write the columns into the catalog, and the change, which makes them again in a dump.
 
         What other writers have changed by then, to the columns ``before``, goes in front of it.
         """
-        stored = self.engine.relations.columns_now(item)
+        columns_now = self.engine.relations.columns_now(item)
         source = statement.span.source
         text = Span(source, statement.target.span.stop, statement.span.stop).text.strip(" ;\n")
 
@@ -139,7 +139,7 @@ class TableAlteration(OnNames):
                 old, new = statement.change.column.name, statement.change.new.name
                 comments[fold(new)] = comments.pop(fold(old), None)
             columns = tuple(
-                replace(c, comment=comments.get(fold(c.name), c.comment)) for c in stored
+                replace(c, comment=comments.get(fold(c.name), c.comment)) for c in columns_now
             )
             alterations = (*now.alterations, text)
             return current.with_item(replace(now, columns=columns, alterations=alterations))
@@ -158,18 +158,18 @@ class TableAlteration(OnNames):
         Raises:
             NOT_SUPPORTED, DATA_ERROR: it cannot be made, or not with these rows.
         """
-        needed = features(change, has_features(self.engine.gateway.table(location)))
-        if needed:
-            self._turn_on(location, needed)
+        new_features = features(change, has_features(self.engine.gateway.table(location)))
+        if new_features:
+            self._turn_on(location, new_features)
         self._change(location, change, columns)
 
     def _commit(
-        self, item: Item, location: str, change: st.ColumnChange, needed: Sequence[Feature]
+        self, item: Item, location: str, change: st.ColumnChange, new_features: Sequence[Feature]
     ) -> None:
         table = self.engine.relations.table(item)
         columns = self.engine.relations.columns_now(item)
         try:
-            if needed:
+            if new_features:
                 # What is turned on stays, so a copy has to show first that Delta takes the change.
                 group = f"alter-{uuid.uuid4().hex}"
                 copy = Clone(self.engine.gateway, table, table.version(), group)
@@ -177,7 +177,7 @@ class TableAlteration(OnNames):
                     self.try_on(copy.location, change, columns)
                 finally:
                     copy.drop()
-                self._turn_on(location, needed)
+                self._turn_on(location, new_features)
                 faults.point("table_prepared")
             self._change(location, change, columns)
         except conflict_errors() as problem:
@@ -185,8 +185,8 @@ class TableAlteration(OnNames):
         except Conflict as problem:
             raise altered_meanwhile(item, COMMITTED_BESIDE) from problem
 
-    def _turn_on(self, location: str, needed: Sequence[Feature]) -> None:
-        properties = ", ".join(f"'{f.name}' = '{f.value}'" for f in needed)
+    def _turn_on(self, location: str, new_features: Sequence[Feature]) -> None:
+        properties = ", ".join(f"'{f.name}' = '{f.value}'" for f in new_features)
         with translate_spark_errors():
             self.engine.session.sql(
                 f"ALTER TABLE {table_at(location)} SET TBLPROPERTIES ({properties})"
@@ -219,12 +219,14 @@ class TableAlteration(OnNames):
         change = statement.change
         if not isinstance(change, st.DropColumns | st.RenameColumn | st.RetypeColumn):
             return
-        changed = named_columns(change)
+        column_names = named_columns(change)
         if own is None:
             own = self.engine.relations.table(item).configuration()
-        found = self._constraints_about(item, own, only_keys=isinstance(change, st.RetypeColumn))
-        for table, name, about in found:
-            if changed & about and (table, fold(name)) not in dropped_constraints:
+        constraints = self._constraints_about(
+            item, own, only_keys=isinstance(change, st.RetypeColumn)
+        )
+        for table, name, about in constraints:
+            if column_names & about and (table, fold(name)) not in dropped_constraints:
                 of = "" if table == item.name else f' of table "{table}"'
                 detail = f'Constraint "{name}"{of} is about the column.'
                 hint = f"Type first: ALTER TABLE {table} DROP CONSTRAINT {quote(name)}"
@@ -249,10 +251,10 @@ class TableAlteration(OnNames):
         self, item: Item, statement: st.AlterTable, columns: Schema, after: Schema
     ) -> None:
         effects = self.effects(item, statement.change, columns, after)
-        broken = [e for e in effects if e.effect == BREAKS]
-        if broken:
-            detail = " ".join(f"{e.kind.capitalize()} {e.name}: {e.detail}" for e in broken)
-            raise columns_in_use(item, detail, statement.span, broken[0].action)
+        failures = [e for e in effects if e.effect == BREAKS]
+        if failures:
+            detail = " ".join(f"{e.kind.capitalize()} {e.name}: {e.detail}" for e in failures)
+            raise columns_in_use(item, detail, statement.span, failures[0].action)
 
     def effects(
         self,
@@ -271,24 +273,28 @@ class TableAlteration(OnNames):
             without: the ids of readers that are not asked.
         """
         catalog = self.engine.catalog if catalog is None else catalog
-        found = [self._feed(item, after)] if item.feed is not None else []
+        all_effects = [self._feed(item, after)] if item.feed is not None else []
         if columns == after:
-            return found  # a default is for those who write
+            return all_effects  # a default is for those who write
         readers = [r for r in readers_of(catalog, item) if r.id not in without]
         effects = {r.id: self._effect(r, item, change, columns, after, catalog) for r in readers}
-        found += effects.values()
-        for followed in (item, *(r for r in readers if r.kind is ObjectKind.VIEW)):
-            for subscription in catalog.subscribers(followed.id):
+        all_effects += effects.values()
+        for relation in (item, *(r for r in readers if r.kind is ObjectKind.VIEW)):
+            for subscription in catalog.subscribers(relation.id):
                 detail = "What it is given has the columns of its last connection until the next."
                 effect, action = GOES_ON, ""
-                known = effects.get(followed.id)
-                is_broken = known is not None and known.effect == BREAKS
-                loses = isinstance(change, st.DropColumns | st.RenameColumn) and known is None
+                reader_effect = effects.get(relation.id)
+                is_broken = reader_effect is not None and reader_effect.effect == BREAKS
+                loses = (
+                    isinstance(change, st.DropColumns | st.RenameColumn) and reader_effect is None
+                )
                 if is_broken or loses:
                     effect, detail = BREAKS, "It is given all columns, and would end there."
                     action = f"Type first: DROP SUBSCRIPTION {subscription.name}"
-                found.append(Effect(subscription.name, "subscription", effect, detail, action))
-        return found
+                all_effects.append(
+                    Effect(subscription.name, "subscription", effect, detail, action)
+                )
+        return all_effects
 
     def _feed(self, item: Item, after: Schema) -> Effect:
         if isinstance(item.feed, KafkaSource):
@@ -313,10 +319,10 @@ class TableAlteration(OnNames):
         definition = engine.relations.current(reader)
         before, then = (analyse(engine, definition, table, c, catalog) for c in (columns, after))
         if before.problem is not None:
-            told = f"It fails already: {before.problem.message}."
+            detail = f"It fails already: {before.problem.message}."
             if then.problem is None:
-                return Effect(name, kind, CHANGES, f"{told} Then it does no longer.")
-            return Effect(name, kind, GOES_ON, told)
+                return Effect(name, kind, CHANGES, f"{detail} Then it does no longer.")
+            return Effect(name, kind, GOES_ON, detail)
         if then.problem is not None:
             return Effect(name, kind, BREAKS, sentence_of(then.problem), _replace_text(reader))
         if isinstance(change, st.AddColumns):
@@ -368,12 +374,12 @@ def _effect_of_retype(reader: Item, change: st.ColumnChange, then: Analysed) -> 
     if reader.kind is not ObjectKind.MATERIALIZED_VIEW or not others:
         return Effect(name, kind, GOES_ON, "It reads the column, and gives what it gave.")
     text = ", ".join(f"{old.name} {new.type.upper()}" for old, new in others)
-    kept = ", ".join(f"{old.name} {old.type.upper()}" for old, _ in others)
+    old_text = ", ".join(f"{old.name} {old.type.upper()}" for old, _ in others)
     if not all(is_exact(new.type, old.type) for old, new in others):
-        detail = f"Its query gives {text} then, and it stores {kept}."
+        detail = f"Its query gives {text} then, and it stores {old_text}."
         return Effect(name, kind, BREAKS, detail, _replace_text(reader))
-    detail = f"Its query gives {text} then. It goes on to store {kept}: a value that is too large "
-    detail += "is an error, and it is recomputed at each change."
+    detail = f"Its query gives {text} then. It goes on to store {old_text}: a value that is too "
+    detail += "large is an error, and it is recomputed at each change."
     action = f"For the wider type: CREATE OR REPLACE {reader.kind.keyword} {reader.name} ..."
     return Effect(name, kind, CHANGES, detail, action)
 

@@ -72,14 +72,14 @@ class TaskAlteration(Redefinition):
         """
         item, old = self.definition(statement.target)
         columns = check_same_shape(self.names, item, old, statement)
-        for output, wanted in zip(self.outputs(item), columns, strict=True):
-            if wanted != output.columns:
-                check_takes(self.engine.warehouse, output, wanted)
-        grown = item if item.outputs else replace(item, columns=columns[0])
-        if _words(grown, statement) == _words(item, old):
+        for output, new_columns in zip(self.outputs(item), columns, strict=True):
+            if new_columns != output.columns:
+                check_takes(self.engine.warehouse, output, new_columns)
+        new_item = item if item.outputs else replace(item, columns=columns[0])
+        if _words(new_item, statement) == _words(item, old):
             return False
         _check_no_flows(item, statement.target.span)
-        text = with_columns(grown, statement)
+        text = with_columns(new_item, statement)
         self.redefine(item, Definition(text=text), body=statement.body, columns=columns)
         return True
 
@@ -142,7 +142,7 @@ def check_same_shape(
 
     def ids(statement: st.CreateContinualTask) -> list[str]:
         inputs = (qualify(i.ref, schema) for i in statement.inputs)
-        return sorted(found.id for n in inputs if (found := catalog.find(n)) is not None)
+        return sorted(source.id for n in inputs if (source := catalog.find(n)) is not None)
 
     if ids(new) != ids(old):
         what = "another input for a continual task that is there"
@@ -166,22 +166,22 @@ def _check_columns(
     fresh = [replace(o, columns=()) for o in outputs if item.outputs]
     binder = names.in_schema(item.search_schema).binder()
     plan = bind_task(binder, new, replace(item, columns=()), fresh).task
-    found = []
-    for output, written in zip(outputs, plan.all_outputs, strict=True):
+    schemas = []
+    for output, new_output in zip(outputs, plan.all_outputs, strict=True):
         count = len(output.columns)
-        kept, added = written.columns[:count], written.columns[count:]
-        if not same_columns(_spell(output.columns), _spell(kept)):
+        prefix, extra = new_output.columns[:count], new_output.columns[count:]
+        if not same_columns(_spell(output.columns), _spell(prefix)):
             what = "other columns for a continual task that is there"
             why = f"It writes {shape_of(output)}. Columns may be added at the end."
             raise not_supported(new.target.span, what, why=why, hint=_ELSEWHERE)
-        refused = next((c for c in added if not c.nullable), None)
-        if refused is not None:
-            what = f'a NOT NULL column "{refused.name}" for a continual task that is there'
+        column = next((c for c in extra if not c.nullable), None)
+        if column is not None:
+            what = f'a NOT NULL column "{column.name}" for a continual task that is there'
             why = f'Rows that "{output.name}" holds have NULL in it.'
             hint = "Leave out NOT NULL, or make a task under another name."
             raise not_supported(new.target.span, what, why=why, hint=hint)
-        found.append((*output.columns, *added))
-    return tuple(found)
+        schemas.append((*output.columns, *extra))
+    return tuple(schemas)
 
 
 def with_columns(item: Item, statement: st.CreateContinualTask) -> str:
@@ -257,8 +257,8 @@ def _columns_edit(
     constraints = changed_constraints(item, old.constraints, change)
     if constraints is None:
         return None
-    listed = [column_text(c) for c in old.columns] or [c.ddl() for c in item.columns]
-    text = ", ".join([*listed, *map(constraint_text, constraints)])
+    column_texts = [column_text(c) for c in old.columns] or [c.ddl() for c in item.columns]
+    text = ", ".join([*column_texts, *map(constraint_text, constraints)])
     if old.columns_span is not None:
         return [st.Edit(span=old.columns_span, text=f"({text})")]
     return [st.Edit(span=old.target.span.behind, text=f" ({text})")]

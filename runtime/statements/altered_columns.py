@@ -81,25 +81,25 @@ def altered_columns(columns: Schema, change: st.ColumnChange) -> Schema:
             return _drop(columns, change)
         case st.RenameColumn(column=old, new=new):
             column = _find(columns, old)
-            taken = schemas.find(columns, new.name)
-            if taken is not None:
-                if taken.name == new.name == column.name:
+            other = schemas.find(columns, new.name)
+            if other is not None:
+                if other.name == new.name == column.name:
                     return columns
-                if taken == column:
+                if other == column:
                     raise _only_case(column, change)
                 raise error("DUPLICATE_COLUMN", span=new.span, column=new.name)
             _check_name(new.name, new.span)
             return _with(columns, column, replace(column, name=new.name))
-        case st.RetypeColumn(column=named):
-            column = _find(columns, named)
+        case st.RetypeColumn(column=target):
+            column = _find(columns, target)
             if not _widens(column.type, change.type):
                 raise _not_wider(column, change)
             return _with(columns, column, replace(column, type=_spell(change.type)))
-        case st.SetNotNull(column=named, not_null=not_null):
-            column = _find(columns, named)
+        case st.SetNotNull(column=target, not_null=not_null):
+            column = _find(columns, target)
             return _with(columns, column, replace(column, nullable=not not_null))
-        case st.SetDefault(column=named):
-            _find(columns, named)
+        case st.SetDefault(column=target):
+            _find(columns, target)
             return columns
 
 
@@ -116,20 +116,20 @@ def named_columns(change: st.ColumnChange) -> set[str]:
 
 def features(change: st.ColumnChange, has: Mapping[str, str]) -> list[Feature]:
     """What is to be turned on first, by the properties and the features that a table has."""
-    needed = []
+    new_features = []
     match change:
         case st.DropColumns() | st.RenameColumn():
-            needed = [] if has.get(MODE, "none") != "none" else [_MAPPING]
+            new_features = [] if has.get(MODE, "none") != "none" else [_MAPPING]
         case st.RetypeColumn(type=type_):
-            needed = [] if is_on(has, WIDENING) else [_WIDENING]
-            needed += _for_types([type_])
+            new_features = [] if is_on(has, WIDENING) else [_WIDENING]
+            new_features += _for_types([type_])
         case st.AddColumns():
-            needed = _for_types(c.type or "" for c in change.columns)
+            new_features = _for_types(c.type or "" for c in change.columns)
         case st.SetDefault(value=value) if value is not None:
-            needed = [_DEFAULTS]
+            new_features = [_DEFAULTS]
         case _:
             pass
-    return [f for f in needed if f.name not in has or not f.name.startswith(FEATURE)]
+    return [f for f in new_features if f.name not in has or not f.name.startswith(FEATURE)]
 
 
 def _for_types(types: Iterable[str]) -> list[Feature]:
@@ -148,8 +148,8 @@ def delta_text(table: str, change: st.ColumnChange, columns: Schema) -> str:
             new = [c for c in _add(columns, change) if schemas.find(columns, c.name) is None]
             return f"{start} ADD COLUMNS ({', '.join(c.ddl() for c in new)})"
         case st.DropColumns():
-            gone = [c.name for c in columns if c not in _drop(columns, change)]
-            return f"{start} DROP COLUMNS ({', '.join(map(backtick, gone))})"
+            names = [c.name for c in columns if c not in _drop(columns, change)]
+            return f"{start} DROP COLUMNS ({', '.join(map(backtick, names))})"
         case st.RenameColumn(column=old, new=new_name):
             return f"{start} RENAME COLUMN {_name(columns, old)} TO {backtick(new_name.name)}"
         case st.RetypeColumn(column=column, type=wider):
@@ -174,7 +174,7 @@ def not_null_schema(schema: str, name: str) -> str:
 
 
 def _add(columns: Schema, change: st.AddColumns) -> Schema:
-    found = list(columns)
+    after = list(columns)
     for new in change.columns:
         if schemas.find(columns, new.name) is not None:
             if change.if_not_exists:
@@ -184,8 +184,8 @@ def _add(columns: Schema, change: st.AddColumns) -> Schema:
         column = Column(new.name, _spell(new.type), True, new.comment)
         _check_name(new.name, new.span)
         check_type(column, new.span)
-        found.append(column)
-    return tuple(found)
+        after.append(column)
+    return tuple(after)
 
 
 def _check_name(name: str, span: Span) -> None:
@@ -195,17 +195,17 @@ def _check_name(name: str, span: Span) -> None:
 
 
 def _drop(columns: Schema, change: st.DropColumns) -> Schema:
-    gone = set()
-    for named in change.columns:
-        if schemas.find(columns, named.name) is not None or not change.if_exists:
-            gone.add(_find(columns, named).name)
-    left = tuple(c for c in columns if c.name not in gone)
-    if not left:
+    names = set()
+    for column in change.columns:
+        if schemas.find(columns, column.name) is not None or not change.if_exists:
+            names.add(_find(columns, column).name)
+    after = tuple(c for c in columns if c.name not in names)
+    if not after:
         what = "dropping all columns of a table"
         why = "A row has a column at least."
         hint = "Drop the table, or add another column first."
         raise not_supported(change.columns[0].span, what, why=why, hint=hint)
-    return left
+    return after
 
 
 def _find(columns: Sequence[Column], column: st.NamedColumn) -> Column:

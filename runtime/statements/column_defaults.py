@@ -14,8 +14,8 @@ from ctsql.runtime.log.table_metadata import CURRENT_DEFAULT, TableMetadata
 
 def stored_default(metadata: TableMetadata, column: str) -> str | None:
     """The DEFAULT of a column as the log has it; None for none."""
-    found = (metadata.columns[fold(column)].field.get("metadata") or {}).get(CURRENT_DEFAULT)
-    return None if found is None else str(found)
+    default = (metadata.columns[fold(column)].field.get("metadata") or {}).get(CURRENT_DEFAULT)
+    return None if default is None else str(default)
 
 
 def unsaid_defaults(statements: Iterable[st.Statement], metadata: TableMetadata) -> list[str]:
@@ -67,8 +67,8 @@ def _defaults_of(statements: Iterable[st.Statement]) -> Mapping[str, str]:
                 if fold(column.name) in defaults:
                     defaults[fold(new.name)] = defaults.pop(fold(column.name))
             case st.AlterTable(change=st.DropColumns(columns=columns)):
-                for gone in columns:
-                    defaults.pop(fold(gone.name), None)
+                for one in columns:
+                    defaults.pop(fold(one.name), None)
     return defaults
 
 

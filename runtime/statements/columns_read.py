@@ -40,16 +40,16 @@ class Analysed:
 
 def readers_of(catalog: Catalog, item: Item) -> list[Item]:
     """The tasks and views that read an object itself, or by plain views, nearest first."""
-    found: dict[str, Item] = {}
+    readers: dict[str, Item] = {}
     queue = [item.id]
     while queue:
         for reader in catalog.readers(queue.pop(0)):
-            if reader.kind is ObjectKind.TASK_OUTPUT or reader.id in found:
+            if reader.kind is ObjectKind.TASK_OUTPUT or reader.id in readers:
                 continue
-            found[reader.id] = reader
+            readers[reader.id] = reader
             if reader.kind is ObjectKind.VIEW:
                 queue.append(reader.id)
-    return list(found.values())
+    return list(readers.values())
 
 
 def readers_of_columns(
@@ -59,21 +59,21 @@ def readers_of_columns(
 
     A task is given with its definition that does so.
     """
-    folded = {fold(c) for c in columns}
-    left = tuple(c for c in item.columns if fold(c.name) not in folded)
+    names = {fold(c) for c in columns}
+    other_columns = tuple(c for c in item.columns if fold(c.name) not in names)
     # A row has a column at least.
-    left = left or (Column(NUMBER, "int"),)
-    found = []
+    other_columns = other_columns or (Column(NUMBER, "int"),)
+    readers = []
     for reader in readers_of(catalog, item):
         for definition in _definitions(engine, reader):
             before = analyse(engine, definition, item, item.columns, catalog)
             if before.problem is not None:
                 continue
-            is_other = before.rows != analyse(engine, definition, item, left, catalog).rows
-            if is_other or reads(engine, before, item, item.columns, folded, catalog):
-                found.append(definition)
+            is_other = before.rows != analyse(engine, definition, item, other_columns, catalog).rows
+            if is_other or reads(engine, before, item, item.columns, names, catalog):
+                readers.append(definition)
                 break
-    return found
+    return readers
 
 
 def _definitions(engine: Engine, reader: Item) -> list[Item]:
@@ -84,8 +84,8 @@ def _definitions(engine: Engine, reader: Item) -> list[Item]:
     current = engine.relations.current(reader)
     if not reader.earlier or not is_behind(engine, reader):
         return [current]
-    done, now = complete_through(engine.warehouse, [reader]), engine.timeline.now
-    due = engine.relations.definitions(reader, after=done, until=now)
+    last_time, now = complete_through(engine.warehouse, [reader]), engine.timeline.now
+    due = engine.relations.definitions(reader, after=last_time, until=now)
     return [current, *(i for i in due if i.revision != current.revision)]
 
 
@@ -104,12 +104,12 @@ def readers_of_changed(engine: Engine, catalog: Catalog, item: Item, columns: Sc
     Args:
         columns: those that it gets. More of them, or another order, are nothing to who reads it.
     """
-    changed = [c.name for c in lacking(item.columns, columns)]
-    if not changed:
+    names = [c.name for c in lacking(item.columns, columns)]
+    if not names:
         return []
-    folded = {*map(fold, changed)}
-    tables = {t.id: t for t, _, keys in references_to(engine, catalog, item) if keys & folded}
-    return [*readers_of_columns(engine, catalog, item, changed), *tables.values()]
+    folded_names = {*map(fold, names)}
+    tables = {t.id: t for t, _, keys in references_to(engine, catalog, item) if keys & folded_names}
+    return [*readers_of_columns(engine, catalog, item, names), *tables.values()]
 
 
 def columns_with_readers(
@@ -160,19 +160,19 @@ def analyse(
         # Its query does not matter here, so it is taken for a table.
         table = replace(source, kind=ObjectKind.TABLE, columns=columns, definition="", reads=())
         catalog = catalog.with_item(table)
-    known = catalog
+    current = catalog
 
     def columns_of(item: Item) -> tuple[Column, ...]:
         return columns if item.id == source.id else relations.columns_now(item)
 
-    analyst = engine.queries.analyst(lambda i: columns_of(known.items[i]))
+    analyst = engine.queries.analyst(lambda i: columns_of(current.items[i]))
     try:
         binder = Binder(
-            known, reader.search_schema, analyst, reads=reader.reads, columns_of=columns_of
+            current, reader.search_schema, analyst, reads=reader.reads, columns_of=columns_of
         )
         match definition_of(reader):
             case st.CreateContinualTask() as task:
-                plan = bind_task(binder, task, reader, known.outputs_of(reader)).plan
+                plan = bind_task(binder, task, reader, current.outputs_of(reader)).plan
                 return Analysed(reader.columns, plan)
             case st.CreateMaterializedView() as view:
                 bound = binder.bind_materialized_view(view, reader)

@@ -39,9 +39,9 @@ def copy_from(
 def _columns_to_fill(engine: Engine, statement: CopyFrom, item: Item) -> tuple[Column, ...]:
     """The table's columns that are to be filled."""
     there = engine.relations.columns_now(item)
-    known = f'"{item.name}" has the columns'
-    listed = [schemas.get(there, c.name, span=c.span, heading=known) for c in statement.columns]
-    return check_unique(listed, [c.span for c in statement.columns]) if listed else there
+    heading = f'"{item.name}" has the columns'
+    columns = [schemas.get(there, c.name, span=c.span, heading=heading) for c in statement.columns]
+    return check_unique(columns, [c.span for c in statement.columns]) if columns else there
 
 
 def copy_to(engine: Engine, rows: DataFrame, statement: CopyTo) -> int:

@@ -311,13 +311,13 @@ class Creation(OnNames):
 
     def _find_old(self, ref: st.RelationRef, kind: ObjectKind, or_replace: bool) -> Item | None:
         """The object that OR REPLACE replaces, if there is one."""
-        found = self.engine.refresh_catalog().find(qualify(ref, self.names.search_schema))
-        if not or_replace or found is None:
+        old = self.engine.refresh_catalog().find(qualify(ref, self.names.search_schema))
+        if not or_replace or old is None:
             return None
-        if found.kind is not kind:
-            hint = f"Drop it first: {drop_text(self.engine.catalog, found)}"
-            raise found.wrong_kind(kind.value, hint, ref.span)
-        return found
+        if old.kind is not kind:
+            hint = f"Drop it first: {drop_text(self.engine.catalog, old)}"
+            raise old.wrong_kind(kind.value, hint, ref.span)
+        return old
 
     def check_replacement(self, catalog: Catalog, old: Item, new: Item, span: Span) -> None:
         """Raise RECURSIVE_DEFINITION or COLUMNS_IN_USE where a view cannot be replaced."""
@@ -326,10 +326,10 @@ class Creation(OnNames):
             return
         readers = readers_of_changed(self.engine, catalog, old, new.columns)
         if readers:
-            lost = lacking(old.columns, new.columns)
-            lost = columns_with_readers(self.engine, catalog, old, lost)
+            losses = lacking(old.columns, new.columns)
+            losses = columns_with_readers(self.engine, catalog, old, losses)
             of = {ObjectKind.TABLE: "a constraint of "}
-            named = ", ".join(f"{of.get(i.kind, '')}{i.name}" for i in readers)
+            reader_names = ", ".join(f"{of.get(i.kind, '')}{i.name}" for i in readers)
             hint = "Keep what is read, or make one under another name and change its readers one "
             hint += "by one."
             current = self.engine.relations.current
@@ -337,7 +337,7 @@ class Creation(OnNames):
             if late is not None:
                 hint = f'"{late.name}" is suspended, and first runs the Ts that it has missed. '
                 hint += f"Type: ALTER CONTINUAL TASK {late.name} RESUME"
-            detail = f"{_describe_losses(lost, new.columns)} That is read by {named}."
+            detail = f"{_describe_losses(losses, new.columns)} That is read by {reader_names}."
             raise columns_in_use(old, detail, span, hint)
 
     def check_no_input(self, old: Item, span: Span) -> None:
@@ -407,8 +407,8 @@ class Creation(OnNames):
 
     def _check_declared(self, columns: Sequence[Column], span: Span) -> None:
         """Refuse other columns than those that CREATE STREAMING TABLE has listed."""
-        listed = () if self.fills is None else self.fills.columns
-        if listed and [_shape(c) for c in listed] != [_shape(c) for c in columns]:
+        table_columns = () if self.fills is None else self.fills.columns
+        if table_columns and [_shape(c) for c in table_columns] != [_shape(c) for c in columns]:
             what = "a flow into a streaming table of other columns"
             why = f"The flow gives ({', '.join(c.ddl() for c in columns)})."
             hint = f"Type first: DROP STREAMING TABLE {span.text}"
@@ -427,8 +427,8 @@ class Creation(OnNames):
         check_not_suspended(self.engine.warehouse, old)
         bound = self.names.binder().bind_materialized_view(statement, old)
         check_followed(self.engine.warehouse, bound.view)
-        found = self.quarantine_of(replace(old, columns=bound.columns), statement)
-        away = None if found is None else found[0]
+        away_and_bound = self.quarantine_of(replace(old, columns=bound.columns), statement)
+        away = None if away_and_bound is None else away_and_bound[0]
         before = self.engine.catalog.items.get(old.quarantine or "")
         pairs = [(old, replace(old, columns=bound.columns, reads=bound.reads))]
         if before is not None and away is not None:
@@ -440,17 +440,17 @@ class Creation(OnNames):
             histories.append(History.CUT)  # it has none
         is_paced = counts_anew(refresh_of(old), refresh_parts(statement), histories)
         begins_anew = is_paced or History.CUT in histories
-        created = begin_anew(self.engine, [i for i, _ in pairs]) if begins_anew else 0
+        begin = begin_anew(self.engine, [i for i, _ in pairs]) if begins_anew else 0
         if away is not None and before is None:
-            away = make_table(self.engine, replace(away, created=created))
-        begun = partial(as_begun, created=created, is_paced=is_paced)
+            away = make_table(self.engine, replace(away, created=begin))
+        with_begin = partial(as_begun, created=begin, is_paced=is_paced)
 
         def replace_view(current: Catalog) -> Catalog:
             now = self._still_there(current, old, bound)
             check_same_times(old, now, is_paced=is_paced)
-            begun_away, is_new = partial(begun, history=histories[-1]), before is None
+            with_own_begin, is_new = partial(with_begin, history=histories[-1]), before is None
             current = self._replace_quarantine(
-                current, now, away, begun_away, statement.target.span, is_new=is_new
+                current, now, away, with_own_begin, statement.target.span, is_new=is_new
             )
             item = replace(
                 now,
@@ -466,7 +466,7 @@ class Creation(OnNames):
                 columns = commented(now.columns, bound.columns)
                 item = replace(item, columns=columns, comment=now.comment, flow=now.flow)
             history = histories[0]
-            item = begun(item, now, history=history)
+            item = with_begin(item, now, history=history)
             self.check_replacement(current, now, item, statement.target.span)
             if history is History.KEPT and not keeps_columns(now.columns, item.columns):
                 raise altered_meanwhile(now)
@@ -491,17 +491,17 @@ class Creation(OnNames):
         now = self.engine.catalog.items.get(self.engine.catalog.items[view.id].quarantine or "")
         if now is not None:
             refresh_view(self.engine, now, full=True, replaced=True)
-        gone = {
+        leftovers = {
             i.id: i for i in (before, away) if i is not None and (now is None or i.id != now.id)
         }
-        delete_folders(self.engine, [*gone.values()])
+        delete_folders(self.engine, [*leftovers.values()])
 
     def _replace_quarantine(
         self,
         current: Catalog,
         view: Item,
         away: Item | None,
-        begun: Callable[[Item, Item], Item],
+        with_begin: Callable[[Item, Item], Item],
         span: Span,
         *,
         is_new: bool,
@@ -509,8 +509,8 @@ class Creation(OnNames):
         """The catalog with another quarantine of a view, or with none.
 
         Args:
-            begun: what becomes, on top of the one that is there, of when it began and of what it
-                held before. is_new: whether the view had none when the statement began.
+            with_begin: sets, by the one that is there, when it began and what it held before.
+            is_new: whether the view had none when the statement began.
 
         Raises:
             DEPENDENT_OBJECTS, COLUMNS_IN_USE: somebody reads the one that is there.
@@ -534,7 +534,7 @@ class Creation(OnNames):
             columns=away.columns,
             reads=away.reads,
         )
-        item = begun(item, there)
+        item = with_begin(item, there)
         if item != there:
             item = replace(item, revision=there.revision + 1)
         self.check_replacement(current, there, item, span)
@@ -547,8 +547,8 @@ class Creation(OnNames):
             UNKNOWN_RELATION: it, or a relation that the new definition reads, was dropped.
             ALTERED_MEANWHILE: a view that it reads got other columns.
         """
-        needed = {old.id: old.name} | {r.object_id: r.name for r in bound.reads}
-        for object_id, name in needed.items():
+        names = {old.id: old.name} | {r.object_id: r.name for r in bound.reads}
+        for object_id, name in names.items():
             if object_id not in current.items:
                 raise was_dropped(name, "while the view was being replaced")
         check_as_bound(self.names.bound_by or current, current, replace(old, reads=bound.reads))
@@ -648,8 +648,8 @@ class Creation(OnNames):
         """
         engine = self.engine
         reads = [engine.relations.item(r.object_id) for r in bound.reads]
-        copied = () if first is None else first.reads
-        named = [*reads, *(engine.relations.item(r.object_id) for r in copied)]
+        first_reads = () if first is None else first.reads
+        sources = [*reads, *(engine.relations.item(r.object_id) for r in first_reads)]
         engine.mint()
         for read in reads:
             check_not_suspended(engine.warehouse, read)
@@ -659,7 +659,7 @@ class Creation(OnNames):
         # If another process brought a view that nobody follows past `now`, its contents at `now`
         # are not stored: take the next T.
         while True:
-            now = engine.mint_fresh() if has_refreshes else engine.mint_for(named)
+            now = engine.mint_fresh() if has_refreshes else engine.mint_for(sources)
             engine.advance(reads, now)
             uppers = [engine.versions.stored_upper(r) for r in reads if r.is_output]
             if all(upper <= now + 1 or upper == times.CLOSED for upper in uppers):
@@ -685,20 +685,20 @@ class Creation(OnNames):
         """Commit objects to the catalog, all at once; they may read each other."""
 
         def add_items(current: Catalog) -> Catalog:
-            taken = current
+            base = current
             if self.fills is not None:
                 if self.fills.id not in current.items:
                     raise was_dropped(self.fills.name, "while a flow into it was being created")
                 if any(i.name == self.fills.name for i in items):
-                    taken = current.without([self.fills.id])
-            catalog = taken.with_items(items)
+                    base = current.without([self.fills.id])
+            catalog = base.with_items(items)
             for item in items:
-                check_free(taken, item.name, None, quiet=False)
+                check_free(base, item.name, None, quiet=False)
                 check(current, item)
                 check_as_bound(self.names.bound_by or current, current, item)
-                gone = [r for r in item.reads if r.object_id not in catalog.items]
-                if gone:
-                    raise was_dropped(gone[0].name, "while this object was being created")
+                missing_reads = [r for r in item.reads if r.object_id not in catalog.items]
+                if missing_reads:
+                    raise was_dropped(missing_reads[0].name, "while this object was being created")
                 for _, object_id in item.refers:
                     item_there(catalog, object_id)
             return catalog
@@ -721,8 +721,8 @@ def task_that_follows(engine: Engine, view: Item) -> Item | None:
     """The task that has a plain view as its input, if one has."""
     for reader in engine.catalog.all_readers(view.id):
         if reader.kind is ObjectKind.CONTINUAL_TASK:
-            seen = engine.relations.bound(reader).task.input_views
-            if any(getattr(n, "object_id", None) == view.id for s in seen for n in descend(s)):
+            views = engine.relations.bound(reader).task.input_views
+            if any(getattr(n, "object_id", None) == view.id for v in views for n in descend(v)):
                 return reader
     return None
 
@@ -731,10 +731,10 @@ def with_quarantine(
     creation: Creation, item: Item, statement: st.CreateMaterializedView
 ) -> tuple[Item, list[Item]]:
     """A new view, and beside it the quarantine that it has by its statement, if any."""
-    found = creation.quarantine_of(item, statement)
-    if found is None:
+    away_and_bound = creation.quarantine_of(item, statement)
+    if away_and_bound is None:
         return item, []
-    return replace(item, quarantine=found[0].id), [found[0]]
+    return replace(item, quarantine=away_and_bound[0].id), [away_and_bound[0]]
 
 
 def check_quarantine_unread(current: Catalog, there: Item, span: Span) -> None:
@@ -774,9 +774,9 @@ def complete_outputs(beside: Sequence[Item], task: Item, bound: Bound) -> list[I
     ]
 
 
-def _describe_losses(lost: Sequence[Column], new: Schema) -> str:
+def _describe_losses(losses: Sequence[Column], new: Schema) -> str:
     """Which columns go, and which get another type: a sentence for each."""
-    then = [(c, find(new, c.name)) for c in lost]
+    then = [(c, find(new, c.name)) for c in losses]
     sentences = [f"Column {c.name} would be gone." for c, now in then if now is None]
     sentences += [f"Column {c.name} would no longer be {c.type.upper()}." for c, now in then if now]
     return " ".join(sentences)

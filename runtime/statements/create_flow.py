@@ -34,30 +34,30 @@ def create_flow(names: Namespace, statement: st.CreateFlow) -> str:
         return _replace(names, statement, old)
     quiet = statement.if_not_exists
     task_name = names.free(statement.name, ObjectKind.CONTINUAL_TASK, quiet=quiet)
-    declared = catalog.find(qualify(statement.target, names.search_schema))
-    if declared is not None and declared.kind is ObjectKind.STREAMING_TABLE:
-        view_name: Name | None = declared.name
+    table = catalog.find(qualify(statement.target, names.search_schema))
+    if table is not None and table.kind is ObjectKind.STREAMING_TABLE:
+        view_name: Name | None = table.name
     else:
-        declared = None
+        table = None
         view_name = names.free(statement.target, ObjectKind.MATERIALIZED_VIEW, quiet=quiet)
     if task_name is None and view_name is None:
         assert old is not None  # it has the name
         same = not old.flow or say_the_same(old.flow, clauses_of(statement))
         return f"CREATE FLOW (exists already{'' if same else ', otherwise defined'})"
     task, view = read_flow_texts(compile_texts(names, statement))
-    creation = Creation(names, clauses_of(statement), fills=declared)
+    creation = Creation(names, clauses_of(statement), fills=table)
     creation.create_task(task)
     try:
         creation.create_materialized_view(view)
     except BaseException:
         if task_name is not None:
-            dropped = st.DropObject(
+            drop = st.DropObject(
                 span=statement.span,
                 kind=ObjectKind.CONTINUAL_TASK,
                 target=statement.name,
                 purge=True,
             )
-            Alteration(names).drop(dropped)
+            Alteration(names).drop(drop)
         raise
     return "CREATE FLOW"
 
@@ -74,9 +74,9 @@ def _replace(names: Namespace, statement: st.CreateFlow, task: Item) -> str:
         raise other_target(statement, views[0].name)
     if views and say_the_same(views[0].flow, clauses_of(statement)):
         return "CREATE FLOW (unchanged)"
-    made, view = read_flow_texts(compile_texts(names, statement))
+    new_task, view = read_flow_texts(compile_texts(names, statement))
     creation = Creation(names, clauses_of(statement))
-    creation.create_task(replace(made, or_replace=True))
+    creation.create_task(replace(new_task, or_replace=True))
     creation.create_materialized_view(replace(view, or_replace=True))
     return "CREATE FLOW (replaced)"
 
@@ -107,8 +107,8 @@ def compile_texts(names: Namespace, statement: st.CreateFlow) -> FlowTexts:
     binder = names.binder()
     source = binder.resolve(statement.source)
     # Spark analyses it as a query, to find the type for the task's column list.
-    told = [g.sequence.text for g in statement.groups] or [statement.sequence.text]
-    text = f"SELECT {', '.join(told)} FROM {statement.source.span.text}"
+    expressions = [g.sequence.text for g in statement.groups] or [statement.sequence.text]
+    text = f"SELECT {', '.join(expressions)} FROM {statement.source.span.text}"
     query = parse_as(st.Select, text, "SEQUENCE BY")
     sequences = [c.type for c in binder.query(query.query).columns or ()]
     columns = names.columns_now(source)

@@ -80,7 +80,7 @@ def run_on_table(
         check_columns(engine.warehouse, node)
     edit = Edit(span=target.span, text=f"{table_at(location)}{alias}")
     prefixes = [Edit(span=span, text="") for span in target.column_prefixes]
-    edited = replace(text, edits=(*text.edits, edit, *prefixes))
+    edited_text = replace(text, edits=(*text.edits, edit, *prefixes))
     with translate_spark_errors():
         context = Context(
             engine.session, StoredSources(engine.warehouse, own_writes=own_writes), at
@@ -88,10 +88,10 @@ def run_on_table(
         read = relation_rows(nodes, context, engine.external_rows(nodes))
         frames = [relation.frame for relation in read]
         with (
-            register_views(edited, frames, context) as names,
-            spark_text(edited, names, context, parameters) as sent,
+            register_views(edited_text, frames, context) as names,
+            spark_text(edited_text, names, context, parameters) as sql,
         ):
-            return _count_affected(engine.session.sql(sent)) if run is None else run(sent)
+            return _count_affected(engine.session.sql(sql)) if run is None else run(sql)
 
 
 def write_source(
@@ -173,26 +173,26 @@ def _write_alone(
     table = engine.gateway.table(location)
     before = table.version()
     gate = Gate(engine, item) if is_kept else None
-    declined: list[Declined] = []
+    refusals: list[Declined] = []
 
     def run(text: str) -> int:
         if verb == "INSERT":
             insert = _insert_of(table, before, text)
-            done = append_constants(table, before, insert, gate)
+            row_count = append_constants(table, before, insert, gate)
             statement: Insert | TableWrite = insert
         else:
             change = TableWrite(engine.session, text)
-            done = write_by_key(engine.relations.table(item), change, gate)
+            row_count = write_by_key(engine.relations.table(item), change, gate)
             statement = change
-        if not isinstance(done, Declined):
-            return done
+        if not isinstance(row_count, Declined):
+            return row_count
         if is_kept and verb != "DELETE":  # which brings no row
-            declined.append(done)
+            refusals.append(row_count)
             return 0
         return _count_affected(statement.run())
 
     rows = write(location, run)
-    return declined[0] if declined else _row_count(table, before, rows)
+    return refusals[0] if refusals else _row_count(table, before, rows)
 
 
 def _write_as_transaction(engine: Engine, item: Item, write: Write, verb: str) -> int | Declined:
@@ -253,8 +253,8 @@ def append_rows(
 def _insert_of(table: DeltaTable, version: int, text: str) -> Insert:
     """An INSERT, analysed; its target is resolved once while the table's metadata stays."""
     metadata = table.metadata_at(version)
-    known = table.insert_target
-    target = known[1] if known is not None and known[0] is metadata else None
+    entry = table.insert_target
+    target = entry[1] if entry is not None and entry[0] is metadata else None
     statement = Insert(table.gateway.session, text, target)
     if target is None:
         table.insert_target = metadata, statement.target

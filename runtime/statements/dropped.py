@@ -22,12 +22,12 @@ from ctsql.runtime.warehouse.table_checks import is_replaced, missing_table
 
 def dropped(catalog: Catalog, items: Iterable[Item], schema: str = "") -> Dropped:
     """The entry of a DROP; of an object whose own entry cannot be read nothing is kept."""
-    kept = tuple(i for i in items if not i.problem)
-    readers = (s for i in kept for s in catalog.subscribers(i.id) if not s.problem)
+    readable = tuple(i for i in items if not i.problem)
+    readers = (s for i in readable for s in catalog.subscribers(i.id) if not s.problem)
     return Dropped(
         id=uuid.uuid4().hex,
         at_ms=clock.now_ms(),
-        items=kept,
+        items=readable,
         subscriptions=tuple(readers),
         schema=schema,
     )
@@ -50,16 +50,16 @@ def delete_folders(engine: Engine, items: Sequence[Item]) -> None:
 
 def remove_dropped(engine: Engine, drops: Sequence[Dropped]) -> list[Item]:
     """Remove for good what some DROPs took away; returns the objects that nobody had back."""
-    gone: list[Item] = []
+    items: list[Item] = []
 
     def remove(current: Catalog) -> Catalog:
-        left = [d for d in drops if d.id in current.dropped]
-        gone[:] = [i for d in left for i in d.items]
-        return current.purged(d.id for d in left)
+        rest = [d for d in drops if d.id in current.dropped]
+        items[:] = [i for d in rest for i in d.items]
+        return current.purged(d.id for d in rest)
 
     engine.catalog_store.change(remove)
-    delete_folders(engine, gone)
-    return gone
+    delete_folders(engine, items)
+    return items
 
 
 def _is_used(catalog: Catalog, item: Item) -> bool:
@@ -87,10 +87,10 @@ class Undropping(OnNames):
         def restore(current: Catalog) -> Catalog:
             nonlocal item
             drop, item = self._find(current, statement)
-            restored = current.restored(drop)
-            self._check(current, restored, drop, statement)
+            after = current.restored(drop)
+            self._check(current, after, drop, statement)
             back[:] = [drop]
-            return restored
+            return after
 
         self.engine.change_catalog(restore)
         others = [f"{i.kind.value} {i.name}" for i in back[0].items if i != item]
@@ -108,18 +108,18 @@ class Undropping(OnNames):
                     return drop, None
             raise error("UNKNOWN_SCHEMA", span=statement.target.span, name=schema, hint=hint)
         name = qualify(statement.target, self.names.search_schema)
-        found = catalog.last_drop(name)
-        if found is None:
+        last_drop = catalog.last_drop(name)
+        if last_drop is None:
             kind = f"dropped {statement.keyword.lower()}"
             raise unknown_relation(name, hint, statement.target.span, kind=kind)
-        drop, item = found
+        drop, item = last_drop
         if not item.is_called(statement.kind) or (statement.flow and not item.flow):
             keyword = statement.keyword.lower()
             raise item.wrong_kind(keyword, f"Type: {drop.undrop_text(item)}", statement.target.span)
-        return found
+        return last_drop
 
     def _check(
-        self, current: Catalog, restored: Catalog, drop: Dropped, statement: st.UndropObject
+        self, current: Catalog, after: Catalog, drop: Dropped, statement: st.UndropObject
     ) -> None:
         """Raise UNDROP_BLOCKED where something is in the way."""
         if drop.schema and fold(drop.schema) in current.schemas:
@@ -129,7 +129,7 @@ class Undropping(OnNames):
                 "Drop that one first; it comes back later under its own name.",
             )
         for item in drop.items:
-            self._check_item(current, restored, item, statement)
+            self._check_item(current, after, item, statement)
         for subscription in drop.subscriptions:
             if fold(subscription.name) in current.subscriptions:
                 raise _blocked_error(
@@ -139,26 +139,26 @@ class Undropping(OnNames):
                 )
 
     def _check_item(
-        self, current: Catalog, restored: Catalog, item: Item, statement: st.UndropObject
+        self, current: Catalog, after: Catalog, item: Item, statement: st.UndropObject
     ) -> None:
         item.check(statement.target.span)
-        taken = current.find(item.name)
-        if taken is not None:
-            detail = f'There is another {taken.kind.value} "{taken.name}" now.'
-            to = Name(taken.name.schema, f"{taken.name.name}_2")
-            hint = f"Give it another name: ALTER {taken.kind.keyword} {taken.name} RENAME TO {to}"
+        other = current.find(item.name)
+        if other is not None:
+            detail = f'There is another {other.kind.value} "{other.name}" now.'
+            to = Name(other.name.schema, f"{other.name.name}_2")
+            hint = f"Give it another name: ALTER {other.kind.keyword} {other.name} RENAME TO {to}"
             raise _blocked_error(statement, detail, hint)
-        if fold(item.name.schema) not in restored.schemas:
+        if fold(item.name.schema) not in after.schemas:
             detail = f"There is no schema {item.name.schema}."
             raise _blocked_error(
                 statement, detail, f"Type: CREATE SCHEMA {quote(item.name.schema)}"
             )
         for reading in item.reads:
-            self._check_reading(restored, item, reading.object_id, statement)
+            self._check_reading(after, item, reading.object_id, statement)
         for _, object_id in item.refers:
-            _check_not_dropped(restored, item, "refers to", object_id, statement)
+            _check_not_dropped(after, item, "refers to", object_id, statement)
         if item.replaces is not None:
-            self._check_replaced(current, restored, item, statement)
+            self._check_replaced(current, after, item, statement)
         if item.location is None:
             return
         if _is_used(current, item):
@@ -170,10 +170,10 @@ class Undropping(OnNames):
             raise _blocked_error(statement, detail, "Create it again.", cause=problem)
 
     def _check_replaced(
-        self, current: Catalog, restored: Catalog, item: Item, statement: st.UndropObject
+        self, current: Catalog, after: Catalog, item: Item, statement: st.UndropObject
     ) -> None:
         """What a replacement is for is there, and has no other one."""
-        of = restored.items.get(item.replaces or "")
+        of = after.items.get(item.replaces or "")
         if of is None:
             detail = f"The {item.kind.value} that {item.name} is a replacement for is gone."
             raise _blocked_error(statement, detail, "Create both again.")
@@ -185,31 +185,31 @@ class Undropping(OnNames):
             raise _blocked_error(statement, detail, hint)
 
     def _check_reading(
-        self, restored: Catalog, item: Item, object_id: str, statement: st.UndropObject
+        self, catalog: Catalog, item: Item, object_id: str, statement: st.UndropObject
     ) -> None:
         """What it reads is there, and if its columns are fixed, those that it had."""
-        read = restored.items.get(object_id)
+        read = catalog.items.get(object_id)
         readings = [r for r in item.reads if r.object_id == object_id]
         if read is None:
-            _check_not_dropped(restored, item, "reads", object_id, statement)
+            _check_not_dropped(catalog, item, "reads", object_id, statement)
             detail = f"{item.kind.value} {item.name} reads {readings[0].name}, which is gone."
             raise _blocked_error(statement, capitalised(detail), "Create both again.")
         if read.kind is ObjectKind.TABLE or read.problem:
             return  # its columns are those of its log now; what is missing is told by what reads
         names = {fold(c.name) for c in read.columns}
-        lost = [c for r in readings for c in r.columns if fold(c) not in names]
-        if lost:
+        missing_columns = [c for r in readings for c in r.columns if fold(c) not in names]
+        if missing_columns:
             detail = f"{item.kind.value} {item.name} reads {read.name}, which was replaced and has "
-            detail += f"no column {lost[0]} now."
+            detail += f"no column {missing_columns[0]} now."
             hint = "Give that one its column back, or create this one again."
             raise _blocked_error(statement, capitalised(detail), hint)
 
 
 def _check_not_dropped(
-    restored: Catalog, item: Item, does: str, object_id: str, statement: st.UndropObject
+    catalog: Catalog, item: Item, does: str, object_id: str, statement: st.UndropObject
 ) -> None:
     """Raise UNDROP_BLOCKED where an object needs another one that can be had back first."""
-    for earlier, other in restored.all_dropped():
+    for earlier, other in catalog.all_dropped():
         if other.id == object_id:
             detail = f"{item.kind.value} {item.name} {does} {other.kind.value} {other.name}, "
             detail += f"which was dropped at {to_iso(earlier.at_ms)}."

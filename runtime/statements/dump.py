@@ -30,14 +30,14 @@ def dump(engine: Engine) -> list[tuple[str, str]]:
     catalog = engine.refresh_catalog()
     engine.timeline.refresh()
     schemas = [s for s in sorted(catalog.schemas.values()) if fold(s) != DEFAULT_SCHEMA]
-    found = [("schemas", "".join(f"CREATE SCHEMA IF NOT EXISTS {quote(s)};\n" for s in schemas))]
+    texts = [("schemas", "".join(f"CREATE SCHEMA IF NOT EXISTS {quote(s)};\n" for s in schemas))]
     by_name = sorted(catalog, key=lambda i: (i.kind is not ObjectKind.TABLE, i.name.key))
     for item in sorted(_in_order(catalog, by_name), key=lambda i: i.replaces is not None):
         if item.kind is not ObjectKind.TASK_OUTPUT and not is_quarantine(catalog, item):
             # What another object makes comes with that one.
             current = engine.relations.current(item.check())
-            found.append((f"{item.name.schema}.{item.name.name}", _text(engine, current)))
-    return found if schemas else found[1:]
+            texts.append((f"{item.name.schema}.{item.name.name}", _text(engine, current)))
+    return texts if schemas else texts[1:]
 
 
 def _in_order(catalog: Catalog, items: Iterable[Item]) -> list[Item]:
@@ -65,14 +65,14 @@ def _text(engine: Engine, item: Item) -> str:
         # stay what it makes.
         listed_names = [c.name for c in engine.relations.columns_now(item)]
         if statement.columns_span is not None and not any(map(has_forbidden, listed_names)):
-            listed = st.Edit(span=statement.columns_span, text=_column_list(engine, item))
-            definition, changes = splice(statement.span, [listed]).text, []
+            edit = st.Edit(span=statement.columns_span, text=_column_list(engine, item))
+            definition, changes = splice(statement.span, [edit]).text, []
     if item.flows:
         definition = streaming_text(definition, item)
     lines = [f"USE {quote(item.search_schema)};", f"{definition};", *changes]
-    typed = _typed_comments(engine.catalog, item, definition)
-    for named in (item, *beside(engine.catalog, item)):
-        lines += _comments(engine, named, typed.get(named.id, {}))
+    comments = _typed_comments(engine.catalog, item, definition)
+    for one in (item, *beside(engine.catalog, item)):
+        lines += _comments(engine, one, comments.get(one.id, {}))
     if engine.relations.is_suspended(item):
         lines.append(f"ALTER CONTINUAL TASK {item.name.qualified()} SUSPEND;")
     return "\n".join(lines) + "\n"
@@ -123,8 +123,8 @@ def _streams(part: st.BodyStatement) -> Iterator[st.Edit]:
             name = ref.name_span.text
             if ref.parts == part.target.parts:
                 continue  # the table itself
-            named = name if ref.change is st.ChangeKind.CONTENTS else f"STREAM({name})"
-            yield st.Edit(span=ref.span, text=named)
+            new_text = name if ref.change is st.ChangeKind.CONTENTS else f"STREAM({name})"
+            yield st.Edit(span=ref.span, text=new_text)
 
 
 Comments = dict[str | None, str | None]
@@ -147,31 +147,31 @@ def _typed_comments(catalog: Catalog, item: Item, definition: str) -> dict[str, 
             | st.CreateContinualTask()
             | st.CreateStreamingTable()
         ):
-            found = {item.id: {None: statement.comment, **_of_columns(statement.columns)}}
+            comments = {item.id: {None: statement.comment, **_of_columns(statement.columns)}}
         case _:
             return {}
     if isinstance(statement, st.CreateContinualTask):
         outputs = zip(catalog.outputs_of(item), statement.outputs, strict=False)
-        found |= {output.id: _of_columns(listed.columns) for output, listed in outputs}
-    return found
+        comments |= {output.id: _of_columns(declaration.columns) for output, declaration in outputs}
+    return comments
 
 
 def _of_columns(columns: Iterable[st.ColumnDef]) -> Comments:
     return {fold(c.name): c.comment for c in columns}
 
 
-def _comments(engine: Engine, item: Item, typed: Comments) -> Iterator[str]:
+def _comments(engine: Engine, item: Item, comments: Comments) -> Iterator[str]:
     """COMMENT ON, where the definition has another comment, or none.
 
     Args:
-        typed: those that it has.
+        comments: those that it has.
     """
     name = item.name.qualified()
-    if item.comment != typed.get(None):
+    if item.comment != comments.get(None):
         yield f"COMMENT ON {item.kind.keyword} {name} IS {literal(item.comment)};"
     there = engine.relations.columns_now(item)
     for column, stored_column in zip(commented(item.columns, there), there, strict=True):
         comment, place = column.comment, f"{name}.{quote(column.name)}"
-        before = typed.get(fold(column.name))
+        before = comments.get(fold(column.name))
         if comment != before or (comment is None and stored_column.comment is not None):
             yield f"COMMENT ON COLUMN {place} IS {literal(comment)};"

@@ -92,8 +92,8 @@ class Explanation(OnNames):
                     frames = [lower_view(plan, context)]
                 case TaskWrite():
                     proposals = lower_transaction(plan.transaction, context)
-                    found = (proposals.get(o.object_id) for o in plan.all_outputs)
-                    both = [f for p in found if p is not None for f in (p.victims, p.inserts)]
+                    by_output = (proposals.get(o.object_id) for o in plan.all_outputs)
+                    both = [f for p in by_output if p is not None for f in (p.victims, p.inserts)]
                     frames = [f for f in both if f is not None]
                 case _:
                     raise TypeError(f"{type(plan).__name__} is no root of a plan")

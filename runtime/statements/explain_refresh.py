@@ -35,8 +35,8 @@ def refresh_plan(warehouse: Warehouse, plan: ViewWrite) -> list[str]:
         return [*lines, f"recompute and compare: ROUND_TRIP: {RECOMPUTE_REASONS['ROUND_TRIP']}"]
     headlines = [""]
     if isinstance(query.plan_or_reason, ChangePlan):
-        found = (way.headline(query.plan_or_reason, query.sentence_of) for way in STRATEGIES)
-        headlines = [text for text in found if text is not None]
+        texts = (way.headline(query.plan_or_reason, query.sentence_of) for way in STRATEGIES)
+        headlines = [text for text in texts if text is not None]
     lines += explain(query.plan_or_reason, query.sentence_of, headlines[0]).splitlines()
     if query.leaving is not None:
         comparisons = query.leaving.comparisons
@@ -47,8 +47,8 @@ def refresh_plan(warehouse: Warehouse, plan: ViewWrite) -> list[str]:
         delta_table = warehouse.relations.table(warehouse.relations.item(table.object_id))
         version = delta_table.version()
         rows = delta_table.rows_count(version)
-        counted = "rows not counted" if rows is None else f"{rows:,} rows"
-        lines.append(f"{name} holds {counted} in {len(delta_table.files(version))} file(s)")
+        rows_text = "rows not counted" if rows is None else f"{rows:,} rows"
+        lines.append(f"{name} holds {rows_text} in {len(delta_table.files(version))} file(s)")
     return lines
 
 
@@ -103,10 +103,12 @@ def last_refresh(warehouse: Warehouse, item: Item) -> list[str]:
             f"  {work['ms']:,} ms, {work['jobs']:,} Spark job(s)",
             f"  read {work['rows_read']:,} rows, {work['bytes_read']:,} bytes",
         ]
-    inserted, deleted = (n or 0 for n in rows_changed(commit))
-    gone = {r.path for r in commit.removes}
-    files = sum(1 for a in commit.adds if a.data_change and a.path not in gone)
-    lines.append(f"  inserted {inserted:,} and deleted {deleted:,} rows, in {files} new file(s)")
+    inserted_count, deleted_count = (n or 0 for n in rows_changed(commit))
+    removed_paths = {r.path for r in commit.removes}
+    files = sum(1 for a in commit.adds if a.data_change and a.path not in removed_paths)
+    lines.append(
+        f"  inserted {inserted_count:,} and deleted {deleted_count:,} rows, in {files} new file(s)"
+    )
     return lines
 
 

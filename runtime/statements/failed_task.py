@@ -40,10 +40,10 @@ def skip_failed(engine: Engine, item: Item) -> int:
     except CtsqlError as problem:
         if problem.condition != "TASK_NOT_FAILED":
             raise
-        lost = _lost_history(engine, item)
-        if lost is None:
+        failure = _lost_history(engine, item)
+        if failure is None:
             raise
-    return TaskSink(engine.warehouse, item).skip(lost)
+    return TaskSink(engine.warehouse, item).skip(failure)
 
 
 def _lost_history(engine: Engine, item: Item) -> Failure | None:
@@ -54,7 +54,7 @@ def _lost_history(engine: Engine, item: Item) -> Failure | None:
     until = engine.mint()
     check_not_suspended(engine.warehouse, item)
     engine.advance([engine.relations.item(r.object_id) for r in item.reads], until)
-    lost: Failure | None = None
+    failure: Failure | None = None
     for _ in range(DISTURBED_TRIES_MAX):
         sink = TaskSink(engine.warehouse, item)
         try:
@@ -65,10 +65,10 @@ def _lost_history(engine: Engine, item: Item) -> Failure | None:
         except CtsqlError as problem:
             if sink.lost_at is None:
                 raise
-            lost = Failure.of(sink.lost_at, problem, item)
-            until = min(until, lost.time) - 1
+            failure = Failure.of(sink.lost_at, problem, item)
+            until = min(until, failure.time) - 1
         else:
-            return lost
+            return failure
     raise disturbance_error(f"{DISTURBED_TRIES_MAX} tries to find what {item.name} has lost")
 
 
@@ -97,9 +97,9 @@ def show_rows(engine: Engine, problem: CtsqlError) -> None:
                 problem.detail = f"{problem.detail}\n{text}"
 
 
-def _inserted_as_json(changed: DataFrame) -> list[str]:
-    inserted = changed.where(F.col(DIFF) > 0)
-    names = backtick_all(c for c in changed.columns if c != DIFF)
+def _inserted_as_json(changes: DataFrame) -> list[str]:
+    inserts = changes.where(F.col(DIFF) > 0)
+    names = backtick_all(c for c in changes.columns if c != DIFF)
     text = F.to_json(F.struct(*names), {"ignoreNullFields": "false"})
-    texts = [row[0] for row in inserted.limit(ROWS_SHOWN + 1).select(text).collect()]
+    texts = [row[0] for row in inserts.limit(ROWS_SHOWN + 1).select(text).collect()]
     return [t if len(t) <= ROW_CHARS_SHOWN else f"{t[:ROW_CHARS_SHOWN]}..." for t in texts]

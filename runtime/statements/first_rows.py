@@ -40,11 +40,11 @@ def copy_of(
     """
     body = []
     for output, source in zip(outputs, sources, strict=True):
-        own, listed = output.name.qualified(), _column_list(output)
+        own, columns = output.name.qualified(), _column_list(output)
         if clears:
             body.append(f"DELETE FROM {own}")
-        rows = f"SELECT {listed} FROM contents({source.name.qualified()})"
-        body.append(f"INSERT INTO {own} ({listed}) {rows}")
+        rows = f"SELECT {columns} FROM contents({source.name.qualified()})"
+        body.append(f"INSERT INTO {own} ({columns}) {rows}")
     text = _definition(task, outputs, follows, "; ".join(body), constraints)
     away = () if quarantine is None else (quarantine,)
     read = {
@@ -79,8 +79,8 @@ def _definition(
 
 def followed_by(names: Namespace, statement: st.CreateContinualTask) -> Item:
     """The first of a task's inputs, with its columns of now."""
-    found = names.binder().resolve(statement.inputs[0].ref)
-    return replace(found, columns=names.columns_now(found))
+    source = names.binder().resolve(statement.inputs[0].ref)
+    return replace(source, columns=names.columns_now(source))
 
 
 def fill(engine: Engine, items: Sequence[Item], first: Revision | None, until: int) -> None:
@@ -92,19 +92,19 @@ def fill(engine: Engine, items: Sequence[Item], first: Revision | None, until: i
     """
     item = items[0]
     if first is not None:
-        begun = replace(item, definition=first.definition, reads=first.reads, once=True)
-        engine.relations.add([begun, *items[1:]])
-        engine.advance([begun], item.created)
+        first_item = replace(item, definition=first.definition, reads=first.reads, once=True)
+        engine.relations.add([first_item, *items[1:]])
+        engine.advance([first_item], item.created)
     engine.relations.add(items)
     engine.advance([i for i in items if i.is_run], until)
 
 
 def idle_of(task: Item, outputs: Sequence[Item], follows: Item) -> Revision:
     """A definition that writes nothing; the Ts at which it is in force are passed in few jobs."""
-    lead, named = outputs[0], follows.name.qualified()
+    lead, source = outputs[0], follows.name.qualified()
     nothing = ", ".join(f"CAST(NULL AS {plain_type(c.type)})" for c in lead.columns)
     body = f"INSERT INTO {lead.name.qualified()} ({_column_list(lead)}) "
-    body += f"SELECT {nothing} FROM {named} WHERE false"
+    body += f"SELECT {nothing} FROM {source} WHERE false"
     text = _definition(task, outputs, follows, body)
     names = tuple(c.name for c in follows.columns)
     read = Reading(name=follows.name, object_id=follows.id, columns=names)
@@ -167,8 +167,8 @@ _ONLY_TABLES = "A task begins with the rows of a table. Make one of it: CREATE T
 
 def _bind(names: Namespace, item: Item, revision: Revision) -> Bound:
     """Bind the definition for the first time, so that rows which do not fit are refused at once."""
-    called = f"BACKFILL FROM of {item.name}"
-    statement = parse_as(st.CreateContinualTask, revision.definition, called)
+    title = f"BACKFILL FROM of {item.name}"
+    statement = parse_as(st.CreateContinualTask, revision.definition, title)
     return bind_task(names.binder(), statement, item, [])
 
 

@@ -105,12 +105,12 @@ class JobWriter:
         ):
             output = self.output(engine)  # whose constraints nobody changes now
             is_kept = keeps_any(engine.relations.table(self.item).configuration())
-            done = self._write_kept(engine, write) if is_kept else write.commit(output)
-        if isinstance(done, Committed):
+            outcome = self._write_kept(engine, write) if is_kept else write.commit(output)
+        if isinstance(outcome, Committed):
             faults.point("source_committed")
-        if isinstance(done, UpperMismatch):
-            raise self.mismatch(done.current, write.lower)
-        if isinstance(done, Disturbed):
+        if isinstance(outcome, UpperMismatch):
+            raise self.mismatch(outcome.current, write.lower)
+        if isinstance(outcome, Disturbed):
             raise disturbance_error(f"{self.item.name}: rows that are only added")
         return output.fetch_recent_upper()
 
@@ -121,9 +121,9 @@ class JobWriter:
             output.check(write.batches, write.lower, write.upper)
             current = output.fetch_recent_upper()
             if not write.is_due(current):
-                found = [output.drop(batch) for batch in write.batches]
-                if found and all(isinstance(one, Committed) for one in found):
-                    return found[-1]
+                outcomes = [output.drop(batch) for batch in write.batches]
+                if outcomes and all(isinstance(one, Committed) for one in outcomes):
+                    return outcomes[-1]
                 is_in = write.cuts and current >= write.upper
                 return Unwritten(current) if is_in else UpperMismatch(current, write.lower)
             write.truncate(current)
@@ -203,14 +203,14 @@ class JobWriter:
         fields = {fold(f.name): f for f in schema.fields}
         frame = rows_for(engine.session, rows, columns, str(self.item.name))
         types = {f.name: f.dataType for f in frame.schema.fields}
-        chosen: list[SparkColumn] = []
+        values: list[SparkColumn] = []
         for column in columns:
             if column.name in types:
                 self._check_type(types[column.name], fields[fold(column.name)].dataType, column)
-                chosen.append(as_stored(F.col(backtick(column.name)), column))
+                values.append(as_stored(F.col(backtick(column.name)), column))
             elif not set(_FILLED_BY_DELTA) & set(fields[fold(column.name)].metadata):
-                chosen.append(as_stored(F.lit(None), column))
-        return frame.select(*chosen)
+                values.append(as_stored(F.lit(None), column))
+        return frame.select(*values)
 
     def _check_type(self, row_type: T.DataType, column_type: T.DataType, column: Column) -> None:
         """Refuse what has no value in the column: structs go by place, so names must agree."""

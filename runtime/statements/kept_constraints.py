@@ -102,11 +102,11 @@ def _bound(warehouse: Warehouse, own: Item, stored_constraint: StoredConstraint)
     definition = stored_constraint.definition
     assert definition is not None  # it is one that ctsql keeps
     there = {fold(column.name) for column in own.columns}
-    lost = next((c for c in definition.columns if fold(c) not in there), None)
+    lost_column = next((c for c in definition.columns if fold(c) not in there), None)
     hint = f"Type: ALTER TABLE {own.name} DROP CONSTRAINT {quote(stored_constraint.name)}"
-    if lost is not None:
+    if lost_column is not None:
         detail = f'"{own.name}" has lost it, and constraint "{stored_constraint.name}" is about it.'
-        raise error("UNKNOWN_COLUMN", column=lost, detail=detail, hint=hint)
+        raise error("UNKNOWN_COLUMN", column=lost_column, detail=detail, hint=hint)
     constraint = bind_constraint(definition, own, None)
     if stored_constraint.refers is None:
         return constraint
@@ -131,7 +131,7 @@ def check_proposed(
     warehouse: Warehouse,
     item: Item,
     constraints: Sequence[Constraint],
-    proposed: Proposed,
+    proposal: Proposed,
     *,
     small: bool,
     stack: ExitStack,
@@ -146,19 +146,19 @@ def check_proposed(
     Raises:
         CONSTRAINT_VIOLATED: a row breaks one that refuses. DATA_ERROR: one cannot be evaluated.
     """
-    if proposed.rows is None:
+    if proposal.rows is None:
         return Checked(None)
 
     def look(rows: AnyRows, victims: AnyRows) -> Checked:
         assert rows is not None  # there are rows, be they none that are kept
-        marked: AnyRows = _mark(warehouse, constraints, rows)
-        build_on = (item, proposed.version)
-        around = Surroundings(warehouse, build_on, victims, proposed.at, proposed.own_writes)
-        marked = mark_keys(constraints, marked, around, small=small, stack=stack)
+        marked_rows: AnyRows = _mark(warehouse, constraints, rows)
+        build_on = (item, proposal.version)
+        around = Surroundings(warehouse, build_on, victims, proposal.at, proposal.own_writes)
+        marked_rows = mark_keys(constraints, marked_rows, around, small=small, stack=stack)
         columns = [name for name in row_set(rows).schema.names if name != ROW_ID]
-        return check_rows(constraints, marked, columns, small=small, stack=stack, hint=hint)
+        return check_rows(constraints, marked_rows, columns, small=small, stack=stack, hint=hint)
 
-    victims, rounds = proposed.victims, [look(proposed.rows, proposed.victims)]
+    victims, rounds = proposal.victims, [look(proposal.rows, proposal.victims)]
     while (stay := _staying(rounds[-1])) is not None and any(_is_unique(c) for c in constraints):
         if len(rounds) == ROUNDS_MAX:
             raise _too_many_rounds(constraints, rounds[-1])
@@ -172,14 +172,14 @@ def _is_unique(constraint: Constraint) -> bool:
     return bool(constraint.key) and constraint.references is None
 
 
-def _staying(checked: Checked) -> RowSet | None:
+def _staying(outcome: Checked) -> RowSet | None:
     """The ``ROW_ID`` of :func:`staying_rows`; None for none."""
-    if checked.left_out is None or ROW_ID not in checked.left_out.rows.schema.names:
+    if outcome.left_out is None or ROW_ID not in outcome.left_out.rows.schema.names:
         return None
-    found = checked.left_out.rows.select([ROW_ID])
-    local_rows = found.collect()
+    ids = outcome.left_out.rows.select([ROW_ID])
+    local_rows = ids.collect()
     if isinstance(local_rows, Declined):
-        staying = SparkRows(found.frame.where(F.col(ROW_ID).isNotNull()))
+        staying = SparkRows(ids.frame.where(F.col(ROW_ID).isNotNull()))
         return None if staying.is_empty else staying
     numbers = [
         i for i, one in enumerate(local_rows.arrow.column(ROW_ID).to_pylist()) if one is not None
@@ -187,10 +187,10 @@ def _staying(checked: Checked) -> RowSet | None:
     return local_rows.take(numbers) if numbers else None
 
 
-def staying_rows(checked: Checked) -> DataFrame | None:
+def staying_rows(outcome: Checked) -> DataFrame | None:
     """``ROW_ID`` of the stored rows that stay, as what they were to become is left out."""
-    found = _staying(checked)
-    return None if found is None else found.frame
+    rows = _staying(outcome)
+    return None if rows is None else rows.frame
 
 
 def with_staying(away: DataFrame, stored_rows: DataFrame) -> DataFrame:
@@ -207,10 +207,10 @@ def with_staying(away: DataFrame, stored_rows: DataFrame) -> DataFrame:
 def _combine(rounds: Sequence[Checked]) -> Checked:
     """What became of rows in several rounds, each of which looked at what the one before kept."""
     *before, last = rounds
-    broken, left_out_counts = Counter(last.broken), Counter[str]()
+    broken_counts, left_out_counts = Counter(last.broken), Counter[str]()
     for one in before:
         assert one.left_out is not None  # hence the next round
-        broken.update(one.left_out.broken)
+        broken_counts.update(one.left_out.broken)
     out = [one.left_out for one in rounds if one.left_out is not None]
     for some in out:
         left_out_counts.update(some.broken)
@@ -218,7 +218,7 @@ def _combine(rounds: Sequence[Checked]) -> Checked:
     rows = SparkRows(reduce(DataFrame.unionByName, [some.rows.frame for some in out]))
     return Checked(
         output_rows=last.output_rows,
-        broken=dict(broken),
+        broken=dict(broken_counts),
         quarantined=reduce(DataFrame.unionByName, away) if away else None,
         left_out=LeftOut(rows, sum(some.count for some in out), dict(left_out_counts)),
     )
@@ -246,9 +246,9 @@ def _mark(warehouse: Warehouse, constraints: Sequence[Constraint], rows: AnyRows
         none = pa.array([0] * local_rows.arrow.num_rows, pa.int64())
         return local_rows.with_rows(schema, local_rows.arrow.append_column(BROKEN, none))
     context = Context(warehouse.gateway.session, StoredSources(warehouse), clock.now_ms())
-    marked = mark_broken(constraints, own_rows.plain_frame, context)
-    assert marked is not None  # there are rows
-    return marked
+    marked_rows = mark_broken(constraints, own_rows.plain_frame, context)
+    assert marked_rows is not None  # there are rows
+    return marked_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,12 +290,12 @@ class Gate:
         victims = (
             row_locations(self.engine.session, group_by_file(places).items()) if places else None
         )
-        proposed = Proposed(txn.version_read, rows, victims, at)
+        proposal = Proposed(txn.version_read, rows, victims, at)
         with ExitStack() as stack:
-            checked = check_proposed(
-                self.engine.warehouse, self.item, constraints, proposed, small=True, stack=stack
+            outcome = check_proposed(
+                self.engine.warehouse, self.item, constraints, proposal, small=True, stack=stack
             )
-        return not checked.broken
+        return not outcome.broken
 
 
 def count_broken(warehouse: Warehouse, item: Item) -> dict[str, int]:
@@ -304,7 +304,7 @@ def count_broken(warehouse: Warehouse, item: Item) -> dict[str, int]:
     That is so where another writer has written them, or where the constraint says WARN.
     """
     table = warehouse.relations.table(item)
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for constraint in bound_constraints(warehouse, item, table.configuration()):
         only = replace(constraint, action=OnViolation.WARN)
         rows = table.frame(table.version())
@@ -312,7 +312,7 @@ def count_broken(warehouse: Warehouse, item: Item) -> dict[str, int]:
             rows = rows.select(*map(backtick, dict.fromkeys(constraint.key)))
         at = warehouse.timeline.now
         with ExitStack() as stack, translate_spark_errors():
-            proposed = Proposed(None, rows, None, at)
-            checked = check_proposed(warehouse, item, [only], proposed, small=False, stack=stack)
-        found |= checked.broken
-    return found
+            proposal = Proposed(None, rows, None, at)
+            outcome = check_proposed(warehouse, item, [only], proposal, small=False, stack=stack)
+        counts |= outcome.broken
+    return counts

@@ -74,12 +74,12 @@ def write_by_key(
     if not statement.keys:
         return Declined("the condition does not say which keys the rows have")
     try:
-        looked = _keys_of(statement)
-        if isinstance(looked, Declined):
-            return looked
+        keys_and_source = _keys_of(statement)
+        if isinstance(keys_and_source, Declined):
+            return keys_and_source
         for _ in range(TRIES_MAX):
             try:
-                return _write(table, statement, *looked, gate)
+                return _write(table, statement, *keys_and_source, gate)
             except (Conflict, RowsGone):
                 continue
     except DataError as problem:
@@ -113,10 +113,10 @@ def _keys_of(statement: TableWrite) -> tuple[Keys, LocalRows | None] | Declined:
     places = combinations([len(of_column) for of_column in numbers])
     for i, of_column in enumerate(numbers):
         fields.append(T.StructField(f"{KEY_}{i}", values.schema[f"{KEY_}{of_column[0]}"].dataType))
-        given = pa.chunked_array(
+        array = pa.chunked_array(
             [c for n in of_column for c in values.arrow.column(f"{KEY_}{n}").chunks]
         )
-        columns.append(given.take(pa.array(places[i], pa.int64())))
+        columns.append(array.take(pa.array(places[i], pa.int64())))
     names = [field.name for field in fields]
     arrow = pa.table(columns, names=names)
     return Keys(values.with_rows(T.StructType(fields), arrow), names), None
@@ -141,23 +141,23 @@ def _write(
         return Declined(why)
     columns = [column.name for column in statement.keys]
     version = txn.version_read
-    found = find_with_keys(table, version, columns, keys, bytes_max=BYTES_MAX)
-    if isinstance(found, Declined):
-        return found
-    if found is None:
+    stored_rows = find_with_keys(table, version, columns, keys, bytes_max=BYTES_MAX)
+    if isinstance(stored_rows, Declined):
+        return stored_rows
+    if stored_rows is None:
         if source is None:
             return 0
         schema = T.StructType([*table.schema_at(version), *PLACES])
-        found = LocalRows(table.gateway.session, schema, _nothing(schema))
-    candidates = found.in_jvm.rows, found.in_jvm.output
+        stored_rows = LocalRows(table.gateway.session, schema, _nothing(schema))
+    candidates = stored_rows.in_jvm.rows, stored_rows.in_jvm.output
     rows = SparkRows(statement.changes(candidates, _in_jvm(statement, source))).collect()
     if isinstance(rows, Declined):
         return rows
     changes = _Changes.of(rows, statement.schema.names)
     if isinstance(changes, Declined):
         return changes
-    come = changes.new_rows if changes.brings_rows else None
-    if gate is not None and not gate.lets(txn, come, changes.places):
+    new_rows = changes.new_rows if changes.brings_rows else None
+    if gate is not None and not gate.lets(txn, new_rows, changes.places):
         return Declined("rows are set aside, or only counted")
     if changes.count:
         source_count = 0 if source is None else int(source.in_jvm.rows.size())
@@ -213,9 +213,9 @@ class _Changes:
     @property
     def places(self) -> list[tuple[str, int]]:
         """Where the rows are that go."""
-        gone = pa.array([*self.numbers[DELETED], *self.numbers[UPDATED]], pa.int64())
+        indices = pa.array([*self.numbers[DELETED], *self.numbers[UPDATED]], pa.int64())
         files, numbers = (
-            self.rows.arrow.column(c).take(gone).to_pylist() for c in (FILE_COLUMN, ROW_COLUMN)
+            self.rows.arrow.column(c).take(indices).to_pylist() for c in (FILE_COLUMN, ROW_COLUMN)
         )
         return list(zip(files, numbers, strict=True))
 
@@ -290,21 +290,21 @@ def _commit(
     counts: dict[str, int],
 ) -> None:
     """Write the files and commit; raises Conflict and RowsGone, with the files deleted."""
-    staged = _Staged(table)
-    with discard_on_error([staged]):
+    batch = _Staged(table)
+    with discard_on_error([batch]):
         new: Sequence[Any] = ()
         if changes.numbers[UPDATED] and is_on(txn.metadata["configuration"], _FEED):
             new = txn.stage_with_changes(changes.new_rows, changes.feed)
         elif changes.brings_rows:
             new = txn.stage(changes.new_rows)
-        staged.part = BatchPart(0, tuple(new))
+        batch.part = BatchPart(0, tuple(new))
         deletes, _ = txn.stage_deletes(group_by_file(changes.places).items())
-        staged.part = BatchPart(0, tuple(new), tuple(deletes))
+        batch.part = BatchPart(0, tuple(new), tuple(deletes))
         faults.point("statement_staged")
         txn.add_files(new)
         txn.delete(deletes)
     try:
         txn.commit_statement(statement.operation(), counts)
     except Conflict:
-        staged.discard()
+        batch.discard()
         raise

@@ -80,10 +80,10 @@ class LostRows:
 
     def tell_there(self, rows: DataFrame) -> None:
         """Tell of rows that are not missed: those that the predicate is true for."""
-        found = rows.agg(F.count(F.lit(1)), F.min(row_json(rows.columns))).collect()[0]
-        if found[0]:
+        count, example = rows.agg(F.count(F.lit(1)), F.min(row_json(rows.columns))).collect()[0]
+        if count:
             note = "what such rows come from: ask WHY"
-            self._line("contents", None, None, found[0], "is there", found[1], note)
+            self._line("contents", None, None, count, "is there", example, note)
 
     def explain(self, item: Item) -> None:
         """Answer for a view, plain or not, or a task; a source table has no query."""
@@ -100,8 +100,8 @@ class LostRows:
             return
         if item.kind is ObjectKind.MATERIALIZED_VIEW:
             plan = self.engine.relations.bound(item).view
-            shown = self.warehouse.schedules.shown_at(item, self.at)
-            self.at = self.at if shown is None else shown
+            time = self.warehouse.schedules.shown_at(item, self.at)
+            self.at = self.at if time is None else time
             self._search(_Asked("query", plan.desired, tuple(c.name for c in plan.columns)))
             return
         task = item
@@ -183,10 +183,14 @@ class LostRows:
             node = search_plan.stages[next(i for i in stage.below if candidates[i])].candidates
         else:
             return None
-        text, shown = rows_and_names(node)
+        text, column_names = rows_and_names(node)
         frame = self._run(text, nodes, names).frame
-        listed = (F.col(c).alias(n) for c, n in zip(text.names, shown, strict=True))
-        json = F.to_json(F.struct(*listed), {"ignoreNullFields": "false"}) if shown else F.lit("{}")
+        columns = (F.col(c).alias(n) for c, n in zip(text.names, column_names, strict=True))
+        json = (
+            F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})
+            if column_names
+            else F.lit("{}")
+        )
         rows = frame.select(F.when(F.length(json) <= ROW_CHARACTERS_MAX, json)).limit(1).collect()
         return str(rows[0][0]) if rows and rows[0][0] is not None else None
 
@@ -221,5 +225,5 @@ def _place(span: Span | None, text: Rewritten) -> str | None:
     """Line and column in the definition; None for what is in a plain view below it."""
     if span is None or span.source.text != text.text:
         return None
-    found = text.span.source.at(text.origin(span.start))
-    return f"line {found.line}, column {found.column}"
+    place = text.span.source.at(text.origin(span.start))
+    return f"line {place.line}, column {place.column}"

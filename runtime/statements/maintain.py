@@ -76,12 +76,12 @@ class _Work:
         return str(Name(*self.name[:2]))
 
 
-def _raise_first(damaged: dict[str, CtsqlError], *, is_all: bool) -> None:
+def _raise_first(problems: dict[str, CtsqlError], *, is_all: bool) -> None:
     """Raise what is wrong with the first of the tables that are left out, if there is one."""
-    for problem in damaged.values():
+    for problem in problems.values():
         if is_all:
-            told = f"Left out: {', '.join(damaged)}. All else was maintained."
-            problem.detail = f"{problem.detail or ''} {told}".strip()
+            sentence = f"Left out: {', '.join(problems)}. All else was maintained."
+            problem.detail = f"{problem.detail or ''} {sentence}".strip()
         raise problem
 
 
@@ -96,45 +96,45 @@ class Maintenance(OnNames):
         retain = statement.retain_ms
         now_ms = clock.now_ms()
         keep_from = now_ms - (retention.RETAIN_DEFAULT_MS if retain is None else retain)
-        unnamed = min(keep_from, now_ms - retention.UNNAMED_AGE_MS)
+        unnamed_before = min(keep_from, now_ms - retention.UNNAMED_AGE_MS)
         log_from = now_ms - (retention.LOG_RETAIN_DEFAULT_MS if retain is None else retain)
         if not dry:
             self._complete_transactions()
         if statement.target is None and not dry:
             self._forget_definitions()
-        damaged: dict[str, CtsqlError] = {}
-        works = list(self._works(statement, damaged))
+        problems: dict[str, CtsqlError] = {}
+        works = list(self._works(statement, problems))
         if statement.target is None and not dry:
             self.engine.timeline.archive()
-        compacted: dict[str, Compacted] = {}
+        compactions: dict[str, Compacted] = {}
         for work in works:
-            with noting_damaged(damaged, work.label):
-                compacted[work.table.location] = self._compact(work, dry=dry)
-        hidden: dict[str, CtsqlError] = {}
-        needs_by_id = needs(self.engine, keep_from=keep_from, damaged=hidden)
-        floors = vacuum.log_floors(self.engine, needs_by_id, log_from, hidden)
+            with noting_damaged(problems, work.label):
+                compactions[work.table.location] = self._compact(work, dry=dry)
+        problems_by_id: dict[str, CtsqlError] = {}
+        needs_by_id = needs(self.engine, keep_from=keep_from, damaged=problems_by_id)
+        floors = vacuum.log_floors(self.engine, needs_by_id, log_from, problems_by_id)
         rows: list[Row] = []
         for work in works:
-            found = compacted.get(work.table.location)
-            if found is None:
+            compaction = compactions.get(work.table.location)
+            if compaction is None:
                 continue
-            with noting_damaged(damaged, work.label):
-                if work.item is not None and work.item.id in hidden:
-                    raise hidden[work.item.id]
+            with noting_damaged(problems, work.label):
+                if work.item is not None and work.item.id in problems_by_id:
+                    raise problems_by_id[work.item.id]
                 plan, kept_for = self._plan(
-                    work, needs_by_id, floors.get(work.table.location), unnamed
+                    work, needs_by_id, floors.get(work.table.location), unnamed_before
                 )
-                removed, log = list(plan.files), len(plan.log)
+                files, log = list(plan.files), len(plan.log)
                 if not dry:
-                    removed = adapter.delete_files(work.table, plan.files)
+                    files = adapter.delete_files(work.table, plan.files)
                     log = adapter.delete_log_files(work.table, plan.log)
-                size = sum(f.size for f in removed)
-                line = (found.before, len(removed), size, log, plan.floor, kept_for)
+                size = sum(f.size for f in files)
+                line = (compaction.before, len(files), size, log, plan.floor, kept_for)
                 rows.append((*work.name, *line))
         if statement.target is None:
             rows += self._purge(keep_from, dry=dry)
-            rows += self._folders(unnamed, dry=dry)
-        _raise_first(damaged, is_all=statement.target is None)
+            rows += self._folders(unnamed_before, dry=dry)
+        _raise_first(problems, is_all=statement.target is None)
         return rows
 
     def _complete_transactions(self) -> None:
@@ -146,9 +146,9 @@ class Maintenance(OnNames):
     def _forget_definitions(self) -> None:
         """Drop definitions of tasks that no later T runs with, and replacements that they read."""
         catalog = self.engine.refresh_catalog()
-        changed = [i.id for i in catalog if i.is_task and i.earlier]
-        readable = self.engine.relations.readable(changed) if changed else set()
-        for task in (catalog.items[i] for i in changed if i in readable):
+        ids = [i.id for i in catalog if i.is_task and i.earlier]
+        readable = self.engine.relations.readable(ids) if ids else set()
+        for task in (catalog.items[i] for i in ids if i in readable):
             try:
                 if missing_table(self.engine.relations, catalog.closure([task.id])) is not None:
                     continue
@@ -158,7 +158,7 @@ class Maintenance(OnNames):
                     raise
                 # How far it is cannot be told, so nothing of it is dropped.
 
-    def _works(self, statement: Maintain, damaged: dict[str, CtsqlError]) -> Iterator[_Work]:
+    def _works(self, statement: Maintain, problems: dict[str, CtsqlError]) -> Iterator[_Work]:
         catalog = self.engine.refresh_catalog()
         if statement.target is not None:
             for item in self._named_items(statement):
@@ -166,7 +166,7 @@ class Maintenance(OnNames):
             return
         for item in sorted(catalog, key=lambda i: i.name.key):
             is_kept = statement.everything and item.managed and item.location and not item.problem
-            with noting_damaged(damaged, str(item.name)):
+            with noting_damaged(problems, str(item.name)):
                 is_there = missing_table(self.engine.relations, [item]) is None
                 if (item.is_output or is_kept) and is_there:
                     yield from self._with_tables_beside(item)
@@ -203,21 +203,21 @@ class Maintenance(OnNames):
         """Compact a table; if another commit comes first, the next MAINTAIN does the rest."""
         table = work.table
         if dry:
-            chosen = choose(table.files(table.version()).values(), THOROUGH)
-            return Compacted(before=sum(map(len, chosen)), after=len(chosen))
+            groups = choose(table.files(table.version()).values(), THOROUGH)
+            return Compacted(before=sum(map(len, groups)), after=len(groups))
         is_source = work.item is not None and not work.item.is_output
         if is_source and adapter.is_of_others(table):
             return adapter.optimize(table)
         before = after = 0
         for _ in range(ROUNDS_MAX):
-            done = adapter.compact(table, lambda files: choose(files, THOROUGH))
-            if done is None or done.version is None:
+            compaction = adapter.compact(table, lambda files: choose(files, THOROUGH))
+            if compaction is None or compaction.version is None:
                 break
-            before, after = before + done.before, after + done.after
+            before, after = before + compaction.before, after + compaction.after
         return Compacted(before=before, after=after)
 
     def _plan(
-        self, work: _Work, needs: dict[str, Needs], log_floor: int | None, unnamed: int
+        self, work: _Work, needs: dict[str, Needs], log_floor: int | None, unnamed_before: int
     ) -> tuple[vacuum.Plan, str]:
         """The plan for a table, and the consumers for which the rest is kept."""
         if work.item is None:
@@ -231,7 +231,9 @@ class Maintenance(OnNames):
                 for n in sorted(row_needs, key=lambda n: n.since)
                 if n.version == floor
             )
-        plan = vacuum.plan(work.table, floor=floor, log_floor=log_floor, unnamed_before_ms=unnamed)
+        plan = vacuum.plan(
+            work.table, floor=floor, log_floor=log_floor, unnamed_before_ms=unnamed_before
+        )
         return plan, kept_for
 
     def _purge(self, before_ms: int, *, dry: bool) -> list[Row]:
@@ -276,8 +278,8 @@ class Maintenance(OnNames):
                 gateway.forget(folder.location)
                 gateway.delete_tree(folder.location)
             _, schema, name = folder.location.rsplit("/", 2)
-            removed = (0, folder.files_count, folder.size, 0, None, "nobody: no object owns it")
-            rows.append((schema, name, "left-over folder", *removed))
+            line = (0, folder.files_count, folder.size, 0, None, "nobody: no object owns it")
+            rows.append((schema, name, "left-over folder", *line))
         return rows
 
     # ---- SHOW RETENTION
@@ -290,18 +292,18 @@ class Maintenance(OnNames):
         items = [i for i in catalog if i.id in needs_by_id]
         if statement.target is not None:
             items = self._named_items(statement)
-        unnamed = now_ms - retention.UNNAMED_AGE_MS
+        unnamed_before = now_ms - retention.UNNAMED_AGE_MS
         rows: list[Row] = []
         for item in sorted(items, key=lambda i: i.name.key):
-            wanted = sorted(needs_by_id[item.id].rows)
+            row_needs = sorted(needs_by_id[item.id].rows)
             plan = vacuum.plan(
                 engine.relations.table(item),
-                floor=wanted[0].version,
+                floor=row_needs[0].version,
                 log_floor=None,
-                unnamed_before_ms=unnamed,
+                unnamed_before_ms=unnamed_before,
             )
             name = (item.name.schema, item.name.name, item.kind.value)
-            for need in wanted:
+            for need in row_needs:
                 by = "reads of now" if need.consumer == READS else need.consumer
                 since = times.to_iso(need.since)
                 rows.append((*name, by, need.version, need.since, since, plan.freed_bytes))

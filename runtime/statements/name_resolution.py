@@ -83,8 +83,8 @@ class Namespace:
         name = qualify(ref, self.search_schema)
         catalog = self.engine.refresh_catalog()
         self.check_schema(name.schema, ref.span)
-        found = catalog.find(name)
-        if found is not None and quiet and found.kind is kind:
+        item = catalog.find(name)
+        if item is not None and quiet and item.kind is kind:
             return None
         check_free(catalog, name, ref.span, quiet=quiet)
         return name
@@ -114,12 +114,12 @@ class Namespace:
 
     def new_outputs(self, statement: CreateContinualTask) -> list[Item]:
         """New items for the OUTPUTS (...) of a task, in order; none without them."""
-        found = []
+        items = []
         for output in statement.outputs:
             name = qualify(output.target, self.search_schema)
             item = self.new(name, ObjectKind.TASK_OUTPUT, output.target.span, None)
-            found.append(replace(item, definition=""))
-        return found
+            items.append(replace(item, definition=""))
+        return items
 
 
 def check_no_quarantine(catalog: Catalog, item: Item, span: Span) -> None:
@@ -165,22 +165,22 @@ def _folder(part: str) -> str:
 
 def check_free(catalog: Catalog, name: Name, span: Span | None, *, quiet: bool) -> None:
     """Raise OBJECT_EXISTS if a name is taken."""
-    found = catalog.find(name)
-    if found is not None:
+    item = catalog.find(name)
+    if item is not None:
         hint = "Choose another name. "
-        if found.kind in _REPLACEABLE:
-            hint += f"CREATE OR REPLACE {found.kind.keyword} gives it another definition."
+        if item.kind in _REPLACEABLE:
+            hint += f"CREATE OR REPLACE {item.kind.keyword} gives it another definition."
         else:
-            hint += f"To give up its rows: {drop_text(catalog, found)}"
+            hint += f"To give up its rows: {drop_text(catalog, item)}"
         if quiet:
             hint = "IF NOT EXISTS skips only an object of the same kind."
         raise error(
-            "OBJECT_EXISTS", span=span, kind=found.kind.value, name=str(found.name), hint=hint
+            "OBJECT_EXISTS", span=span, kind=item.kind.value, name=str(item.name), hint=hint
         )
 
 
 def drop_text(catalog: Catalog, item: Item) -> str:
     """The statement that drops an object; for an output, the one that drops its task."""
-    dropped = catalog.items[item.owner] if item.kind is ObjectKind.TASK_OUTPUT else item
-    keyword = ObjectKind.TABLE.keyword if dropped.problem else dropped.kind.keyword
-    return f"DROP {keyword} {dropped.name}"
+    target = catalog.items[item.owner] if item.kind is ObjectKind.TASK_OUTPUT else item
+    keyword = ObjectKind.TABLE.keyword if target.problem else target.kind.keyword
+    return f"DROP {keyword} {target.name}"

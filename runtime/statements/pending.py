@@ -66,8 +66,8 @@ class Pending:
 
 def show_pending(engine: Engine) -> tuple[list[str], list[tuple[object, ...]]]:
     """SHOW PENDING, as names of columns and rows."""
-    found = pending(engine.read_only_twin())
-    return [name for name, _ in COLUMNS], [p.row() for p in found]
+    changes = pending(engine.read_only_twin())
+    return [name for name, _ in COLUMNS], [p.row() for p in changes]
 
 
 def pending(engine: Engine) -> list[Pending]:
@@ -78,7 +78,7 @@ def pending(engine: Engine) -> list[Pending]:
     """
     now = engine.mint()
     problems: dict[str, CtsqlError] = {}
-    found: list[Pending] = []
+    changes: list[Pending] = []
     for item in engine.catalog.closure(engine.catalog.items):
         below = [r.object_id for r in item.reads if r.object_id in problems]
         if below:
@@ -93,8 +93,8 @@ def pending(engine: Engine) -> list[Pending]:
             if awaits_columns(engine.warehouse, item):
                 problems[item.id] = not_written(item)
         if item.is_output:
-            found.append(_pending(engine, item, now, problems.get(item.id)))
-    return sorted(found, key=lambda p: p.item.name.key)
+            changes.append(_pending(engine, item, now, problems.get(item.id)))
+    return sorted(changes, key=lambda p: p.item.name.key)
 
 
 def _pending(engine: Engine, item: Item, now: int, problem: CtsqlError | None) -> Pending:

@@ -129,10 +129,10 @@ class Redefinition(OnNames):
         revisions: list[Revision] = []
         needs_quarantine = False
         for definition in definitions:
-            called = f"definition of {item.name}"
-            statement = parse_as(st.CreateContinualTask, definition.text, called)
-            typed = replace(statement, body=body) if body else statement
-            bound = self.bind(item, typed, columns)
+            title = f"definition of {item.name}"
+            statement = parse_as(st.CreateContinualTask, definition.text, title)
+            with_body = replace(statement, body=body) if body else statement
+            bound = self.bind(item, with_body, columns)
             self.check_cycle(item, bound, statement.target.span)
             needs_quarantine = needs_quarantine or bound.task.has_quarantine
             revisions.append(_revision(definition, bound, flows, number=len(revisions)))
@@ -153,8 +153,8 @@ class Redefinition(OnNames):
                 self._check_only_added(item, state, columns)
                 check_newer(state, first)
                 begin = mended_from(engine.warehouse, item, failed_at, state, now)
-                added = ((begin + place, first + place) for place in range(len(revisions)))
-                return replace(state, revisions=(*state.revisions, *added))
+                entries = ((begin + place, first + place) for place in range(len(revisions)))
+                return replace(state, revisions=(*state.revisions, *entries))
 
             with suppress(_NumberPassed):
                 bind_task_state(engine, item, put_in_force)
@@ -184,7 +184,7 @@ class Redefinition(OnNames):
         outputs = self.outputs(item)
         if columns:
             pairs = zip(outputs, columns, strict=True)
-            outputs = [replace(output, columns=wanted) for output, wanted in pairs]
+            outputs = [replace(output, columns=schema) for output, schema in pairs]
         own = item if item.outputs else outputs[0]
         return bind_task(binder, statement, own, outputs if item.outputs else [])
 
@@ -198,8 +198,8 @@ class Redefinition(OnNames):
         if item.id not in newest.items:
             return  # it was dropped, and nothing of it runs
         then, *outputs = items_as_of(newest, newest.items[item.id], number)
-        for output, wanted in zip(outputs or [then], columns, strict=True):
-            if wanted[: len(output.columns)] != output.columns:
+        for output, schema in zip(outputs or [then], columns, strict=True):
+            if schema[: len(output.columns)] != output.columns:
                 detail = f"It writes {shape_of(output)} now."
                 raise error(
                     "ALTERED_MEANWHILE", kind=item.kind.value, name=str(item.name), detail=detail
@@ -207,9 +207,9 @@ class Redefinition(OnNames):
 
     def _check_filled(self, item: Item, failed_at: int) -> None:
         """Refuse to go on from the T at which a flow takes in what is there."""
-        failed, _ = self.engine.relations.in_force(item, failed_at)
-        if failed.once and not failed.retry:
-            flow = failed.flows[-1].name
+        definition, _ = self.engine.relations.in_force(item, failed_at)
+        if definition.once and not definition.retry:
+            flow = definition.flows[-1].name
             what = "another definition for a streaming table that has failed at a new flow"
             why = f'Flow "{flow}" has not taken in what was there.'
             hint = (
@@ -275,22 +275,24 @@ class Redefinition(OnNames):
             first = now.revision + 1
             *before, newest = [replace(r, number=first + r.number) for r in revisions]
             outputs = current.outputs_of(now) or [now]
-            known, stored = now.revisions, tuple(o.columns for o in outputs)
-            if stored != columns:
-                known = tuple(replace(r, columns=r.columns or stored) for r in known)
+            old_revisions, old_columns = now.revisions, tuple(o.columns for o in outputs)
+            if old_columns != columns:
+                old_revisions = tuple(
+                    replace(r, columns=r.columns or old_columns) for r in old_revisions
+                )
             pairs = zip(outputs, columns, strict=True)
-            grown = current.with_items(replace(o, columns=wanted) for o, wanted in pairs)
-            own = grown.items[item.id]
-            return grown.with_item(own.with_revisions(newest, (*known, *before)))
+            catalog = current.with_items(replace(o, columns=schema) for o, schema in pairs)
+            own = catalog.items[item.id]
+            return catalog.with_item(own.with_revisions(newest, (*old_revisions, *before)))
 
         self.engine.change_catalog(add_revisions)
         return first
 
     def _ensure_columns(self, outputs: Sequence[Item], columns: tuple[Schema, ...]) -> None:
         """Give tables of outputs the columns that come with a definition."""
-        for output, wanted in zip(outputs, columns, strict=True):
-            if wanted != output.columns:
-                ensure_columns(self.engine.warehouse, output, wanted)
+        for output, schema in zip(outputs, columns, strict=True):
+            if schema != output.columns:
+                ensure_columns(self.engine.warehouse, output, schema)
 
     def settle(self, item: Item) -> None:
         """Do what is left to do where a process died that had put a definition in force."""
@@ -335,24 +337,24 @@ class Redefinition(OnNames):
         spans = engine.timeline.task(item.id).spans(
             stored_until, max(stored_until + 1, engine.timeline.now)
         )
-        needed = {number for _, _, number in spans}
+        numbers = {number for _, _, number in spans}
 
         def prune(current: Catalog) -> Catalog:
             now = current.items.get(item.id)
             if now is None:
                 return current
             *earlier, newest = now.revisions
-            revisions = [r for r in earlier if r.number >= min(needed)]
+            revisions = [r for r in earlier if r.number >= min(numbers)]
             later = now.with_revisions(newest, revisions)
-            left, read = current.with_item(later), {r.object_id for r in later.reads}
+            catalog, read = current.with_item(later), {r.object_id for r in later.reads}
             ids = [r.object_id for r in now.reads if r.object_id not in read]
             # A replacement that was applied goes with the definition that reads it.
             there = [i for i in map(current.items.get, ids) if i is not None]
             beside = replacement_of(current, item.id)
             if beside is None or beside not in [writer_of(current, i) for i in there]:
-                return left
-            gone = [beside, *goes_with(current, beside)]
-            return left.with_dropped(dropped(current, gone))
+                return catalog
+            items = [beside, *goes_with(current, beside)]
+            return catalog.with_dropped(dropped(current, items))
 
         engine.change_catalog(prune)
 
@@ -380,10 +382,10 @@ def unless_overtaken(change: Callable[Given, Changed]) -> Callable[Given, Change
     """Make a change again where another process changed the same task meanwhile."""
 
     @wraps(change)
-    def again(*given: Given.args, **named: Given.kwargs) -> Changed:
+    def again(*args: Given.args, **kwargs: Given.kwargs) -> Changed:
         for _ in range(TRIES_MAX):
             try:
-                return change(*given, **named)
+                return change(*args, **kwargs)
             except Overtaken:
                 continue
         raise disturbance_error(f"{TRIES_MAX} tries to change the definition of a task")

@@ -84,11 +84,11 @@ def begin_anew(engine: Engine, views: Iterable[Item]) -> int:
 
     What followers see is complete through the T before it.
     """
-    created = engine.mint_fresh()
+    begin = engine.mint_fresh()
     for view in views:
         if engine.relations.is_followed(view):
-            bring_to_an_end(engine, view, created - 1)
-    return created
+            bring_to_an_end(engine, view, begin - 1)
+    return begin
 
 
 def check_not_finished(engine: Engine, item: Item) -> None:

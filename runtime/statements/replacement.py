@@ -139,8 +139,9 @@ class Replacement(OnNames):
         check_not_finished(engine, view)
         check_not_suspended(engine.warehouse, beside)
         check_not_suspended(engine.warehouse, view)
-        made = [view, *goes_with(engine.catalog, view), beside, *goes_with(engine.catalog, beside)]
-        engine.advance(made, engine.mint_for(made))
+        views = [view, *goes_with(engine.catalog, view)]
+        views += [beside, *goes_with(engine.catalog, beside)]
+        engine.advance(views, engine.mint_for(views))
         definition, reads = self._definition(view, beside)
         away, is_new = self._quarantine(view, beside, definition), False
         if away is not None and view.quarantine is None:
@@ -166,15 +167,15 @@ class Replacement(OnNames):
                 built_beside=(going.id, now.revision + 1),
                 quarantine=None if away is None else away.id,
             )
-            items, gone = [item], [going, *goes_with(current, going)]
+            items, old_items = [item], [going, *goes_with(current, going)]
             if away is not None and is_new:
                 check_free(current, away.name, span, quiet=False)
                 items.append(away)
             elif away is not None:
                 items.append(_other_quarantine(current.items.get(away.id), away, going))
             elif now.quarantine is not None:
-                gone.append(current.items[now.quarantine])
-                check_quarantine_unread(current, gone[-1], span)
+                old_items.append(current.items[now.quarantine])
+                check_quarantine_unread(current, old_items[-1], span)
             made_anew = [History.CUT] if is_new else []
             is_paced = counts_anew(refresh_of(now), refresh_of(going), made_anew)
             if is_paced:
@@ -184,7 +185,7 @@ class Replacement(OnNames):
                 id=uuid.uuid4().hex,
                 items=tuple(items),
                 begun=frozenset(i.id for i in items if is_paced or i is away),
-                gone=dropped(current, gone),
+                gone=dropped(current, old_items),
             )
 
         with undo_on_failure(engine, [away] if away is not None and is_new else []):
@@ -199,8 +200,10 @@ class Replacement(OnNames):
             st.CreateMaterializedView, definition, f"definition of {view.name}"
         )
         creation = Creation(self.names.in_schema(beside.search_schema))
-        found = creation.quarantine_of(replace(view, columns=beside.columns), view_statement)
-        return None if found is None else found[0]
+        away_and_bound = creation.quarantine_of(
+            replace(view, columns=beside.columns), view_statement
+        )
+        return None if away_and_bound is None else away_and_bound[0]
 
     def _definition(self, view: Item, beside: Item) -> tuple[str, tuple[Reading, ...]]:
         """The statement that makes the view by its replacement's query, where it is stored now.

@@ -47,8 +47,8 @@ class QuarantineRetry(Redefinition):
             UNKNOWN_COLUMN and what Spark says of the statement.
         """
         engine = self.engine
-        named = engine.refresh_catalog().find(qualify(statement.target, self.names.search_schema))
-        only = None if named is None else _ONLY.get(named.kind)
+        target = engine.refresh_catalog().find(qualify(statement.target, self.names.search_schema))
+        only = None if target is None else _ONLY.get(target.kind)
         self.names.of_kind(statement.target, ObjectKind.CONTINUAL_TASK, only=only)
         item, task = self.definition(statement.target)
         if item.quarantine is None:
@@ -84,7 +84,7 @@ class QuarantineRetry(Redefinition):
         plan = engine.relations.bound(item).task
         version = engine.relations.table(quarantine).version()
         with translate_spark_errors(), ExitStack() as stack:
-            found = find_retried(
+            retried_rows = find_retried(
                 engine.warehouse,
                 plan,
                 statement,
@@ -94,4 +94,4 @@ class QuarantineRetry(Redefinition):
                 stack,
                 refuses=True,
             )
-            return count_rows(found)
+            return count_rows(retried_rows)

@@ -84,7 +84,7 @@ class TracedRows:
     """Some rows of an object as of T: with their locations, of all that it held then."""
 
     item: Item
-    located: Located
+    stored_rows: Located
     rows: DataFrame
     at: int
 
@@ -208,7 +208,7 @@ class RowLineage:
         self._trace(step, traced_rows.rows, level)
 
     def _through_task(self, traced_rows: TracedRows, level: int) -> None:
-        writes = with_writers(self.warehouse, traced_rows.located, traced_rows.rows)
+        writes = with_writers(self.warehouse, traced_rows.stored_rows, traced_rows.rows)
         runs = writes.groupBy(TIME).count().orderBy(F.col(TIME).desc())
         heads = runs.limit(RUNS_MAX + 1).collect()
         task = traced_rows.item
@@ -239,7 +239,7 @@ class RowLineage:
             try:
                 run = TaskRun(self.engine, task, plan, time, stack)
                 passes = run.passes()
-                mended = run.mended_rows(output, rows)
+                origin = run.mended_rows(output, rows)
                 if output.id == task.quarantine:
                     aside = self._before_quarantine(run, rows)
             except CtsqlError as problem:
@@ -249,8 +249,8 @@ class RowLineage:
             if isinstance(passes, str):
                 self._tell(level, output, time, "", None, f"cannot be told: {passes}")
                 return
-            if mended is not None:
-                retried_rows = TracedRows(mended.item, mended, mended.rows, time - 1)
+            if origin is not None:
+                retried_rows = TracedRows(origin.item, origin, origin.rows, time - 1)
                 if self._show(retried_rows, level, _RETRIED):
                     self._follow(retried_rows, level + 1)
             rows_by_output = {output.id: rows}
@@ -258,8 +258,8 @@ class RowLineage:
                 came, rows_by_output = aside
                 if came is not None and self._show(came, level, _SET_ASIDE):
                     self._follow(came, level + 1)
-            for found in reversed(passes):
-                rows_by_output = self._through_pass(run, found, rows_by_output, level)
+            for body_pass in reversed(passes):
+                rows_by_output = self._through_pass(run, body_pass, rows_by_output, level)
 
     def _before_quarantine(
         self, run: TaskRun, rows: DataFrame
@@ -270,18 +270,19 @@ class RowLineage:
             rows of the input that were at fault; of rows that broke a constraint those that the
             body proposed, by output.
         """
-        input_id, at_fault, proposed = run.before_quarantine(rows)
+        input_id, at_fault, proposals = run.before_quarantine(rows)
         if at_fault is None:
-            return None, proposed
+            return None, proposals
         item = self.engine.relations.item(input_id)
-        located = (
+        stored_rows = (
             self._whole(item, run.time)
             if run.is_snapshot
             else inserted_at(self.warehouse, item, run.time)
         )
-        if not isinstance(located, Located):
-            return None, proposed
-        return TracedRows(item, located, equal_rows(located.rows, at_fault), run.time), proposed
+        if not isinstance(stored_rows, Located):
+            return None, proposals
+        faulty_rows = equal_rows(stored_rows.rows, at_fault)
+        return TracedRows(item, stored_rows, faulty_rows, run.time), proposals
 
     def _through_pass(
         self, run: TaskRun, body_pass: Pass, rows_by_output: Mapping[str, DataFrame], level: int
@@ -338,19 +339,19 @@ class RowLineage:
         if why is not None or isinstance(whole, Reason):
             self._tell(level, step.item, step.at, step.name, None, f"cannot be told: {why}")
             return []
-        found = trace(whole, step.casts)
-        target_rows = _compute_once(_target_step(rows, [step.columns[i] for i in found.compared]))
+        lineage = trace(whole, step.casts)
+        target_rows = _compute_once(_target_step(rows, [step.columns[i] for i in lineage.compared]))
         if step.body_pass.number and not self._gives_any(
-            found.asked_rows, reader.nodes, step, target_rows
+            lineage.asked_rows, reader.nodes, step, target_rows
         ):
             return []  # one question instead of one for each place that each pass reads
         note: str | None = None
-        if found.inexact:
-            listed = ", ".join(step.columns[i] for i in found.inexact)
-            note = f"{listed} is not compared, as it depends on the order of rows"
+        if lineage.inexact:
+            names = ", ".join(step.columns[i] for i in lineage.inexact)
+            note = f"{names} is not compared, as it depends on the order of rows"
         groups: dict[tuple[str, int], list[TracedRows]] = {}
         earlier: list[Made] = []
-        for one in found.contributions:
+        for one in lineage.contributions:
             via = " > ".join((step.name, *one.operators))
             came = self._contributing(one, reader.nodes, step, target_rows)
             node = reader.nodes[one.table]
@@ -362,8 +363,8 @@ class RowLineage:
             if isinstance(came, Made):
                 earlier += [] if came.rows.isEmpty() else [came]
                 continue
-            shown = 0 if came is None else self._show(came, level, via, note)
-            if came is not None and shown and not isinstance(node, lp.SelfReference):
+            count = 0 if came is None else self._show(came, level, via, note)
+            if came is not None and count and not isinstance(node, lp.SelfReference):
                 groups.setdefault((came.item.id, came.at), []).append(came)
         for parts in groups.values():
             self._follow(_together(parts), level + 1)
@@ -388,9 +389,9 @@ class RowLineage:
             inputs = self._inputs(one.rows, nodes, step, target_rows)
             if isinstance(inputs, str):
                 return inputs
-            located = None if target is not None else self._locate(node, step)
-            if target is None and not isinstance(located, Located):
-                return located
+            stored_rows = None if target is not None else self._locate(node, step)
+            if target is None and not isinstance(stored_rows, Located):
+                return stored_rows
             with TemporaryNames() as names:
                 places = _compute_once(self.warehouse.queries.run(one.rows, inputs, names).frame)
         except CtsqlError as problem:
@@ -403,10 +404,10 @@ class RowLineage:
         if target is not None and target.origin is not None:
             origin = target.origin
             return TracedRows(origin.item, origin, _at_places(origin.rows, places), step.at - 1)
-        assert isinstance(located, Located)  # it is one of the two
-        rows = _at_places(located.rows, places)
+        assert isinstance(stored_rows, Located)  # it is one of the two
+        rows = _at_places(stored_rows.rows, places)
         was = isinstance(node, lp.DeletesInput | lp.SelfReference)
-        return TracedRows(located.item, located, rows, step.at - 1 if was else step.at)
+        return TracedRows(stored_rows.item, stored_rows, rows, step.at - 1 if was else step.at)
 
     def _inputs(
         self, text: Text, nodes: Mapping[str, lp.Node], step: "_Step", target_rows: DataFrame
@@ -421,10 +422,10 @@ class RowLineage:
             if other is not None:
                 inputs[use] = SparkRows(other.rows.select(*backtick_all(use.columns)))
                 continue
-            found = self._locate(nodes[use.table], step)
-            if isinstance(found, str):
-                return found
-            inputs[use] = SparkRows(self._read(use, nodes[use.table], found, step.at))
+            stored_rows = self._locate(nodes[use.table], step)
+            if isinstance(stored_rows, str):
+                return stored_rows
+            inputs[use] = SparkRows(self._read(use, nodes[use.table], stored_rows, step.at))
         return inputs
 
     def _gives_any(
@@ -442,9 +443,11 @@ class RowLineage:
                 raise
             return True
 
-    def _read(self, use: TableUse, node: lp.Node, located: Located | None, at: int) -> DataFrame:
-        if located is not None:
-            return located.rows.select(*backtick_all(use.columns))
+    def _read(
+        self, use: TableUse, node: lp.Node, stored_rows: Located | None, at: int
+    ) -> DataFrame:
+        if stored_rows is not None:
+            return stored_rows.rows.select(*backtick_all(use.columns))
         nothing = self.engine.versions.nothing_at(self.engine.relations.item(read_id(node)), at)
         places = (F.lit("").alias(FILE_COLUMN), F.lit(0).cast("bigint").alias(ROW_COLUMN))
         return nothing.select("*", *places).select(*backtick_all(use.columns))
@@ -486,12 +489,12 @@ class RowLineage:
     def _show(self, traced_rows: TracedRows, level: int, via: str, note: str | None = None) -> int:
         """Add a line for each of the first rows; returns how many there are in all."""
         names = [c for c in traced_rows.rows.columns if c not in (FILE_COLUMN, ROW_COLUMN)]
-        writes = with_writers(self.warehouse, traced_rows.located, traced_rows.rows)
+        writes = with_writers(self.warehouse, traced_rows.stored_rows, traced_rows.rows)
         first = writes.orderBy(F.col(TIME).asc_nulls_last(), VERSION, FILE_COLUMN, ROW_COLUMN)
         lines = first.select(TIME, VERSION, NOTE, row_json(names).alias("row"))
-        shown = lines.limit(SHOWN_MAX).collect()
-        count = len(shown) if len(shown) < SHOWN_MAX else traced_rows.rows.count()
-        for time, version, why, row in shown:
+        sample = lines.limit(SHOWN_MAX).collect()
+        count = len(sample) if len(sample) < SHOWN_MAX else traced_rows.rows.count()
+        for time, version, why, row in sample:
             notes = "; ".join(filter(None, (why, note, "" if row else _WIDE))) or None
             self._line(level, traced_rows.item, time, version, via, row, count, notes)
         return count
@@ -514,8 +517,8 @@ class RowLineage:
         note: str | None,
     ) -> None:
         at = None if time is None else datetime.fromtimestamp(time / 1000, UTC)
-        shown = (level, str(item.name), time, at, version, via or None, row, rows, note)
-        self.lines.append(shown)
+        line = (level, str(item.name), time, at, version, via or None, row, rows, note)
+        self.lines.append(line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -546,9 +549,9 @@ class _Step:
         """
         query_columns = self.query.columns or ()
         pairs = enumerate(zip(query_columns, self.stored_columns, strict=False))
-        found = {i: plain_type(b.type) for i, (a, b) in pairs if a.type != plain_type(b.type)}
+        casts = {i: plain_type(b.type) for i, (a, b) in pairs if a.type != plain_type(b.type)}
         chars = {i: c.type for i, c in enumerate(self.stored_columns) if char_length(c.type)}
-        return found | chars
+        return casts | chars
 
 
 def _begins_with_copies(task: Item) -> bool:
@@ -595,11 +598,11 @@ def row_json(columns: Sequence[str]) -> SparkColumn:
 def _together(parts: Sequence[TracedRows]) -> TracedRows:
     """Rows of one object as of one T that were found at several places, each once."""
     rows = reduce(DataFrame.unionByName, [part.rows for part in parts])
-    first = max((part.located for part in parts), key=lambda located: located.version)
-    paths = {path for part in parts for path in part.located.paths}
+    first = max((part.stored_rows for part in parts), key=lambda stored_rows: stored_rows.version)
+    paths = {path for part in parts for path in part.stored_rows.paths}
     alone = rows.dropDuplicates([FILE_COLUMN, ROW_COLUMN])
-    located = replace(first, paths=tuple(paths))
-    return TracedRows(parts[0].item, located, alone, parts[0].at)
+    stored_rows = replace(first, paths=tuple(paths))
+    return TracedRows(parts[0].item, stored_rows, alone, parts[0].at)
 
 
 def _target_step(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
@@ -607,11 +610,11 @@ def _target_step(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     names = [c.sql for c in wanted_columns(len(columns))]
     if not columns:
         return rows.select(F.lit(1).alias("one")).limit(1)
-    chosen = (F.col(backtick(c)).alias(n) for c, n in zip(columns, names, strict=True))
-    return rows.select(*chosen).distinct()
+    target_columns = (F.col(backtick(c)).alias(n) for c, n in zip(columns, names, strict=True))
+    return rows.select(*target_columns).distinct()
 
 
 def _compute_once(rows: DataFrame) -> DataFrame:
     """The rows, computed once: held by the driver if they are few."""
-    found = collect_bounded(rows)
-    return computed(rows) if isinstance(found, Declined) else found
+    local_rows = collect_bounded(rows)
+    return computed(rows) if isinstance(local_rows, Declined) else local_rows

@@ -34,15 +34,15 @@ class RowQuestions(OnNames):
         item = self._object_of(statement.target, "BLAME")
         at = self._time(item, statement.select)
         with translate_spark_errors():
-            located = self._locate(item, at, statement.select)
-            if located is None:
+            stored_rows = self._locate(item, at, statement.select)
+            if stored_rows is None:
                 rows = self.engine.versions.nothing_at(item, at)
                 nothing = (F.lit(None).cast("bigint").alias(c) for c in (TIME, VERSION))
-                found = rows.select("*", *nothing, F.lit(None).cast("string").alias(NOTE))
+                answer = rows.select("*", *nothing, F.lit(None).cast("string").alias(NOTE))
             else:
-                chosen = self._select_rows(statement.select, located, at)
-                found = with_writers(self.engine.warehouse, located, chosen)
-            return _for_display(found)
+                selection = self._select_rows(statement.select, stored_rows, at)
+                answer = with_writers(self.engine.warehouse, stored_rows, selection)
+            return _for_display(answer)
 
     def why(self, statement: Why) -> list[Line]:
         """Lines of :data:`ctsql.runtime.statements.row_lineage.COLUMNS`; raises as BLAME does."""
@@ -53,12 +53,12 @@ class RowQuestions(OnNames):
                 answer = RowLineage(self.engine)
                 answer.explain_view(item, self._select_rows(statement.select, None, at), at)
                 return answer.lines
-            located = self._locate(item, at, statement.select)
-            if located is None:
+            stored_rows = self._locate(item, at, statement.select)
+            if stored_rows is None:
                 return []
-            chosen = self._select_rows(statement.select, located, at)
+            selection = self._select_rows(statement.select, stored_rows, at)
             answer = RowLineage(self.engine)
-            answer.explain(TracedRows(item, located, chosen, at))
+            answer.explain(TracedRows(item, stored_rows, selection, at))
             return answer.lines
 
     def why_not(self, statement: Why) -> list[Line]:
@@ -98,8 +98,8 @@ class RowQuestions(OnNames):
 
     def _time(self, item: Item, select: Select) -> int:
         """The T that is asked about; the object is brought up to it."""
-        given = select.as_of
-        as_of = None if given is None else times.parse_time(given, span=select.as_of_span)
+        text = select.as_of
+        as_of = None if text is None else times.parse_time(text, span=select.as_of_span)
         return self.engine.read_time([item], as_of=as_of, as_of_span=select.as_of_span)
 
     def _locate(self, item: Item, at: int, select: Select) -> Located | None:
@@ -113,24 +113,24 @@ class RowQuestions(OnNames):
             raise not_supported(select.as_of_span, what, why=why, hint=hint)
         return located_contents(self.engine.warehouse, item, at)
 
-    def _select_rows(self, select: Select, located: Located | None, at: int) -> DataFrame:
+    def _select_rows(self, select: Select, stored_rows: Located | None, at: int) -> DataFrame:
         """The rows that are asked for; located ones where these are given."""
         query = self.names.binder().bind_select(select)
         sources = StoredSources(self.engine.warehouse, span=select.as_of_span, as_now=True)
         context = Context(self.engine.session, sources, at)
         external_rows = self.engine.external_rows(query.relations)
-        if located is not None:
-            external_rows[0] = located.rows
+        if stored_rows is not None:
+            external_rows[0] = stored_rows.rows
         return lower_query(query, context, external_rows)
 
 
 def _for_display(rows: DataFrame) -> DataFrame:
     """The rows as people see them: first what wrote each, then its columns."""
     columns = [c for c in rows.columns if c not in (TIME, VERSION, NOTE, FILE_COLUMN, ROW_COLUMN)]
-    taken = {fold(c) for c in columns}
+    names = {fold(c) for c in columns}
 
     def free(name: str) -> str:
-        return free(f"_{name}") if name in taken else name
+        return free(f"_{name}") if name in names else name
 
     return rows.select(
         F.col(TIME).alias(free("t")),

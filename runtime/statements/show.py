@@ -54,8 +54,8 @@ def show_objects(engine: LogReader, statement: st.ShowObjects, search_schema: st
     catalog = engine.refresh_catalog()
     if statement.what == "schemas":
         schemas = {SYSTEM_SCHEMA: SYSTEM_SCHEMA, **catalog.schemas}
-        listed = sorted(n for n in schemas.values() if is_like(n, statement.like))
-        return ["schema"], [(n,) for n in listed]
+        schema_names = sorted(n for n in schemas.values() if is_like(n, statement.like))
+        return ["schema"], [(n,) for n in schema_names]
     if statement.relation is not None:
         ref = statement.relation
         system = _system_table(catalog, ref, search_schema)
@@ -64,16 +64,16 @@ def show_objects(engine: LogReader, statement: st.ShowObjects, search_schema: st
             return ["column", "type"], [(c.name, c.type) for c in names]
         item = catalog.get(qualify(ref, search_schema), span=ref.span)
         check_holds_rows(catalog, item, ref.span)
-        shown = engine.relations.columns_now(item)
+        columns = engine.relations.columns_now(item)
         like = statement.like
-        return ["column", "type"], [(c.name, c.type) for c in shown if is_like(c.name, like)]
+        return ["column", "type"], [(c.name, c.type) for c in columns if is_like(c.name, like)]
     schema = fold(statement.schema) if statement.schema else None
     if schema is not None and schema not in catalog.schemas and schema != SYSTEM_SCHEMA:
         raise error("UNKNOWN_SCHEMA", span=statement.schema_span, name=statement.schema)
     if statement.what == "dropped":
         return _show_dropped(catalog, statement, schema)
     kinds = _KINDS[statement.what]
-    found = [
+    items = [
         i
         for i in sorted(catalog, key=lambda i: i.name.key)
         if i.kind in kinds
@@ -82,22 +82,22 @@ def show_objects(engine: LogReader, statement: st.ShowObjects, search_schema: st
     ]
     if statement.what in ("continual tasks", "materialized views"):
         with engine.as_stored():
-            return _outputs(engine, found, has_input=statement.what == "continual tasks")
+            return _outputs(engine, items, has_input=statement.what == "continual tasks")
     if statement.what == "task outputs":
-        tasks = [catalog.items[i.owner].name.qualified() for i in found]
+        tasks = [catalog.items[i.owner].name.qualified() for i in items]
         return (
             ["schema", "name", "task", "comment"],
-            [(i.name.schema, i.name.name, t, i.comment) for i, t in zip(found, tasks, strict=True)],
+            [(i.name.schema, i.name.name, t, i.comment) for i, t in zip(items, tasks, strict=True)],
         )
     rows: list[tuple[object, ...]] = [
-        (i.name.schema, i.name.name, i.kind.value, i.comment) for i in found
+        (i.name.schema, i.name.name, i.kind.value, i.comment) for i in items
     ]
     if schema == SYSTEM_SCHEMA and ObjectKind.TABLE in kinds:
-        hidden = {fold(i.name.name) for i in catalog if is_system(i.name.schema)}
+        item_names = {fold(i.name.name) for i in catalog if is_system(i.name.schema)}
         rows += [
             (SYSTEM_SCHEMA, t.name, "system table", t.about)
             for t in SYSTEM_TABLES.values()
-            if t.name not in hidden and is_like(t.name, statement.like)
+            if t.name not in item_names and is_like(t.name, statement.like)
         ]
     return ["schema", "name", "kind", "comment"], rows
 
@@ -117,8 +117,8 @@ def _outputs(engine: LogReader, items: list[Item], *, has_input: bool) -> Rows:
     for item in items:
         status = status_of(engine, item)
         is_readable = status.problem is None
-        followed = engine.relations.followed(item) if has_input and is_readable else []
-        inputs = ", ".join(str(i.name) for i in followed)
+        input_items = engine.relations.followed(item) if has_input and is_readable else []
+        inputs = ", ".join(str(i.name) for i in input_items)
         through = complete_through(engine.warehouse, [item]) if is_readable else None
         rows.append(
             (
@@ -198,8 +198,8 @@ def describe(engine: LogReader, statement: st.Describe, search_schema: str) -> R
 
 
 def _described(column: Column, of: str = "") -> tuple[object, ...]:
-    shown = "" if column.nullable else "NOT NULL"
-    return f"{of}{column.name}", column.type, shown, column.comment
+    nullability = "" if column.nullable else "NOT NULL"
+    return f"{of}{column.name}", column.type, nullability, column.comment
 
 
 def _told_time(time: int) -> str:
@@ -208,13 +208,13 @@ def _told_time(time: int) -> str:
 
 def _show_dropped(catalog: Catalog, statement: st.ShowObjects, schema: str | None) -> Rows:
     """SHOW DROPPED: what UNDROP can bring back, what was dropped last first."""
-    found: list[tuple[object, ...]] = [
+    rows: list[tuple[object, ...]] = [
         (i.name.schema, i.name.name, i.kind.value, times.to_iso(drop.at_ms))
         for drop in catalog.dropped.values()
         for i in sorted(drop.check().items, key=lambda i: i.name.key)
         if schema in (None, fold(i.name.schema)) and is_like(i.name.name, statement.like)
     ]
-    return ["schema", "name", "kind", "dropped"], found
+    return ["schema", "name", "kind", "dropped"], rows
 
 
 def _columns(engine: LogReader, item: Item) -> tuple[Column, ...]:
@@ -224,22 +224,22 @@ def _columns(engine: LogReader, item: Item) -> tuple[Column, ...]:
 
 def _constraints(engine: LogReader, item: Item) -> list[tuple[str, object]]:
     """What the rows of a table, a task or a view must keep; and the quarantine."""
-    found: list[tuple[str, object]] = []
+    rows: list[tuple[str, object]] = []
     if item.kind is ObjectKind.TABLE:
         configuration = engine.relations.table(item).configuration()
-        found += (
+        rows += (
             (f"constraint {c.name}", f"{c.rule} ON VIOLATION {c.action.value}")
             for c in stored_constraints(configuration, names_of(engine.catalog))
         )
     elif item.kind is ObjectKind.CONTINUAL_TASK:
-        found += _bound_constraints(engine.relations.bound(item).task.transaction.constraints)
+        rows += _bound_constraints(engine.relations.bound(item).task.transaction.constraints)
     elif item.kind is ObjectKind.MATERIALIZED_VIEW:
-        found += _bound_constraints(engine.relations.bound(item).view.constraints)
+        rows += _bound_constraints(engine.relations.bound(item).view.constraints)
     else:
         return []
     if item.quarantine is not None:
-        found.append(("quarantine", engine.catalog.items[item.quarantine].name.qualified()))
-    return found
+        rows.append(("quarantine", engine.catalog.items[item.quarantine].name.qualified()))
+    return rows
 
 
 def _bound_constraints(constraints: Sequence[Constraint]) -> Iterator[tuple[str, object]]:
@@ -253,14 +253,14 @@ def _refreshes(engine: LogReader, item: Item) -> list[tuple[str, object]]:
     plan = engine.relations.bound(item).plan
     if not isinstance(plan, ViewWrite):
         return []
-    found: list[tuple[str, object]] = [("refresh", refresh_text(plan.refresh))]
+    rows: list[tuple[str, object]] = [("refresh", refresh_text(plan.refresh))]
     if plan.refresh is not None:
         engine.timeline.refresh()
         schedule = engine.schedules.schedule(item)
         assert schedule is not None  # it is what REFRESH says
-        planned = schedule.round_up(max(engine.timeline.now, clock.now_ms()) + 1)
-        found.append(("next refresh", "none" if planned == CLOSED else times.to_iso(planned)))
-    return found
+        time = schedule.round_up(max(engine.timeline.now, clock.now_ms()) + 1)
+        rows.append(("next refresh", "none" if time == CLOSED else times.to_iso(time)))
+    return rows
 
 
 def show_subscriptions(engine: LogReader) -> Rows:
@@ -289,10 +289,10 @@ def show_savings(
                 hint = "Only a task or a materialized view follows changes."
                 raise item.wrong_kind("task or materialized view", hint, ref.span)
             items = [item]
-        given = statement.since
+        option = statement.since
         since = None
-        if given is not None:
-            since = times.parse_time(given.value, span=given.span, option="SINCE")
+        if option is not None:
+            since = times.parse_time(option.value, span=option.span, option="SINCE")
         return [astuple(row) for row in savings(engine, items, since)]
 
 
@@ -341,19 +341,19 @@ def _unsaid_changes(engine: LogReader, item: Item, changes: Sequence[str]) -> li
     """
     if not item.definition:
         return []
-    called = f"ALTER TABLE {item.name.qualified()}"
+    start = f"ALTER TABLE {item.name.qualified()}"
     try:
         definition = parse(definition_span(item))
-        statements = [parse(Source(f"{called} {text}", "").whole()) for text in changes]
+        statements = [parse(Source(f"{start} {text}", "").whole()) for text in changes]
     except (StatementError, NotSupported):
         return []  # written by a newer version of ctsql
     if not isinstance(definition, st.CreateTable):
         return []
     metadata = engine.relations.table(item).metadata
-    named = names_of(engine.catalog)
+    name_of = names_of(engine.catalog)
     return [
         *unsaid_defaults([definition, *statements], metadata),
-        *unsaid_constraints([definition, *statements], metadata.configuration, named),
+        *unsaid_constraints([definition, *statements], metadata.configuration, name_of),
     ]
 
 
@@ -382,10 +382,10 @@ def current_definition(engine: LogReader, item: Item) -> str:
             outputs = [o.target for o in statement.outputs]
             for ref, output in zip(outputs, engine.catalog.outputs_of(item), strict=True):
                 meaning[qualify(ref, item.search_schema)] = output
-            written = [p.target for p in statement.body]
+            body_refs = [p.target for p in statement.body]
             lists = (statement.constraints, *(o.constraints for o in statement.outputs))
-            written += [c.references for made in lists for c in made if c.references is not None]
-            targets = [statement.target, *outputs, *(i.ref for i in statement.inputs), *written]
+            body_refs += [c.references for one in lists for c in one if c.references is not None]
+            targets = [statement.target, *outputs, *(i.ref for i in statement.inputs), *body_refs]
             texts = [text for part in statement.body for text in st.texts_of(part)]
             beside = [(statement.replaces, item.replaces), (statement.backfill, item.backfill)]
             gone = statement.backfill is not None and item.backfill not in items
@@ -400,10 +400,10 @@ def current_definition(engine: LogReader, item: Item) -> str:
     meaning[own] = item
     for reading in item.reads:
         meaning[reading.name] = items[reading.object_id]
-    for named, object_id in beside:  # what it names, and does not read
-        if named is not None and object_id in items:
-            targets.append(named)
-            meaning.setdefault(qualify(named, item.search_schema), items[str(object_id)])
+    for beside_ref, object_id in beside:  # what it names, and does not read
+        if beside_ref is not None and object_id in items:
+            targets.append(beside_ref)
+            meaning.setdefault(qualify(beside_ref, item.search_schema), items[str(object_id)])
     if targets and item.name == own:
         edits += _in_its_letters(targets[0], item)
     edits += [

@@ -28,13 +28,13 @@ _COLUMNS = [
 def show_constraints(engine: LogReader, statement: st.ShowConstraints, search_schema: str) -> Rows:
     """Each constraint with the rows that broke it so far, and at the newest T with such rows."""
     catalog = engine.refresh_catalog()
-    found = sorted(catalog, key=lambda i: i.name.key)
+    items = sorted(catalog, key=lambda i: i.name.key)
     if statement.target is not None:
         ref = statement.target
-        found = [catalog.get(qualify(ref, search_schema), span=ref.span)]
+        items = [catalog.get(qualify(ref, search_schema), span=ref.span)]
     with engine.as_stored():
         engine.timeline.refresh()
-        return _COLUMNS, [row for item in found for row in _of(engine, item)]
+        return _COLUMNS, [row for item in items for row in _of(engine, item)]
 
 
 def _of(engine: LogReader, item: Item) -> Iterator[tuple[object, ...]]:
@@ -80,10 +80,10 @@ def _of_view(engine: LogReader, view: Item) -> Iterator[tuple[object, ...]]:
         raise NeedsSpark("the rows of a view that break its constraints")
     from ctsql.runtime.views.broken_rows import count_broken  # imports Spark
 
-    counted = count_broken(engine.warehouse, view)
+    counts_and_time = count_broken(engine.warehouse, view)
     for constraint in constraints:
-        rows = 0 if counted is None else counted[0][constraint.name]
-        at = None if counted is None or not rows else times.to_iso(counted[1])
+        rows = 0 if counts_and_time is None else counts_and_time[0][constraint.name]
+        at = None if counts_and_time is None or not rows else times.to_iso(counts_and_time[1])
         yield (*_description(view, constraint), rows, rows, at)
 
 

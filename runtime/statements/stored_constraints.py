@@ -107,11 +107,11 @@ def kept_constraints(
     configuration: Mapping[str, str], name_of: Callable[[str], str | None] = lambda _: None
 ) -> list[StoredConstraint]:
     """The constraints that only ctsql keeps, in the order in which they were made. Pure."""
-    found = []
+    pairs = []
     for key, text in configuration.items():
         if key.startswith(KEPT):
-            found.append(_read_property(key, text, name_of))
-    return [one for _, one in sorted(found, key=lambda pair: (pair[0], pair[1].key))]
+            pairs.append(_read_property(key, text, name_of))
+    return [one for _, one in sorted(pairs, key=lambda pair: (pair[0], pair[1].key))]
 
 
 def _read_property(
@@ -141,17 +141,17 @@ def property_of(
     Args:
         configuration: of the table before. refers: the id and the name of what it refers to.
     """
-    listed = ", ".join(map(quote, definition.columns))
-    named = f"CONSTRAINT {quote(definition.name)} "
+    columns = ", ".join(map(quote, definition.columns))
+    head = f"CONSTRAINT {quote(definition.name)} "
     fate = f" ON VIOLATION {definition.action.value}"
     if definition.references is not None:
-        before = f"{named}FOREIGN KEY ({listed}) REFERENCES "
+        before = f"{head}FOREIGN KEY ({columns}) REFERENCES "
         after = f" ({', '.join(map(quote, definition.keys))}){fate}"
     elif definition.predicate is not None:
-        before, after = f"{named}CHECK (", f"{definition.predicate.span.text}\n){fate}"
+        before, after = f"{head}CHECK (", f"{definition.predicate.span.text}\n){fate}"
     else:
         rule = "UNIQUE" if definition.unique else "NOT NULL"
-        before, after = f"{named}{rule} (", f"{listed}){fate}"
+        before, after = f"{head}{rule} (", f"{columns}){fate}"
     object_id, other = refers or (None, "")
     numbers = [json.loads(v)["number"] for k, v in configuration.items() if k.startswith(KEPT)]
     value = {
@@ -176,12 +176,12 @@ def _plain(text: str) -> str:
     "f(a, 'x ) y') > 0"
     """
     words = [token.span.text for token in tokenise(Source(text, "constraint").whole())]
-    made = ""
+    plain_text = ""
     for before, word in zip(["(", *words], words, strict=False):
         is_call = word == "(" and before.isidentifier() and before.upper() not in _BEFORE
         apart = before not in ("(", ".") and word not in (")", ",", ".") and not is_call
-        made += f" {word}" if apart else word
-    return made
+        plain_text += f" {word}" if apart else word
+    return plain_text
 
 
 _BEFORE = ("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "WHEN", "THEN", "ELSE", "CASE")
@@ -214,11 +214,11 @@ def constraint_changes(
         else _meaning(s.definition, s.refers)
         for s in constraints
     }
-    gone = [s.name for s in constraints if meanings.get(fold(s.name)) != there[fold(s.name)]]
-    added = [c for c in definitions if there.get(fold(c.name)) != meanings[fold(c.name)]]
+    drops = [s.name for s in constraints if meanings.get(fold(s.name)) != there[fold(s.name)]]
+    additions = [c for c in definitions if there.get(fold(c.name)) != meanings[fold(c.name)]]
     return [
-        *(f"DROP CONSTRAINT {quote(name)}" for name in gone),
-        *(f"ADD {constraint_text(c)}" for c in added),
+        *(f"DROP CONSTRAINT {quote(name)}" for name in drops),
+        *(f"ADD {constraint_text(c)}" for c in additions),
     ]
 
 
@@ -251,7 +251,7 @@ def unsaid_constraints(
 def _meaning(definition: st.ConstraintDef, refers: str | None) -> tuple[object, ...]:
     """What two constraints have in common that mean the same, as texts."""
     check = "" if definition.predicate is None else " ".join(_words(check_text(definition)))
-    columns, keys = ([fold(c) for c in listed] for listed in (definition.columns, definition.keys))
+    columns, keys = ([fold(c) for c in names] for names in (definition.columns, definition.keys))
     return (
         fold(definition.name),
         definition.action.value,

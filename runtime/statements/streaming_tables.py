@@ -34,28 +34,30 @@ _TABLE, _FLOW = "CREATE STREAMING TABLE", "CREATE FLOW"
 _Filling = st.CreateStreamingTable | st.CreateAppendFlow
 
 
-def compile_task(typed: _Filling, column_list: str, comment: str | None) -> st.CreateContinualTask:
+def compile_task(
+    statement: _Filling, column_list: str, comment: str | None
+) -> st.CreateContinualTask:
     """The continual task that a streaming table with one flow is.
 
     Args:
-        typed: the statement with the flow's query.
+        statement: the one with the flow's query.
         column_list: the columns in parentheses, or empty.
 
     Raises:
         NOT_SUPPORTED: the query gives other rows over the parts of a stream than over all.
     """
-    assert typed.appending is not None  # the caller looked
-    check_appends(typed.appending.query, typed.span)
+    assert statement.appending is not None  # the caller looked
+    check_appends(statement.appending.query, statement.span)
     comment_clause = f" COMMENT {quote_text(comment)}" if comment is not None else ""
-    inputs = ", ".join(s.span.text for s in typed.appending.sources)
-    every = typed.every if isinstance(typed, st.CreateStreamingTable) else None
+    inputs = ", ".join(s.span.text for s in statement.appending.sources)
+    every = statement.every if isinstance(statement, st.CreateStreamingTable) else None
     options = f" WITH (COALESCE = '{every}')" if every else ""
-    body = comment_above(typed.span.text, typed.appending.inserts)
-    head = f"{typed.target.span.text} {column_list}".rstrip()
+    body = comment_above(statement.span.text, statement.appending.inserts)
+    head = f"{statement.target.span.text} {column_list}".rstrip()
     text = (
         f"CREATE CONTINUAL TASK {head}{comment_clause} ON INPUT {inputs}{options} AS (\n{body}\n)"
     )
-    return parse_as(st.CreateContinualTask, text, f"{typed.span.source.name} (compiled)")
+    return parse_as(st.CreateContinualTask, text, f"{statement.span.source.name} (compiled)")
 
 
 class StreamingTables(Redefinition):
@@ -111,29 +113,29 @@ class StreamingTables(Redefinition):
         self._replace_flow(item, task, flow, text, appending, statement.span)
         return f"{_TABLE} (replaced)"
 
-    def _create_filled(self, statement: st.CreateStreamingTable, declared: Item | None) -> str:
+    def _create_filled(self, statement: st.CreateStreamingTable, table: Item | None) -> str:
         assert statement.appending is not None  # the caller looked
         name = qualify(statement.target, self.names.search_schema).name
         flow = Flow(name=name, text=clauses_of(statement))
         self._check_free(statement.target)
-        listed, comment = statement.column_list, statement.comment
-        if declared is not None:
-            _check_same_columns(statement, declared)
-            listed = listed or _column_list(declared)
-            comment = declared.comment if comment is None else comment
-        self._create_task(statement, flow, listed, comment, declared)
+        columns, comment = statement.column_list, statement.comment
+        if table is not None:
+            _check_same_columns(statement, table)
+            columns = columns or _column_list(table)
+            comment = table.comment if comment is None else comment
+        self._create_task(statement, flow, columns, comment, table)
         return _TABLE
 
     def _create_task(
         self,
-        typed: _Filling,
+        statement: _Filling,
         flow: Flow,
         column_list: str,
         comment: str | None,
-        declared: Item | None,
+        table: Item | None,
     ) -> None:
-        task = compile_task(typed, column_list, comment)
-        Creation(self.names, flows=(flow,), fills=declared).create_task(task)
+        task = compile_task(statement, column_list, comment)
+        Creation(self.names, flows=(flow,), fills=table).create_task(task)
 
     # ---- CREATE FLOW ... AS INSERT INTO
 
@@ -177,14 +179,14 @@ class StreamingTables(Redefinition):
     def _table(self, statement: st.CreateAppendFlow) -> Item:
         name = qualify(statement.target, self.names.search_schema)
         self.engine.timeline.refresh()
-        found = self.engine.refresh_catalog().find(name)
-        if found is None:
+        table = self.engine.refresh_catalog().find(name)
+        if table is None:
             hint = f"Type first: CREATE STREAMING TABLE {statement.target.span.text}"
             raise unknown_relation(name, hint, statement.target.span, kind="streaming table")
-        if found.kind is not ObjectKind.STREAMING_TABLE and not found.flows:
+        if table.kind is not ObjectKind.STREAMING_TABLE and not table.flows:
             hint = "Flows append to what CREATE STREAMING TABLE made."
-            raise found.wrong_kind("streaming table", hint, statement.target.span)
-        return found
+            raise table.wrong_kind("streaming table", hint, statement.target.span)
+        return table
 
     def _existing(self, name: Name) -> tuple[Flow | None, Item | None]:
         """The flow of a name, with the object that it belongs to."""
@@ -193,9 +195,9 @@ class StreamingTables(Redefinition):
             # Not by the newest definition alone: one that a killed process left is not in force.
             if is_near and any(revision.flows for revision in table.revisions):
                 flows = self._flows(table)
-                found = next((f for f in flows if fold(f.name) == fold(name.name)), None)
-                if found is not None:
-                    return found, table
+                flow = next((f for f in flows if fold(f.name) == fold(name.name)), None)
+                if flow is not None:
+                    return flow, table
         task = self.engine.catalog.find(name)
         if task is not None and task.flow:
             return Flow(name=name.name, text=task.flow), task
@@ -243,14 +245,14 @@ class StreamingTables(Redefinition):
         task: st.CreateContinualTask,
         flow: Flow,
         appending: st.Appending,
-        typed: st.Statement,
+        statement: st.Statement,
     ) -> None:
-        self._check_schema(item, typed.span)
+        self._check_schema(item, statement.span)
         if any(o.name == "COALESCE" for o in task.options):
             what = "a second flow for a streaming table with a SCHEDULE"
             hint = "Make the table without SCHEDULE."
             why = "Its flows do not begin together."
-            raise not_supported(typed.span, what, why=why, hint=hint)
+            raise not_supported(statement.span, what, why=why, hint=hint)
         flows = (*self._flows(item), flow)
         input_ids = set(self._ids(i.ref for i in task.inputs))
         new = [s for s in appending.sources if self._ids([s])[0] not in input_ids]
@@ -261,7 +263,7 @@ class StreamingTables(Redefinition):
         edits = [*column_list(item, task), inputs] if new else list(column_list(item, task))
 
         def with_insert(insert: str) -> str:
-            body = comment_above(typed.span.text, insert)
+            body = comment_above(statement.span.text, insert)
             return splice(task.span, [*edits, st.Edit(span=place, text=f";\n{body}\n")]).text
 
         once = Definition(text=with_insert(appending.fills), flows=flows, once=True)
@@ -315,9 +317,9 @@ class StreamingTables(Redefinition):
         body = comment_above(place.text, appending.inserts)
         edit = st.Edit(span=_whole(task, index), text=f"{';' if index else ''}\n{body}")
         edits = [*column_list(item, task), edit]
-        changed = tuple(Flow(name=f.name, text=text) if f == old else f for f in flows)
+        new_flows = tuple(Flow(name=f.name, text=text) if f == old else f for f in flows)
         text = splice(task.span, edits).text
-        self.redefine(item, Definition(text=text, flows=changed), over=self._number(item))
+        self.redefine(item, Definition(text=text, flows=new_flows), over=self._number(item))
 
     @unless_overtaken
     def drop_flow(self, statement: st.DropObject) -> str | None:
@@ -333,8 +335,8 @@ class StreamingTables(Redefinition):
         item, task = self.definition(ref)
         self._check_schema(item, span)
         flows = self._flows(item)
-        left = tuple(f for f in flows if f != old)
-        if not old.once and all(f.once for f in left):
+        other_flows = tuple(f for f in flows if f != old)
+        if not old.once and all(f.once for f in other_flows):
             what = "dropping the last flow of a streaming table"
             hint = f"Type: DROP STREAMING TABLE {item.name}, or CREATE OR REPLACE FLOW"
             why = "Nothing would say when it runs."
@@ -342,23 +344,23 @@ class StreamingTables(Redefinition):
         edits = list(column_list(item, task))
         if not old.once:
             edits += self._without(task, _place_of(old, flows))
-        definition = Definition(text=splice(task.span, edits).text, flows=left)
+        definition = Definition(text=splice(task.span, edits).text, flows=other_flows)
         is_newest = old == flows[-1]  # the only one that may not have taken in what was there
         self.redefine(item, definition, over=self._number(item), gives_up=is_newest)
         return "DROP FLOW"
 
     def _without(self, task: st.CreateContinualTask, place: int) -> Iterator[st.Edit]:
         """The edits that take a statement out of a body, and the inputs that only it reads."""
-        gone = _whole(task, place)
+        span = _whole(task, place)
         if not place:  # the next one is the first: what parts the two goes as well
             text = task.span.source.text
-            gone = Span(gone.source, gone.start, text.index(";", gone.stop) + 1)
-        yield st.Edit(span=gone, text="")
+            span = Span(span.source, span.start, text.index(";", span.stop) + 1)
+        yield st.Edit(span=span, text="")
         others = [p for i, p in enumerate(task.body) if i != place]
-        needed = set(self._ids(r for p in others for r in _streams_of(p)))
-        inputs = [i.span.text for i in task.inputs if self._ids([i.ref])[0] in needed]
-        listed = Span(task.span.source, task.inputs[0].span.start, task.inputs[-1].span.stop)
-        yield st.Edit(span=listed, text=", ".join(inputs))
+        input_ids = set(self._ids(r for p in others for r in _streams_of(p)))
+        inputs = [i.span.text for i in task.inputs if self._ids([i.ref])[0] in input_ids]
+        inputs_span = Span(task.span.source, task.inputs[0].span.start, task.inputs[-1].span.stop)
+        yield st.Edit(span=inputs_span, text=", ".join(inputs))
 
     def _check_schema(self, item: Item, place: Span) -> None:
         if fold(self.names.search_schema) != fold(item.search_schema):
@@ -392,8 +394,8 @@ def _streams_of(part: st.BodyStatement) -> list[st.RelationRef]:
     return [r for text in st.texts_of(part) for r in text.relations if r.change is None]
 
 
-def _column_list(declared: Item) -> str:
-    columns = ", ".join(c.ddl() for c in declared.columns)
+def _column_list(table: Item) -> str:
+    columns = ", ".join(c.ddl() for c in table.columns)
     return f"({columns})" if columns else ""
 
 

@@ -78,14 +78,14 @@ def bind_constraints(
     Raises:
         UNKNOWN_COLUMN, UNKNOWN_RELATION, NOT_SUPPORTED: of what they name. OBJECT_EXISTS.
     """
-    found = [one for one in definitions if not one.is_of_delta]
+    own_constraints = [one for one in definitions if not one.is_of_delta]
     refers = dict(item.refers)
-    for one in found:
+    for one in own_constraints:
         other = _bound(names, item, one)
         if other is not None:
             refers[fold(one.name)] = other.id
     item = replace(item, refers=tuple(sorted(refers.items())))
-    asks = [one for one in found if one.action is st.OnViolation.QUARANTINE]
+    asks = [one for one in own_constraints if one.action is st.OnViolation.QUARANTINE]
     if not asks or item.quarantine is not None:
         return item, []
     name = quarantine_name(item.name)
@@ -115,11 +115,11 @@ def _bound(names: Namespace, item: Item, definition: st.ConstraintDef) -> Item |
         why = "The rows of a plain view are not looked up by key."
         what = "REFERENCES to what is no table of its own"
         raise not_supported(ref.span, what, why=why, hint="Refer to the table below it.")
-    known = "Columns there:"
+    heading = "Columns there:"
     check_reference(
         definition,
         key,
-        [get(columns, k, span=definition.span, heading=known) for k in definition.keys],
+        [get(columns, k, span=definition.span, heading=heading) for k in definition.keys],
     )
     return other
 
@@ -164,18 +164,18 @@ def properties_of(
     """The properties of constraints that ctsql is to keep; raises NOT_SUPPORTED."""
     refers, name_of = dict(item.refers), names_of(engine.catalog)
     now = dict(configuration)
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for one in definitions:
         other = refers.get(fold(one.name))
         referred_object = None
         if other is not None and one.references is not None:
             referred_object = (other, name_of(other) or one.references.name_span.text)
         key, value = property_of(one, now, referred_object)
-        now[key] = found[key] = value
+        now[key] = properties[key] = value
         if one.action is not st.OnViolation.FAIL:
-            found |= _COUNTS
+            properties |= _COUNTS
     check_together(item, kept_constraints(now))
-    return found
+    return properties
 
 
 def _check_rows(
@@ -189,8 +189,8 @@ def _check_rows(
     bound = bound_constraints(engine.warehouse, own, properties, columns=own.columns)[-1]
     only = [replace(bound, action=st.OnViolation.FAIL)]
     with ExitStack() as stack, translate_spark_errors():
-        proposed = Proposed(None, rows, None, at, own_writes={own.id: lambda: rows})
-        check_proposed(engine.warehouse, own, only, proposed, small=False, stack=stack, hint=_HINT)
+        proposal = Proposed(None, rows, None, at, own_writes={own.id: lambda: rows})
+        check_proposed(engine.warehouse, own, only, proposal, small=False, stack=stack, hint=_HINT)
 
 
 def _change_properties(
@@ -205,10 +205,10 @@ def _change_properties(
 
 def check_together(item: Item, constraints: Iterable[StoredConstraint]) -> None:
     """Raise NOT_SUPPORTED where rows that are left out could be those that others refer to."""
-    found = list(constraints)
-    own = next((one for one in found if one.refers == item.id), None)
+    all_constraints = list(constraints)
+    own = next((one for one in all_constraints if one.refers == item.id), None)
     leaves_out = (st.OnViolation.DROP, st.OnViolation.QUARANTINE)
-    other = next((one for one in found if one.action in leaves_out), None)
+    other = next((one for one in all_constraints if one.action in leaves_out), None)
     if own is not None and other is not None:
         what = f'"{own.name}", by which {item.name} refers to itself, with "{other.name}"'
         why = "A row that is left out may be the one that another row refers to."
@@ -239,29 +239,29 @@ class TableConstraints(OnNames):
                     else:
                         self._add_and_note(item, statement.added, there, beside)
                 else:
-                    dropped = fold(statement.dropped)
-                    found = next((s for s in there if fold(s.name) == dropped), None)
+                    folded_name = fold(statement.dropped)
+                    constraint = next((s for s in there if fold(s.name) == folded_name), None)
                     # The catalog may have one that a killed process did not add, or did drop.
-                    is_noted = any(name == dropped for name, _ in item.refers)
-                    if found is None and not is_noted:
+                    is_noted = any(name == folded_name for name, _ in item.refers)
+                    if constraint is None and not is_noted:
                         if statement.if_exists:
                             return f"{_DONE} (unchanged)"
                         raise unknown_constraint(item, statement, [s.name for s in there])
-                    name = statement.dropped if found is None else found.name
-                    self._drop_and_note(item, name, found)
+                    name = statement.dropped if constraint is None else constraint.name
+                    self._drop_and_note(item, name, constraint)
         except Conflict as problem:
             raise altered_meanwhile(item, COMMITTED_BESIDE) from problem
         engine.mint()
         return _DONE
 
-    def _added_before(self, item: Item, typed: st.ConstraintDef) -> str:
+    def _added_before(self, item: Item, addition: st.ConstraintDef) -> str:
         """The text of the change where a process that was killed has made it; else empty.
 
         It has not noted it then, so the same constraint is no second one.
         """
         now = self.engine.catalog.items[item.id]
         properties = self.engine.relations.table(item).configuration()
-        definition = _with_name(typed, ())
+        definition = _with_name(addition, ())
         for one in stored_constraints(properties, names_of(self.engine.catalog)):
             text = f"ADD {one.text}"
             if fold(one.name) == fold(definition.name) and text in unnoted_changes(
@@ -279,7 +279,7 @@ class TableConstraints(OnNames):
     def _add_and_note(
         self,
         item: Item,
-        typed: st.ConstraintDef,
+        addition: st.ConstraintDef,
         there: Sequence[StoredConstraint],
         beside: list[Item],
     ) -> None:
@@ -289,13 +289,13 @@ class TableConstraints(OnNames):
             beside: gets the quarantine that the table needs.
         """
         engine = self.engine
-        definition = _with_name(typed, [s.name for s in there])
+        definition = _with_name(addition, [s.name for s in there])
         if is_quarantine(engine.catalog, item) and not definition.is_of_delta:
             why = f'"{item.name}" takes what another table does not take.'
             raise not_supported(definition.span, "such a constraint of a quarantine", why=why)
         own = replace(item, columns=engine.relations.columns_now(item))
-        after, found = bind_constraints(self.names, own, [definition])
-        beside += (make_table(engine, one) for one in found)
+        after, new_items = bind_constraints(self.names, own, [definition])
+        beside += (make_table(engine, one) for one in new_items)
         at = 0 if definition.is_of_delta else self._time_of(after)
         with alone(engine.timeline, item, engine.mint), engine.leaving_intents():
             self._add(after, definition, at, beside)
@@ -327,13 +327,13 @@ class TableConstraints(OnNames):
         txn = table.begin()
         txn.depend_on_all()
         configuration = table.metadata_at(txn.version_read).configuration
-        added = properties_of(engine, item, [definition], configuration)
+        properties = properties_of(engine, item, [definition], configuration)
         if definition.action is not st.OnViolation.WARN:
             own = replace(item, columns=engine.relations.columns_now(item))
             rows = table.frame(txn.version_read)
-            _check_rows(engine, own, {**configuration, **added}, rows, at)
+            _check_rows(engine, own, {**configuration, **properties}, rows, at)
         self._note_before(item, definition, beside)
-        set_properties(txn, added)
+        set_properties(txn, properties)
         txn.commit(label="ctsql", epoch=0, metadata="{}")
 
     def try_on(self, location: str, item: Item, definition: st.ConstraintDef) -> None:
@@ -350,16 +350,16 @@ class TableConstraints(OnNames):
             store_constraints(engine, replace(item, location=location), [definition])
         elif definition.action is not st.OnViolation.WARN:
             copy = engine.gateway.table(location)
-            added = properties_of(engine, item, [definition], copy.configuration())
+            properties = properties_of(engine, item, [definition], copy.configuration())
             rows = copy.frame(copy.version())
-            _check_rows(engine, item, added, rows, self._time_of(item))
+            _check_rows(engine, item, properties, rows, self._time_of(item))
 
     def drop_on(self, location: str, statement: st.ChangeConstraints) -> None:
         """Drop a constraint of a copy of a table, if it has it."""
         copy = self.engine.gateway.table(location)
-        for found in stored_constraints(copy.configuration()):
-            if fold(found.name) == fold(statement.dropped):
-                self._drop(copy, location, found)
+        for constraint in stored_constraints(copy.configuration()):
+            if fold(constraint.name) == fold(statement.dropped):
+                self._drop(copy, location, constraint)
 
     def _drop(self, table: DeltaTable, location: str, constraint: StoredConstraint) -> None:
         if constraint.definition is not None:

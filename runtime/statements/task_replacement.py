@@ -194,12 +194,12 @@ class TaskReplacement(Redefinition):
         self, task: Item, old: st.CreateContinualTask, statement: st.CreateContinualTask
     ) -> st.CreateContinualTask:
         """The task's definition with the columns, the body and the options of a replacement."""
-        columns, listed = column_list(task, old), statement.columns_span
-        if listed is not None:
+        columns, list_span = column_list(task, old), statement.columns_span
+        if list_span is not None:
             place, blank = old.columns_span, ""
             if place is None:
                 place, blank = old.target.span.behind, " "
-            columns = [st.Edit(span=place, text=blank + listed.text)]
+            columns = [st.Edit(span=place, text=blank + list_span.text)]
         edits = [
             *columns,
             options_edit(old, merged_options(old, statement.options)),
@@ -231,15 +231,17 @@ class TaskReplacement(Redefinition):
         outputs = self._outputs(task, definition, name, place)
         if outputs:
             item = replace(item, location=None, outputs=tuple(o.id for o in outputs))
-        kept = [o for o in definition.options if o.name not in _BEGINS]
-        if all(o.name != COALESCE for o in kept):
-            kept += [o for o in old.options if o.name == COALESCE]
+        kept_options = [o for o in definition.options if o.name not in _BEGINS]
+        if all(o.name != COALESCE for o in kept_options):
+            kept_options += [o for o in old.options if o.name == COALESCE]
         clause = "SNAPSHOT"
         if statement.begin is not None:
             clause = f"FROM {statement.begin.span.text}"
         head = f"CREATE REPLACEMENT CONTINUAL TASK {_name(item, task)} FOR {_name(task, task)} "
         theirs = self.engine.catalog.outputs_of(task)
-        text = _renamed_text(definition, head + clause, kept, [task, *theirs], [item, *outputs])
+        text = _renamed_text(
+            definition, head + clause, kept_options, [task, *theirs], [item, *outputs]
+        )
         item = replace(item, definition=text, replaces=task.id)
         bound = bind_task(self.names.binder(), _parse(text, name), item, outputs)
         item = replace(item, columns=bound.columns, reads=bound.reads)
@@ -264,23 +266,24 @@ class TaskReplacement(Redefinition):
         """
         theirs = self.engine.catalog.outputs_of(task)
         targets = [qualify(o.target, self.names.search_schema) for o in definition.outputs]
-        taken = [o.name for o in theirs]
-        fits = len(targets) == len(taken) and all(
-            one == other or one not in taken for one, other in zip(targets, taken, strict=True)
+        old_names = [o.name for o in theirs]
+        fits = len(targets) == len(old_names) and all(
+            one == other or one not in old_names
+            for one, other in zip(targets, old_names, strict=True)
         )
         if (targets and not fits) or (
             theirs and definition.columns_span is not None and not targets
         ):
-            why = f'"{task.name}" writes {", ".join(map(str, taken or [task.name]))}.'
+            why = f'"{task.name}" writes {", ".join(map(str, old_names or [task.name]))}.'
             hint = "Give it the same outputs, in the same order."
             raise not_supported(span, "a replacement with other outputs", why=why, hint=hint)
-        found = []
-        for output, one in zip(taken, targets or taken, strict=True):
-            called = Name(name.schema, f"{name.name}_{output.name}") if one == output else one
-            check_free(self.engine.catalog, called, span, quiet=False)
-            item = self.names.new(called, ObjectKind.TASK_OUTPUT, span, None)
-            found.append(replace(item, definition=""))
-        return found
+        items = []
+        for output, one in zip(old_names, targets or old_names, strict=True):
+            new_name = Name(name.schema, f"{name.name}_{output.name}") if one == output else one
+            check_free(self.engine.catalog, new_name, span, quiet=False)
+            item = self.names.new(new_name, ObjectKind.TASK_OUTPUT, span, None)
+            items.append(replace(item, definition=""))
+        return items
 
     def _applied_text(self, task: Item, old: st.CreateContinualTask, beside: Sequence[Item]) -> str:
         """The definition that a task gets from its replacement."""
@@ -364,8 +367,8 @@ class TaskReplacement(Redefinition):
         if any(r.kind is ObjectKind.CONTINUAL_TASK and r.created <= since for r in readers):
             return True
         ids = {view.id, *(r.id for r in readers)}
-        named = self.engine.catalog.subscriptions.values()
-        return any(s.object_id in ids and s.start <= since and not s.problem for s in named)
+        subscriptions = self.engine.catalog.subscriptions.values()
+        return any(s.object_id in ids and s.start <= since and not s.problem for s in subscriptions)
 
     @contextmanager
     def _built(
@@ -470,12 +473,12 @@ def _renamed_text(
         edits += column_list(was[0], definition)
     if definition.options_span is not None or options:
         edits.append(options_edit(definition, list(options)))
-    called = [definition.target, *(o.target for o in definition.outputs)]
+    own_refs = [definition.target, *(o.target for o in definition.outputs)]
     meaning = {i.name: i for i in now} | {w.name: n for w, n in zip(was, now, strict=True)}
-    meaning |= {qualify(ref, schema): n for ref, n in zip(called, now, strict=False)}
+    meaning |= {qualify(ref, schema): n for ref, n in zip(own_refs, now, strict=False)}
     lists = (definition.constraints, *(o.constraints for o in definition.outputs))
-    refs = [*called[1:], *(p.target for p in definition.body)]
-    refs += (c.references for listed in lists for c in listed if c.references is not None)
+    refs = [*own_refs[1:], *(p.target for p in definition.body)]
+    refs += (c.references for constraints in lists for c in constraints if c.references is not None)
     refs += (r for part in definition.body for text in st.texts_of(part) for r in text.relations)
     edits += [e for ref in refs for e in rename_edits(ref, schema, meaning, definition.span)]
     return splice(definition.span, edits).text
@@ -484,5 +487,5 @@ def _renamed_text(
 def _column_lists(was: Sequence[Item], now: Sequence[Item]) -> str:
     """The columns of a task, or its outputs with theirs, as a definition lists them."""
     lists = [f"({', '.join(c.ddl() for c in item.columns)})" for item in was]
-    named = [f"{i.name.qualified()} {told}" for i, told in zip(now, lists, strict=True)]
-    return f"OUTPUTS ({', '.join(named[1:])})" if named[1:] else lists[0]
+    outputs = [f"{i.name.qualified()} {columns}" for i, columns in zip(now, lists, strict=True)]
+    return f"OUTPUTS ({', '.join(outputs[1:])})" if outputs[1:] else lists[0]

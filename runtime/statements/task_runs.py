@@ -104,13 +104,13 @@ class TaskRun:
         if not then.retry:
             return None
         item = self._engine.relations.item(self._task.quarantine or "")
-        found = located_contents(self._warehouse, item, self.time - 1)
-        if found is None:
+        contents = located_contents(self._warehouse, item, self.time - 1)
+        if contents is None:
             return None
-        self._quarantine = found
+        self._quarantine = contents
         statement = retry_statement(then.retry)
         return rows_to_retry(
-            self._warehouse, plan, statement, item, found.rows, self.time, self._stack
+            self._warehouse, plan, statement, item, contents.rows, self.time, self._stack
         )
 
     @property
@@ -128,13 +128,13 @@ class TaskRun:
 
     def mended_rows(self, output: Item, rows: DataFrame) -> Located | None:
         """Rows of the quarantine that went into an output and equal some of its rows."""
-        found = (r for g, r in self._retry_groups if not g.is_input and g.object_id == output.id)
-        located = next(found, None)
-        if located is None or self._quarantine is None:
+        frames = (r for g, r in self._retry_groups if not g.is_input and g.object_id == output.id)
+        frame = next(frames, None)
+        if frame is None or self._quarantine is None:
             return None
-        places = equal_rows(located, rows).select(*_PLACES)
-        chosen = self._quarantine.rows.join(places, _PLACES, "left_semi")
-        return replace(self._quarantine, rows=chosen)
+        places = equal_rows(frame, rows).select(*_PLACES)
+        mended_rows = self._quarantine.rows.join(places, _PLACES, "left_semi")
+        return replace(self._quarantine, rows=mended_rows)
 
     def before_quarantine(
         self, rows: DataFrame
@@ -147,10 +147,10 @@ class TaskRun:
         """
         item = self._engine.relations.item(self._task.quarantine or "")
         every = retry_statement(f"RETRY QUARANTINE {item.name}")
-        found = rows_to_retry(
+        retry = rows_to_retry(
             self._warehouse, self.plan, every, item, rows, self.time, self._stack, refuses=True
         )
-        groups = () if found is None else found.groups
+        groups = () if retry is None else retry.groups
         at_fault = next(((g.object_id, r) for g, r in groups if g.is_input), ("", None))
         return *at_fault, {g.object_id: r for g, r in groups if not g.is_input}
 
@@ -177,16 +177,16 @@ class TaskRun:
         run = next((r for r in runs if r.time == self.time), None)
         if run is None:
             return "the changes that the body ran over are no longer known"
-        found = self._states(run)
-        if len(found) > PASSES_MAX + 1:
+        pass_states = self._states(run)
+        if len(pass_states) > PASSES_MAX + 1:
             return f"the body ran more than {PASSES_MAX} times at this T"
-        return [self._pass(i, states, retried_rows) for i, states in enumerate(found[:-1], 1)]
+        return [self._pass(i, states, retried_rows) for i, states in enumerate(pass_states[:-1], 1)]
 
     def _states(self, run: Run) -> list[Mapping[str, OutputState]]:
         """What the outputs held before each pass that changed something, and behind the last."""
         warehouse = self._warehouse
-        opened = self._stack.enter_context(RunInputs(warehouse, self.plan, run).opened())
-        changes = opened or {}
+        input_changes = self._stack.enter_context(RunInputs(warehouse, self.plan, run).opened())
+        changes = input_changes or {}
         if self._retried is not None:
             changes = self._retried.among(changes)
         sources = StoredSources(warehouse, changes, self._output_versions())
@@ -196,15 +196,15 @@ class TaskRun:
 
     def _output_versions(self) -> dict[str, tuple[Item, int | None]]:
         """The outputs with their versions before the run."""
-        found: dict[str, tuple[Item, int | None]] = {}
+        versions: dict[str, tuple[Item, int | None]] = {}
         for output in self.plan.all_outputs:
             item = self._engine.relations.item(output.object_id)
             version = self._warehouse.versions.version_at(item, self.time - 1)
             if version is not None:
                 table = self._engine.relations.table(item)
                 version = self._warehouse.versions.settled(table, version)
-            found[item.id] = (item, version)
-        return found
+            versions[item.id] = (item, version)
+        return versions
 
     def _pass(
         self, number: int, states: Mapping[str, OutputState], retried_rows: Mapping[str, Beside]
@@ -248,23 +248,23 @@ def equal_rows(rows: DataFrame, others: DataFrame, how: str = "left_semi") -> Da
     count = len(rows.columns)
     keys = [f"key{i}" for i in range(len(equality_keys(others, names)))]
     keys_of_others = others.select(*equality_keys(others, names)).distinct().toDF(*keys).alias("b")
-    keyed = rows.select("*", *equality_keys(rows, names))
-    renamed = keyed.toDF(*(f"own{i}" for i in range(count)), *keys).alias("a")
+    rows_with_keys = rows.select("*", *equality_keys(rows, names))
+    own_rows = rows_with_keys.toDF(*(f"own{i}" for i in range(count)), *keys).alias("a")
     equal = [F.col(f"a.{key}").eqNullSafe(F.col(f"b.{key}")) for key in keys]
-    found = renamed.join(keys_of_others, equal, how)
-    return found.select(*(F.col(f"own{i}").alias(c) for i, c in enumerate(rows.columns)))
+    matches = own_rows.join(keys_of_others, equal, how)
+    return matches.select(*(F.col(f"own{i}").alias(c) for i, c in enumerate(rows.columns)))
 
 
-def without_faulty(located: Located, at_fault: DataFrame | None) -> Located:
+def without_faulty(stored_rows: Located, at_fault: DataFrame | None) -> Located:
     """The rows that came less those that the body did not take, which are equal to no other."""
-    if at_fault is None or not set(at_fault.columns) <= set(located.rows.columns):
-        return located
+    if at_fault is None or not set(at_fault.columns) <= set(stored_rows.rows.columns):
+        return stored_rows
     # Computed first: Spark would evaluate the body's expressions before this, over all that came.
-    return replace(located, rows=computed(equal_rows(located.rows, at_fault, "left_anti")))
+    return replace(stored_rows, rows=computed(equal_rows(stored_rows.rows, at_fault, "left_anti")))
 
 
-def without(located: Located, victims: DataFrame | None) -> Located:
+def without(stored_rows: Located, victims: DataFrame | None) -> Located:
     """Stored rows less those that were taken away."""
     if victims is None:
-        return located
-    return replace(located, rows=located.rows.join(victims, _PLACES, "left_anti"))
+        return stored_rows
+    return replace(stored_rows, rows=stored_rows.rows.join(victims, _PLACES, "left_anti"))

@@ -72,24 +72,24 @@ class Swap:
     def _proposal(self, current: Catalog) -> Proposal:
         """All that changes, on top of a catalog."""
         there = self._still_there(current)
-        made = self.items
+        new_items = self.items
         if self.is_known:
             replacement = self._check(current, there)
-            made = (replacement, *goes_with(current, replacement))
+            new_items = (replacement, *goes_with(current, replacement))
         else:
-            check_alone(current, made[0])
-            for item in made:
+            check_alone(current, new_items[0])
+            for item in new_items:
                 check_free(current, item.name, self.span, quiet=False)
-        check_fits(current, made, there, self.span)
-        outputs, sources = current.outputs_of(there) or [there], outputs_among(made)
-        away = next((i for i in made if i.id == made[0].quarantine), None)
+        check_fits(current, new_items, there, self.span)
+        outputs, sources = current.outputs_of(there) or [there], outputs_among(new_items)
+        away = next((i for i in new_items if i.id == new_items[0].quarantine), None)
         copy = copy_of(there, outputs, sources, self.follows, clears=True, quarantine=away)
         idle = idle_of(there, outputs, self.follows)
         first = there.revision + 1
         between = [replace(idle, number=first), replace(copy, number=first + 1)]
         newest = Revision(number=first + 2, definition=self.text, reads=self.reads)
         later = there.with_revisions(newest, (*there.revisions, *between))
-        items = (later,) if self.is_known else (later, *made)
+        items = (later,) if self.is_known else (later, *new_items)
         return Proposal(id=uuid.uuid4().hex, items=items)
 
     def _task_changes(self, proposal: Proposal) -> TaskChanges:
@@ -103,9 +103,9 @@ class Swap:
         if there.revision != task.revision:
             detail = "It has another definition now, which the replacement does not know."
             raise altered_meanwhile(there, detail)
-        gone = [r for r in self.reads if r.object_id not in current.items]
-        if gone:
-            raise was_dropped(gone[0].name, "while the task was being replaced")
+        missing_reads = [r for r in self.reads if r.object_id not in current.items]
+        if missing_reads:
+            raise was_dropped(missing_reads[0].name, "while the task was being replaced")
         return there
 
     def _check(self, current: Catalog, task: Item) -> Item:
@@ -137,9 +137,11 @@ def bring_beside_up(engine: Engine, items: Sequence[Item], *, is_known: bool) ->
     there = engine.catalog.items
     if is_known:
         still_there(engine.catalog, beside, "while it was being applied")
-    gone = [r for r in beside.reads if r.object_id not in there and r.object_id != beside.id]
-    if gone:
-        raise was_dropped(gone[0].name, "while the task was being replaced")
+    missing_reads = [
+        r for r in beside.reads if r.object_id not in there and r.object_id != beside.id
+    ]
+    if missing_reads:
+        raise was_dropped(missing_reads[0].name, "while the task was being replaced")
     if not is_known:
         engine.relations.add(items)
     engine.advance([beside], now)

@@ -89,28 +89,28 @@ class OpenTransaction:
 
     def appends(self, item: Item) -> Appends | None:
         """What takes the rows that it appends to a table; None once the table has a copy."""
-        found = self._copies.get(item.id)
-        if found is None:
+        copy = self._copies.get(item.id)
+        if copy is None:
             version = self._version(item)
             table = self.engine.relations.table(item)
-            found = self._copies[item.id] = Appends(table, version)
-        return found if isinstance(found, Appends) else None
+            copy = self._copies[item.id] = Appends(table, version)
+        return copy if isinstance(copy, Appends) else None
 
     def location(self, item: Item) -> str:
         """The location of a table's copy, created on first use."""
-        found = self._copies.get(item.id)
-        if not isinstance(found, Clone):
+        copy = self._copies.get(item.id)
+        if not isinstance(copy, Clone):
             version = self._version(item)
             table = self.engine.relations.table(item)
             is_kept = keeps_any(table.metadata_at(version).configuration)
             # Delta numbers the rows of files that say how many they are; others may not say it.
             are_counted = all(f.rows_count is not None for f in table.files(version).values())
             numbers = is_kept and are_counted
-            copy = Clone(self.engine.gateway, table, version, self.group, numbers_rows=numbers)
-            if found is not None and found.files:
-                copy.take(found.files)
-            found = self._copies[item.id] = copy
-        return found.location
+            clone = Clone(self.engine.gateway, table, version, self.group, numbers_rows=numbers)
+            if copy is not None and copy.files:
+                clone.take(copy.files)
+            copy = self._copies[item.id] = clone
+        return copy.location
 
     def _version(self, item: Item) -> int:
         """The version of a table that it sees."""
@@ -228,21 +228,23 @@ class OpenTransaction:
 
         Raises CONSTRAINT_VIOLATED.
         """
-        engine, found = self.engine, {}
+        engine, constraints_by_id = self.engine, {}
         for item in self._items.values():
             configuration = engine.relations.table(item).configuration()
             if keeps_any(configuration):
-                found[item.id] = bound_constraints(engine.warehouse, item, configuration)
-        nodes = [c.references for constraints in found.values() for c in constraints]
+                constraints_by_id[item.id] = bound_constraints(
+                    engine.warehouse, item, configuration
+                )
+        nodes = [c.references for constraints in constraints_by_id.values() for c in constraints]
         refers = {n.object_id for n in nodes if isinstance(n, NormalReference)}
         others = [engine.catalog.items[i] for i in sorted(refers - self._copies.keys())]
         engine.advance(others, self.at)
-        for object_id in in_order(found):
+        for object_id in in_order(constraints_by_id):
             item, copy = self._items[object_id], self._copies[object_id]
             inserts, _ = copy.changes()
             if inserts:
                 files = [DataFile(file.action) for file in inserts]
-                self._keep(item, copy, files, found[object_id])
+                self._keep(item, copy, files, constraints_by_id[object_id])
 
     def _keep(
         self,
@@ -253,14 +255,11 @@ class OpenTransaction:
     ) -> None:
         if not keeps_any(copy.origin.metadata_at(copy.version).configuration):
             raise self._conflict(item, "Another writer gave it constraints since.")
-        numbered = copy if isinstance(copy, Clone) and copy.numbers_rows else None
-        if numbered is not None:
-            rows = numbered.new_rows()
-        else:
-            rows = copy.origin.frame_of(files, copy.version)
+        clone = copy if isinstance(copy, Clone) and copy.numbers_rows else None
+        rows = clone.new_rows() if clone is not None else copy.origin.frame_of(files, copy.version)
         victims = copy.victims()
-        come = sum(file.rows_count or 0 for file in files)
-        proposed = Proposed(
+        row_count = sum(file.rows_count or 0 for file in files)
+        proposal = Proposed(
             version=copy.version,
             rows=rows,
             victims=victims,
@@ -268,17 +267,17 @@ class OpenTransaction:
             own_writes=self.own_writes,
         )
         with ExitStack() as stack, translate_spark_errors():
-            checked = check_proposed(
+            outcome = check_proposed(
                 self.engine.warehouse,
                 item,
                 constraints,
-                proposed,
-                small=come <= DRIVER_ROWS_MAX,
+                proposal,
+                small=row_count <= DRIVER_ROWS_MAX,
                 stack=stack,
             )
-            if not checked.broken:
+            if not outcome.broken:
                 return
-            if checked.left_out is not None and victims is not None and numbered is None:
+            if outcome.left_out is not None and victims is not None and clone is None:
                 raise not_supported(
                     None,
                     f"an UPDATE or MERGE of {item.name} of which its constraints leave out rows",
@@ -287,20 +286,20 @@ class OpenTransaction:
                     hint="Leave these rows out in its WHERE, or write the files anew, with "
                     "statistics.",
                 )
-            stay = staying_rows(checked)
-            away = checked.quarantined
+            stay = staying_rows(outcome)
+            away = outcome.quarantined
             if away is not None:
-                if stay is not None and numbered is not None:
-                    away = with_staying(away, numbered.replaced_rows(stay))
+                if stay is not None and clone is not None:
+                    away = with_staying(away, clone.replaced_rows(stay))
                 self._quarantine(item, constraints, away)
-            if checked.left_out is not None:
+            if outcome.left_out is not None:
                 names = copy.origin.schema_at(copy.version).names
-                assert checked.output_rows is not None  # there are rows, be they none that are kept
-                copy.put_instead(row_set(checked.output_rows).select(names), stay)
-                self.left_out += checked.left_out.count
+                assert outcome.output_rows is not None  # there are rows, be they none that are kept
+                copy.put_instead(row_set(outcome.output_rows).select(names), stay)
+                self.left_out += outcome.left_out.count
         _, domains = copy.origin.domains()
-        tallies = add_tallies(tallies_of(domains), constraints, checked.broken, self.at)
-        self._counts[item.id] = tallies, dict(checked.broken)
+        tallies = add_tallies(tallies_of(domains), constraints, outcome.broken, self.at)
+        self._counts[item.id] = tallies, dict(outcome.broken)
 
     def _quarantine(
         self, item: Item, constraints: Sequence[Constraint], broken_rows: DataFrame
@@ -327,7 +326,7 @@ class OpenTransaction:
     def _change(self, object_id: str, copy: Clone | Appends) -> Change | None:
         """The change of a table; None if there is none."""
         inserts, deletes = copy.changes()
-        tallies, broken = self._counts.get(object_id, ("", {}))
+        tallies, broken_counts = self._counts.get(object_id, ("", {}))
         of_writer = self.alone is not None and object_id == self.alone.id
         progress = self.progress if of_writer else None
         if not inserts and not deletes and not tallies and progress is None:
@@ -342,7 +341,7 @@ class OpenTransaction:
             version=copy.version,
             parts=(BatchPart(0, inserts, deletes),) if inserts or deletes else (),
         )
-        domains, metadata = ({TALLIES: tallies}, {COUNTED: broken}) if tallies else ({}, {})
+        domains, metadata = ({TALLIES: tallies}, {COUNTED: broken_counts}) if tallies else ({}, {})
         if progress is None:
             return Change(copy.version, text, domains, metadata)
         domains, metadata = {**domains, **progress.domains}, {**metadata, **progress.metadata}

@@ -42,10 +42,10 @@ class Verification(OnNames):
         self.engine.timeline.refresh()
         if statement.repair:
             check_not_finished(self.engine, item)
-        found = self._difference(item)
-        if statement.repair and not found.isEmpty():
+        difference = self._difference(item)
+        if statement.repair and not difference.isEmpty():
             self._repair(item)
-        return found
+        return difference
 
     def _difference(self, item: Item) -> DataFrame:
         warehouse = self.engine.warehouse
@@ -74,9 +74,9 @@ class Verification(OnNames):
 
     def _compute(self, change: DataFrame, columns: list[str]) -> DataFrame:
         """Compute the rows with their sign, repeated by multiplicity."""
-        taken = {fold(c) for c in columns}
+        folded_names = {fold(c) for c in columns}
         label = CHANGE
-        while label in taken:
+        while label in folded_names:
             label = f"_{label}"
         sign = F.when(F.col(DIFF) > 0, "+").otherwise("-").alias(label)
         times = F.explode(F.sequence(F.lit(1), F.abs(DIFF).cast("int"))).alias(COPY)

@@ -19,11 +19,11 @@ def view_text(
     Args:
         name: how the view is named; None for as it was.
     """
-    listed = [
+    column_texts = [
         quote(c.name) + (f" COMMENT {quote_text(c.comment)}" if c.comment else "")
         for c in view.columns
     ]
-    columns = ", ".join([*listed, *map(constraint_text, view.constraints)])
+    columns = ", ".join([*column_texts, *map(constraint_text, view.constraints)])
     parts = [
         "CREATE OR REPLACE MATERIALIZED VIEW",
         (name or view.target.span.text) + (f" ({columns})" if columns else ""),
@@ -47,9 +47,9 @@ def quarantine_text(
     query = quarantine_query(view, columns)
     if query is None:
         return None
-    listed = ", ".join(map(quote, [*columns, *QUARANTINE_REASON]))
+    column_list = ", ".join(map(quote, [*columns, *QUARANTINE_REASON]))
     options = [o for o in view.options if o.name not in (NOT_NULL, *STORAGE_OPTIONS)]
-    parts = [f"CREATE MATERIALIZED VIEW {name} ({listed})", *_with(options), "AS", query]
+    parts = [f"CREATE MATERIALIZED VIEW {name} ({column_list})", *_with(options), "AS", query]
     return " ".join(parts)
 
 
