@@ -69,11 +69,11 @@ class Meter:
     def __init__(self, session: SparkSession) -> None:
         self._jobs = _jobs(session.sparkContext)
         self._first = self._jobs.started()
-        self._begun = time.monotonic()
+        self._started_at = time.monotonic()
 
     def ms(self) -> int:
         """Milliseconds since."""
-        return int((time.monotonic() - self._begun) * 1000)
+        return int((time.monotonic() - self._started_at) * 1000)
 
     def work(self) -> Work:
         """What was done since."""

@@ -509,8 +509,8 @@ class Creation(OnNames):
         """The catalog with another quarantine of a view, or with none.
 
         Args:
-            with_begin: sets, by the one that is there, when it began and what it held before.
-            is_new: whether the view had none when the statement began.
+            with_begin: gives the new one what it keeps of the one that is there: when it began, and
+                what it held before. is_new: whether the view had none when the statement began.
 
         Raises:
             DEPENDENT_OBJECTS, COLUMNS_IN_USE: somebody reads the one that is there.

@@ -237,8 +237,8 @@ def unsaid_constraints(
         match statement:
             case st.CreateTable():
                 names |= {fold(c.name): c.name for c in statement.constraints}
-            case st.ChangeConstraints(added=st.ConstraintDef() as made):
-                names[fold(made.name)] = made.name
+            case st.ChangeConstraints(added=st.ConstraintDef() as constraint):
+                names[fold(constraint.name)] = constraint.name
             case st.ChangeConstraints():
                 names.pop(fold(statement.dropped), None)
     there = {fold(s.name): s for s in stored_constraints(configuration, name_of)}
