@@ -65,16 +65,14 @@ def _files_of(path: str) -> dict[str, DataFile] | None:
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as parquet_file:
-            schema = parquet_file.schema_arrow
+        with pq.ParquetFile(path, page_checksum_verification=True) as checkpoint:
+            schema = checkpoint.schema_arrow
             if "add" not in schema.names or "sidecar" in schema.names:
                 return None
             fields = {field.name for field in schema.field("add").type} - _PARSED
             if "stats" not in fields:
                 return None
-            adds = parquet_file.read(columns=[f"add.{name}" for name in sorted(fields)]).column(
-                "add"
-            )
+            adds = checkpoint.read(columns=[f"add.{name}" for name in sorted(fields)]).column("add")
     except (OSError, pa.ArrowException):
         return None  # Delta says what is wrong with it, or takes an older one
     actions = (_action(add) for add in adds.filter(pc.is_valid(adds)).to_pylist())
