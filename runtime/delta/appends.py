@@ -32,9 +32,9 @@ class Appends:
 
     def frame(self) -> DataFrame:
         """The table's rows as of the version and the appended ones, lazily."""
-        appended = [DataFile(file.action) for file in self.files]
+        new_files = [DataFile(file.action) for file in self.files]
         files = self.origin.files(self.version).values()
-        return self.origin.frame_of([*files, *appended], self.version)
+        return self.origin.frame_of([*files, *new_files], self.version)
 
     def stage(self, rows: DataFrame) -> int:
         """Write rows of some columns into files; returns their number.
@@ -44,9 +44,9 @@ class Appends:
         """
         rows = complete(self.origin, self.version, rows)
         few = constants(rows)
-        staged = self.origin.begin().stage(rows if isinstance(few, Declined) else few)
-        self.files += staged
-        return sum(DataFile(file.action).rows_count or 0 for file in staged)
+        files = self.origin.begin().stage(rows if isinstance(few, Declined) else few)
+        self.files += files
+        return sum(DataFile(file.action).rows_count or 0 for file in files)
 
     def take(self, files: Sequence[StagedFile]) -> None:
         """Add files that somebody else has staged, who deletes them if they do not come in."""
@@ -56,9 +56,9 @@ class Appends:
     def put_instead(self, rows: RowSet | DataFrame, numbers: DataFrame | None = None) -> None:
         """Put rows, under the table's columns, in place of all that was staged."""
         assert numbers is None  # no row of the table goes
-        staged = self.origin.begin().stage(rows)
+        files = self.origin.begin().stage(rows)
         self.drop()
-        self.files += staged
+        self.files += files
 
     def victims(self) -> None:
         """None: no row goes."""
@@ -90,18 +90,18 @@ def complete(table: DeltaTable, version: int, rows: DataFrame) -> DataFrame:
     fields = [column.field for column in metadata.columns.values()]
     if not all(key.startswith(_PLAIN) for field in fields for key in field["metadata"]):
         raise NotAnAppend("columns are computed, padded or counted")
-    given = {fold(field.name): field for field in rows.schema}
-    chosen = []
+    fields_by_name = {fold(field.name): field for field in rows.schema}
+    columns = []
     for field in table.schema_at(version):
-        found = given.pop(fold(field.name), None)
+        match = fields_by_name.pop(fold(field.name), None)
         kind = field.dataType
-        if found is not None and found.dataType.simpleString() != kind.simpleString():
+        if match is not None and match.dataType.simpleString() != kind.simpleString():
             raise NotAnAppend("values have other types")
-        value = F.lit(None).cast(kind) if found is None else F.col(backtick(found.name))
-        chosen.append(value.alias(field.name))
-    if given:
+        value = F.lit(None).cast(kind) if match is None else F.col(backtick(match.name))
+        columns.append(value.alias(field.name))
+    if fields_by_name:
         raise NotAnAppend("it adds columns")
-    return rows.select(*chosen)
+    return rows.select(*columns)
 
 
 def constants(rows: DataFrame) -> LocalRows | Declined:

@@ -44,12 +44,12 @@ class BoundedCache(Generic[Value]):
         """The value, if it is kept."""
         with self._lock:
             self._asked += 1
-            found = self._known.get(name)
-            if found is None:
+            entry = self._known.get(name)
+            if entry is None:
                 return None
-            found.last_call = self._asked
+            entry.last_call = self._asked
             self._known.move_to_end(name)
-            return found.value
+            return entry.value
 
     def keep(self, name: Hashable, value: Value, size: int) -> None:
         """Keep a value of so many bytes, if there is room, or others were not used for long."""

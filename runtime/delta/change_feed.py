@@ -64,18 +64,18 @@ class InputChange:
         """The rows deleted, with multiplicity."""
         if self.changed is None:
             return self.nothing()
-        gone = self.changed.where(F.col(DIFF) < 0).withColumn(DIFF, -F.col(DIFF))
-        return repeat_by_diff(gone, self._columns)
+        rows = self.changed.where(F.col(DIFF) < 0).withColumn(DIFF, -F.col(DIFF))
+        return repeat_by_diff(rows, self._columns)
 
     @property
     def changes(self) -> DataFrame:
         """Each changed row once, with its diff."""
         names = backtick_all(self._columns)
-        changed = self.changed
-        if changed is None:
+        change = self.changed
+        if change is None:
             rows = self._inserted_rows
-            changed = consolidate(rows.select(*names, F.lit(1).alias(DIFF)), self._columns)
-        return changed.select(*names, F.col(DIFF).cast("bigint").alias(DIFF))
+            change = consolidate(rows.select(*names, F.lit(1).alias(DIFF)), self._columns)
+        return change.select(*names, F.col(DIFF).cast("bigint").alias(DIFF))
 
 
 def as_inserts(rows: DataFrame) -> DataFrame:
@@ -101,8 +101,8 @@ def few_added(table: DeltaTable, movement: Movement) -> LocalRows | Declined:
         rows = live_rows(table, list(files_of(table, movement)), movement.version)
         return rows if isinstance(rows, Declined) else FewChanged(rows, None)
 
-    found = _shared(table, (movement,), read)
-    return found if isinstance(found, Declined) else found.inserts
+    change = _shared(table, (movement,), read)
+    return change if isinstance(change, Declined) else change.inserts
 
 
 def few_changed(table: DeltaTable, movement: Movement, columns: list[str]) -> FewChanged | Declined:
@@ -132,18 +132,18 @@ def _shared(
     table: DeltaTable, which: tuple[object, ...], read: Callable[[], FewChanged | Declined]
 ) -> FewChanged | Declined:
     recent, which = table.gateway.recent_changes, (table.log_files, *which)
-    found = recent.get(which)
-    if found is None:
+    change = recent.get(which)
+    if change is None:
         now = read()
         if isinstance(now, Declined):
             return now
-        found = now
+        change = now
         sets = [rows for rows in (now.inserts, now.net) if rows is not None]
         if sum(rows.arrow.nbytes for rows in sets) <= CHANGE_BYTES_MAX:
             recent[which] = now
             if len(recent) > CHANGES_KEPT_MAX:
                 recent.popitem(last=False)
-    return found
+    return change
 
 
 def change_rows(table: DeltaTable, movement: Movement) -> DataFrame:
@@ -177,7 +177,9 @@ def numbered_rows(
     rows = table.added_rows(sorted({v for m in movements for v in m.versions}))
     columns = [F.col(backtick(c)) for c in rows.columns]
     file = F.substring_index(F.col("_metadata.file_path"), "/", -1).alias(FILE_COLUMN)
-    known = table.gateway.session.createDataFrame(
+    file_numbers = table.gateway.session.createDataFrame(
         list(numbers.items()), f"{FILE_COLUMN} STRING, {number} INT"
     )
-    return rows.select(*columns, file).join(F.broadcast(known), FILE_COLUMN).drop(FILE_COLUMN)
+    return (
+        rows.select(*columns, file).join(F.broadcast(file_numbers), FILE_COLUMN).drop(FILE_COLUMN)
+    )

@@ -32,11 +32,11 @@ def checkpointed_files(log: LogFiles, version: int) -> dict[str, DataFile] | Non
     newest = None if folder is None else _last_checkpoint(log)
     if newest is None or not 0 <= version - newest <= COMMITS_MAX:
         return None
-    found = _files_of(os.path.join(str(folder), "_delta_log", f"{newest:020d}.checkpoint.parquet"))
-    if found is None:
+    files = _files_of(os.path.join(str(folder), "_delta_log", f"{newest:020d}.checkpoint.parquet"))
+    if files is None:
         return None
     try:
-        return roll_files(found, (log.commit_at(v) for v in range(newest + 1, version + 1)))
+        return roll_files(files, (log.commit_at(v) for v in range(newest + 1, version + 1)))
     except CtsqlError as problem:
         if problem.condition != "HISTORY_LOST":
             raise
@@ -65,14 +65,14 @@ def _files_of(path: str) -> dict[str, DataFile] | None:
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as stored:
-            schema = stored.schema_arrow
+        with pq.ParquetFile(path, page_checksum_verification=True) as checkpoint:
+            schema = checkpoint.schema_arrow
             if "add" not in schema.names or "sidecar" in schema.names:
                 return None
             fields = {field.name for field in schema.field("add").type} - _PARSED
             if "stats" not in fields:
                 return None
-            adds = stored.read(columns=[f"add.{name}" for name in sorted(fields)]).column("add")
+            adds = checkpoint.read(columns=[f"add.{name}" for name in sorted(fields)]).column("add")
     except (OSError, pa.ArrowException):
         return None  # Delta says what is wrong with it, or takes an older one
     actions = (_action(add) for add in adds.filter(pc.is_valid(adds)).to_pylist())

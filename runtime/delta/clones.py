@@ -93,8 +93,8 @@ class Clone:
     def _count_numbered(self) -> int:
         """How many numbers the rows of its table have taken; those of other rows are larger."""
         _, domains = self.gateway.table(self.location).domains()
-        numbered = json.loads(domains.get(_NUMBERED, "{}"))
-        return int(numbered.get(_LAST_NUMBER, -1)) + 1
+        configuration = json.loads(domains.get(_NUMBERED, "{}"))
+        return int(configuration.get(_LAST_NUMBER, -1)) + 1
 
     def frame(self) -> DataFrame:
         """The rows after the newest statement, lazily."""
@@ -104,15 +104,15 @@ class Clone:
     def take(self, files: Sequence[StagedFile]) -> None:
         """Add files that are staged for its table."""
         root = self.origin.jpath.toUri().toString()
-        added = {}
+        actions = {}
         for file in files:
             action = json.loads(file.action)["add"]
             action["path"] = f"{root}/{file.path}"
-            added[action["path"]] = json.dumps({"add": action})
+            actions[action["path"]] = json.dumps({"add": action})
         txn = self.gateway.table(self.location).begin()
-        txn.add_files(StagedFile(path, action) for path, action in added.items())
+        txn.add_files(StagedFile(path, action) for path, action in actions.items())
         txn.commit(label=self.folder, epoch=0, metadata="{}")
-        self._taken = dict(zip(added, files, strict=True))
+        self._taken = dict(zip(actions, files, strict=True))
 
     def victims(self) -> RowSet | DataFrame | None:
         """The places in its table of the rows that statements took away; None for none.
@@ -126,36 +126,36 @@ class Clone:
         if self.numbers_rows:
             return self._numbered_victims(deletes)
         if self._are_few(deletes, files):
-            gone = [(one.path, self._deleted_numbers(files[one.path], one)) for one in deletes]
-            return row_locations(self.gateway.session, gone)
+            places = [(one.path, self._deleted_numbers(files[one.path], one)) for one in deletes]
+            return row_locations(self.gateway.session, places)
         whole = _places(self.origin, [files[one.path] for one in deletes], self.version)
-        left = [DataFile(one.action) for one in deletes if one.action is not None]
-        if not left:
+        files_after = [DataFile(one.action) for one in deletes if one.action is not None]
+        if not files_after:
             return whole
-        stay = _places(self.origin, left, self.version)
+        stay = _places(self.origin, files_after, self.version)
         return whole.join(stay, whole.columns, "left_anti")
 
     def _numbered_victims(self, deletes: Sequence[StagedDelete]) -> RowSet:
         mine, files = self.gateway.table(self.location), self.origin.files(self.version)
-        found: RowSet
+        victims: RowSet
         if self._are_few(deletes, files):
-            gone = [(one.path, self._deleted_numbers(files[one.path], one)) for one in deletes]
-            found = self._with_numbers(row_locations(self.gateway.session, gone), gone)
+            places = [(one.path, self._deleted_numbers(files[one.path], one)) for one in deletes]
+            victims = self._with_numbers(row_locations(self.gateway.session, places), places)
         else:
             now = mine.files(mine.version())
-            changed = select_changed(mine.files(0), now)
-            whole = self._rows(list(changed.values()), 0).select(*_NUMBERED_PLACE)
-            left = [now[path] for path in changed if path in now]
-            if left:
-                stay = self._rows(left, mine.version()).select(ROW_ID)
+            old_files = select_changed(mine.files(0), now)
+            whole = self._rows(list(old_files.values()), 0).select(*_NUMBERED_PLACE)
+            files_after = [now[path] for path in old_files if path in now]
+            if files_after:
+                stay = self._rows(files_after, mine.version()).select(ROW_ID)
                 whole = whole.join(stay, ROW_ID, "left_anti")
-            found = SparkRows(whole)
+            victims = SparkRows(whole)
         if all(one.action is not None for one in deletes):
-            return found
+            return victims
         # Files are gone as a whole: their rows may have been written anew beside changed ones.
-        copied = SparkRows(self._own_rows().where(F.col(VERSION) == 0).select(ROW_ID))
-        local_rows = copied.collect()
-        return without_numbers(found, copied if isinstance(local_rows, Declined) else local_rows)
+        copies = SparkRows(self._own_rows().where(F.col(VERSION) == 0).select(ROW_ID))
+        local_rows = copies.collect()
+        return without_numbers(victims, copies if isinstance(local_rows, Declined) else local_rows)
 
     def _with_numbers(
         self, places: LocalRows, deleted_rows: Sequence[tuple[str, BitMap64]]
@@ -186,8 +186,8 @@ class Clone:
     def replaced_rows(self, numbers: DataFrame) -> DataFrame:
         """The rows of its table that statements took away, of some ``ROW_ID``, with it; lazily."""
         mine = self.gateway.table(self.location)
-        changed = select_changed(mine.files(0), mine.files(mine.version()))
-        rows = self._rows(list(changed.values()), 0).join(numbers, ROW_ID, "left_semi")
+        old_files = select_changed(mine.files(0), mine.files(mine.version()))
+        rows = self._rows(list(old_files.values()), 0).join(numbers, ROW_ID, "left_semi")
         return rows.select(*backtick_all(self._names), ROW_ID)
 
     @property
@@ -245,17 +245,17 @@ class Clone:
         if self.numbers_rows:
             # Without vectors files are written anew together with rows that nobody has changed.
             names = backtick_all(self._names)
-            copied = self._own_rows().where(F.col(VERSION) == 0).select(*names)
-            rows = row_set(rows).frame.unionByName(copied)
+            copies = self._own_rows().where(F.col(VERSION) == 0).select(*names)
+            rows = row_set(rows).frame.unionByName(copies)
             if numbers is not None:
                 rows = rows.unionByName(self.replaced_rows(numbers).select(*names))
         self._commit(rows, own)
 
     def _commit(self, rows: RowSet | DataFrame, files_to_delete: Sequence[DataFile]) -> None:
         txn = self.gateway.table(self.location).begin()
-        staged = txn.stage(rows)
+        new_files = txn.stage(rows)
         txn.delete(map(whole_file, files_to_delete))
-        txn.add_files(staged)
+        txn.add_files(new_files)
         txn.commit(label=self.folder, epoch=0, metadata="{}")
 
     def drop(self) -> None:
@@ -269,9 +269,11 @@ class Clone:
         mine = self.gateway.table(self.location)
         newest = mine.version()
         paths = {a.path for v in range(1, newest + 1) for a in mine.commit_at(v).adds}
-        gone = paths - mine.files(newest).keys() - mine.files(0).keys()
-        mine.discard(map(unquote, gone - self._taken.keys()))
-        self.origin.discard(unquote(self._taken[path].path) for path in gone & self._taken.keys())
+        dead_paths = paths - mine.files(newest).keys() - mine.files(0).keys()
+        mine.discard(map(unquote, dead_paths - self._taken.keys()))
+        self.origin.discard(
+            unquote(self._taken[path].path) for path in dead_paths & self._taken.keys()
+        )
         self.gateway.forget(self.location)
         for folder in ("_delta_log", "_change_data"):
             self.gateway.delete_tree(f"{self.location}/{folder}")
@@ -295,8 +297,8 @@ class Clone:
 
     def _stage_insert(self, file: DataFile) -> StagedFile:
         action = {k: v for k, v in file.action.items() if k not in _GIVEN_BY_COPY}
-        taken = self._taken.get(file.path)
-        path = f"{self.folder}/{file.path}" if taken is None else taken.path
+        staged_file = self._taken.get(file.path)
+        path = f"{self.folder}/{file.path}" if staged_file is None else staged_file.path
         action |= {"path": path, "dataChange": True}
         if "deletionVector" in action:
             action["deletionVector"] = self._vector(action["deletionVector"])
@@ -335,10 +337,10 @@ class Clone:
 
 def without_numbers(rows: RowSet, numbers: RowSet) -> RowSet:
     """Rows without those of some ``ROW_ID``."""
-    local, gone = rows.local, numbers.local
-    if isinstance(local, Declined) or isinstance(gone, Declined):
+    local, local_numbers = rows.local, numbers.local
+    if isinstance(local, Declined) or isinstance(local_numbers, Declined):
         return SparkRows(rows.frame.join(numbers.frame, ROW_ID, "left_anti"))
-    away = set(gone.arrow.column(ROW_ID).to_pylist())
+    away = set(local_numbers.arrow.column(ROW_ID).to_pylist())
     own = local.arrow.column(ROW_ID).to_pylist()
     return local.take([i for i, number in enumerate(own) if number not in away])
 

@@ -80,8 +80,8 @@ def _as_os_errors() -> Iterator[None]:
     try:
         yield
     except Py4JJavaError as problem:
-        thrown = problem.java_exception
-        raise OSError(str(thrown.toString())) from problem
+        exception = problem.java_exception
+        raise OSError(str(exception.toString())) from problem
     except Py4JError as problem:
         raise OSError(str(problem)) from problem
 
@@ -116,8 +116,8 @@ class _Input(io.RawIOBase):
         return self._place
 
     def read(self, size: int | None = -1, /) -> bytes:
-        left = max(0, self._size - self._place)
-        count = left if size is None or size < 0 else min(size, left)
+        rest = max(0, self._size - self._place)
+        count = rest if size is None or size < 0 else min(size, rest)
         if not count:
             return b""
         with _as_os_errors():
@@ -170,12 +170,12 @@ class _Output(io.RawIOBase):
         return self._place
 
     def write(self, data: Any, /) -> int:
-        written = bytes(data)
+        content = bytes(data)
         with _as_os_errors():
-            for begin in range(0, len(written), _BYTES_AT_ONCE):
-                self._stream.write(written[begin : begin + _BYTES_AT_ONCE])
-        self._place += len(written)
-        return len(written)
+            for begin in range(0, len(content), _BYTES_AT_ONCE):
+                self._stream.write(content[begin : begin + _BYTES_AT_ONCE])
+        self._place += len(content)
+        return len(content)
 
     def close(self) -> None:
         if self.closed:

@@ -49,8 +49,8 @@ class Vectors:
             return entry[0]
         with translate_spark_errors():
             vector = self.jvm.add_file(file).deletionVector()
-            stored = self.store.read(vector, self.folder)
-        data = bytes(stored.serializeAsByteArray(self.jvm.vector_classes.portable))
+            java_bitmap = self.store.read(vector, self.folder)
+        data = bytes(java_bitmap.serializeAsByteArray(self.jvm.vector_classes.portable))
         bitmap = BitMap64.deserialize(data.removeprefix(_MAGIC))
         self.remember(file.vector_id, bitmap, len(data))
         return bitmap
@@ -145,8 +145,8 @@ class VectorFile:
         jvm, store = self._vectors.jvm, self._vectors.store
         number = jvm.vector_classes.uuid_of(self._number)
         descriptors = jvm.vector_classes.descriptors
-        named = descriptors.onDiskWithRelativePath(number, "", 0, 0, jvm.none, jvm.none)
-        self._id_in_log = str(named.pathOrInlineDv())
+        descriptor = descriptors.onDiskWithRelativePath(number, "", 0, 0, jvm.none, jvm.none)
+        self._id_in_log = str(descriptor.pathOrInlineDv())
         folder = store.pathWithFileSystem(self._vectors.folder)
         self._writer = store.createWriter(store.generateFileNameInTable(folder, number, ""))
 

@@ -58,30 +58,30 @@ def stage(
     """
     if desired is None and stored_rows is None:
         return False
-    given = [row_set(rows) for rows in (desired, stored_rows) if rows is not None]
-    if small and given[0].is_of_few and not given[0].is_local:
-        found = given[0].select(columns).collect()
-        small = not isinstance(found, Declined)
-        given[0] = given[0] if isinstance(found, Declined) else found
-    schema = T.StructType([given[0].schema[c] for c in columns])
-    local_sets: list[LocalRows | Declined] = [rows.local for rows in given]
-    if small and [rows.is_local for rows in given] == [False, True]:
+    row_sets = [row_set(rows) for rows in (desired, stored_rows) if rows is not None]
+    if small and row_sets[0].is_of_few and not row_sets[0].is_local:
+        few_rows = row_sets[0].select(columns).collect()
+        small = not isinstance(few_rows, Declined)
+        row_sets[0] = row_sets[0] if isinstance(few_rows, Declined) else few_rows
+    schema = T.StructType([row_sets[0].schema[c] for c in columns])
+    local_sets: list[LocalRows | Declined] = [rows.local for rows in row_sets]
+    if small and [rows.is_local for rows in row_sets] == [False, True]:
         # Stored rows are in this process already: collect only the desired ones.
         small = fits_arrow(schema)
         if small:
-            local_sets[0] = given[0].select(columns).collect()
+            local_sets[0] = row_sets[0].select(columns).collect()
             small = not isinstance(local_sets[0], Declined)
     local = [rows for rows in local_sets if not isinstance(rows, Declined)]
-    if len(local) == len(given) and fits_arrow(schema):
+    if len(local) == len(row_sets) and fits_arrow(schema):
         parts = [_add_places(rows.arrow, columns) for rows in local]
         both = pa.concat_tables(parts, promote_options="default")  # NULL may be in one only
-        return _stage_small(staging, both, schema, given[0].session)
-    desired_rows = None if desired is None else given[0].frame
-    there = None if stored_rows is None else given[-1].frame
+        return _stage_small(staging, both, schema, row_sets[0].session)
+    desired_rows = None if desired is None else row_sets[0].frame
+    there = None if stored_rows is None else row_sets[-1].frame
     if small:
-        done = _stage_few(staging, desired_rows, there, schema)
-        if not isinstance(done, Declined):
-            return done
+        outcome = _stage_few(staging, desired_rows, there, schema)
+        if not isinstance(outcome, Declined):
+            return outcome
     return _stage_large(staging, desired_rows, there, columns)
 
 
@@ -135,8 +135,8 @@ def _stage_small(
     inserts, deletes = is_desired, is_stored
     if is_desired and is_stored:
         key = keys(values)
-        left, gone = cancel([key[i] for i in is_desired], [key[i] for i in is_stored])
-        inserts, deletes = [is_desired[i] for i in left], [is_stored[i] for i in gone]
+        plus, minus = cancel([key[i] for i in is_desired], [key[i] for i in is_stored])
+        inserts, deletes = [is_desired[i] for i in plus], [is_stored[i] for i in minus]
     if inserts:
         fresh = values.take(pa.array(inserts, pa.int64()))
         staging.stage(LocalRows(session, schema, fresh))
@@ -152,13 +152,14 @@ def _stage_large(
     if stored_rows is None or (desired is not None and stored_rows.isEmpty()):
         assert desired is not None  # one of them is not None
         rows = desired.select(*backtick_all(columns))
-        with nullcontext(rows) if _is_row_by_row(rows) else persisted(rows) as kept:
-            if kept.isEmpty():
+        with nullcontext(rows) if _is_row_by_row(rows) else persisted(rows) as inserts:
+            if inserts.isEmpty():
                 return False
-            staging.stage(kept)
+            staging.stage(inserts)
             return True
-    with persisted(multiset_difference(desired, stored_rows, columns)) as kept:
-        return _stage_counted(staging, kept, repeat_by_diff(kept.where(F.col(DIFF) > 0), columns))
+    with persisted(multiset_difference(desired, stored_rows, columns)) as change:
+        inserts = repeat_by_diff(change.where(F.col(DIFF) > 0), columns)
+        return _stage_counted(staging, change, inserts)
 
 
 def _is_row_by_row(rows: DataFrame) -> bool:
@@ -175,19 +176,19 @@ def _is_row_by_row(rows: DataFrame) -> bool:
 
 def _stage_counted(staging: Staging, change: DataFrame, inserts: DataFrame) -> bool:
     """Stage a difference with ``DIFF`` and ``LOCATIONS``; returns whether there is one."""
-    counted = change.agg(
+    counts = change.agg(
         F.sum(F.greatest(F.col(DIFF), F.lit(0))).alias("i"),
         F.sum(F.greatest(-F.col(DIFF), F.lit(0))).alias("d"),
     ).first()
-    assert counted is not None  # an aggregate without groups gives one row
-    if counted["i"]:
+    assert counts is not None  # an aggregate without groups gives one row
+    if counts["i"]:
         staging.stage(inserts)
-    if counted["d"]:
-        gone = change.where(F.col(DIFF) < 0).select(F.explode(LOCATIONS).alias("p"))
-        by_file = gone.groupBy("p.file").agg(F.collect_list("p.row").alias("rows"))
+    if counts["d"]:
+        places = change.where(F.col(DIFF) < 0).select(F.explode(LOCATIONS).alias("p"))
+        by_file = places.groupBy("p.file").agg(F.collect_list("p.row").alias("rows"))
         staging.delete_rows((r["file"], r["rows"]) for r in by_file.toLocalIterator())
         forget_ended_queries(change.sparkSession)
-    return bool(counted["i"] or counted["d"])
+    return bool(counts["i"] or counts["d"])
 
 
 class Staged(Enum):
@@ -214,44 +215,46 @@ def stage_signed(
         not_null: columns in which inserted rows may not have NULL; otherwise nothing is staged.
             Those that are not the output's are functions of the row, and not stored.
     """
-    compared = [*columns, *(c for c in not_null if c not in columns)]
+    all_columns = [*columns, *(c for c in not_null if c not in columns)]
     with ExitStack() as stack:
         # Consolidated: each row of the change once, with its total diff.
         if signed.is_local:
-            net_change = consolidate_all([signed.select([*compared, DIFF])], compared)
+            net_change = consolidate_all([signed.select([*all_columns, DIFF])], all_columns)
         else:
             net_change = derive(
-                [signed], lambda rows: consolidate(rows[0], compared), ("net", tuple(compared))
+                [signed],
+                lambda rows: consolidate(rows[0], all_columns),
+                ("net", tuple(all_columns)),
             )
         change = net_change.keep(stack)
         schema = T.StructType([change.schema[c] for c in columns])
         local = change.local
         if not isinstance(local, Declined) and fits_arrow(schema):
-            done = _stage_signed_few(staging, local, stored_rows, schema, not_null)
-            if not isinstance(done, Declined):
-                return done
-        seen = change.plain_frame
-        if seen.isEmpty():
+            outcome = _stage_signed_few(staging, local, stored_rows, schema, not_null)
+            if not isinstance(outcome, Declined):
+                return outcome
+        frame = change.plain_frame
+        if frame.isEmpty():
             return Staged.NOTHING
         nulls = [F.col(backtick(c)).isNull() for c in not_null]
-        come, gone = (seen.where(F.col(DIFF) > 0), seen.where(F.col(DIFF) < 0))
-        if nulls and not come.where(reduce(or_, nulls)).isEmpty():
+        plus, minus = (frame.where(F.col(DIFF) > 0), frame.where(F.col(DIFF) < 0))
+        if nulls and not plus.where(reduce(or_, nulls)).isEmpty():
             return Staged.REFUSED
         names = backtick_all(columns)
         both = change.frame.select(*names, DIFF, *_nowhere())
-        if not gone.isEmpty():
+        if not minus.isEmpty():
             if stored_rows is None:
                 return Staged.ROWS_DIFFER
-            found = _equal(stored_rows.all.frame, gone.select(*names), schema)
+            matches = _equal(stored_rows.all.frame, minus.select(*names), schema)
             both = both.unionAll(
-                found.select(*names, F.lit(0).alias(DIFF), FILE_COLUMN, ROW_COLUMN)
+                matches.select(*names, F.lit(0).alias(DIFF), FILE_COLUMN, ROW_COLUMN)
             )
-        located = stack.enter_context(persisted(with_locations(both, columns)))
+        locations = stack.enter_context(persisted(with_locations(both, columns)))
         short = F.size(LOCATIONS) < -F.col(DIFF)
-        if not located.where(short).isEmpty():
+        if not locations.where(short).isEmpty():
             return Staged.ROWS_DIFFER
-        inserts = repeat_by_diff(located.where(F.col(DIFF) > 0), columns)
-        _stage_counted(staging, located, inserts)
+        inserts = repeat_by_diff(locations.where(F.col(DIFF) > 0), columns)
+        _stage_counted(staging, locations, inserts)
         return Staged.ROWS
 
 
@@ -278,27 +281,27 @@ def _stage_signed_few(
     diffs = change.arrow.column(DIFF).to_pylist()
     if not diffs:
         return Staged.NOTHING
-    come = [i for i, diff in enumerate(diffs) for _ in range(diff)]
-    gone = [i for i, diff in enumerate(diffs) if diff < 0]
-    if any(change.arrow.column(c).take(pa.array(come, pa.int64())).null_count for c in not_null):
+    inserts = [i for i, diff in enumerate(diffs) for _ in range(diff)]
+    deletes = [i for i, diff in enumerate(diffs) if diff < 0]
+    if any(change.arrow.column(c).take(pa.array(inserts, pa.int64())).null_count for c in not_null):
         return Staged.REFUSED
     victims: list[tuple[str, int]] = []
-    if gone:
+    if deletes:
         if stored_rows is None:
             return Staged.ROWS_DIFFER
-        away = change.take(gone).select(schema.names)
+        away = change.take(deletes).select(schema.names)
         places = _places(stored_rows, away, schema)
         if isinstance(places, Declined):
             return places
-        missing = {k: -diffs[i] for k, i in zip(keys(away.arrow), gone, strict=True)}
+        missing = {k: -diffs[i] for k, i in zip(keys(away.arrow), deletes, strict=True)}
         for key, file, number in places:
             if missing.get(key, 0) > 0:
                 missing[key] -= 1
                 victims.append((file, number))
         if any(missing.values()):
             return Staged.ROWS_DIFFER
-    if come:
-        staging.stage(change.take(come).select(schema.names))
+    if inserts:
+        staging.stage(change.take(inserts).select(schema.names))
     if victims:
         staging.delete_rows(group_by_file(victims).items())
     return Staged.ROWS
@@ -309,12 +312,12 @@ def _places(
 ) -> list[tuple[Hashable, str, int]] | Declined:
     """Key, file and row number of a superset of the rows to delete, in order of location."""
     candidates = stored_rows.having(away, [(c, c) for c in schema.names])
-    found = candidates.local
-    if isinstance(found, Declined):
-        found = SparkRows(_equal(candidates.frame, away.plain_frame, schema)).collect()
-        if isinstance(found, Declined):
-            return found
-    rows = found.arrow
+    matches = candidates.local
+    if isinstance(matches, Declined):
+        matches = SparkRows(_equal(candidates.frame, away.plain_frame, schema)).collect()
+        if isinstance(matches, Declined):
+            return matches
+    rows = matches.arrow
     files, numbers = (rows.column(c).to_pylist() for c in (FILE_COLUMN, ROW_COLUMN))
-    located = zip(keys(rows.select(schema.names)), files, numbers, strict=True)
-    return sorted(located, key=lambda one: one[1:])
+    places = zip(keys(rows.select(schema.names)), files, numbers, strict=True)
+    return sorted(places, key=lambda one: one[1:])

@@ -65,11 +65,11 @@ class FileLists:
 
     def to_java(self, files: Sequence[DataFile]) -> Any:
         """A Java list of Delta's own objects (AddFile)."""
-        made = self._list(len(files))
+        java_list = self._list(len(files))
         for first in range(0, len(files), FILES_A_CALL):
             lines = "\n".join(file.line for file in files[first : first + FILES_A_CALL])
-            self._made.parse(lines, made)
-        return made
+            self._made.parse(lines, java_list)
+        return java_list
 
     def from_java(self, files: Any) -> list[DataFile]:
         """The files of a Java list of Delta's own objects."""

@@ -33,8 +33,8 @@ class KeyRanges:
 
     def may_hold(self, statistics: str | None) -> bool:
         """Whether a file with these statistics (JSON) may hold a wanted value in each column."""
-        parsed = json.loads(statistics) if statistics else {}
-        low, high = (parsed.get(bound) or {} for bound in ("minValues", "maxValues"))
+        stats = json.loads(statistics) if statistics else {}
+        low, high = (stats.get(bound) or {} for bound in ("minValues", "maxValues"))
         return all(
             meets(values, low.get(column), high.get(column))
             for column, values in self._sorted.items()

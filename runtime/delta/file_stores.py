@@ -107,16 +107,16 @@ def path_in_store(location: str) -> str:
 
 def bucket_of(location: str) -> str | None:
     """The bucket of a location on S3, None for any other store."""
-    parsed = urlparse(location)
-    return parsed.netloc if parsed.scheme == "s3a" else None
+    uri = urlparse(location)
+    return uri.netloc if uri.scheme == "s3a" else None
 
 
 def open_bucket(bucket: str, setting: Setting) -> FileStore | Declined:
     """A bucket as Spark's connector reaches it; nothing is asked of the store yet."""
-    found = s3_arguments(bucket, setting)
-    if isinstance(found, Declined):
-        return found
-    arguments, may_write = found
+    access = s3_arguments(bucket, setting)
+    if isinstance(access, Declined):
+        return access
+    arguments, may_write = access
     return ArrowStore(S3FileSystem(**arguments), may_write=may_write)
 
 
@@ -143,8 +143,8 @@ def s3_arguments(bucket: str, setting: Setting) -> tuple[dict[str, Any], bool] |
     if encryption.startswith("CSE") or encryption == "SSE-C":
         return Declined(f"the connector itself encrypts, by {encryption}")
 
-    listed = get("fs.s3a.aws.credentials.provider").replace("\n", ",").split(",")
-    providers = {name.strip().rsplit(".", 1)[-1] for name in listed if name.strip()}
+    class_names = get("fs.s3a.aws.credentials.provider").replace("\n", ",").split(",")
+    providers = {name.strip().rsplit(".", 1)[-1] for name in class_names if name.strip()}
     if unknown := providers - _BY_KEYS - _BY_SURROUNDINGS - _ANONYMOUS:
         return Declined(f"credentials come from {min(unknown)}")
     access, secret = get("fs.s3a.access.key"), get("fs.s3a.secret.key")

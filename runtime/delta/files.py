@@ -66,23 +66,23 @@ def compact(
     bins = choose(table.files(txn.version_read).values())
     if not bins:
         return Compacted()
-    staged: list[StagedFile] = []
+    new_files: list[StagedFile] = []
     try:
         for one in bins:
-            staged += txn.rewrite(one, _few_rows(table, one, txn.version_read))
+            new_files += txn.rewrite(one, _few_rows(table, one, txn.version_read))
     except BaseException:
-        _discard(table, staged)
+        _discard(table, new_files)
         raise
     try:
         version = txn.commit_rewrites()
     except Conflict:
-        landed = _find_landed(table, staged, after=txn.version_read)
-        if landed is None:
-            _discard(table, staged)
+        own_version = _find_landed(table, new_files, after=txn.version_read)
+        if own_version is None:
+            _discard(table, new_files)
             return None
-        version = landed
+        version = own_version
     # After any other error the commit may be in, so nothing is discarded.
-    return Compacted(sum(map(len, bins)), len(staged), version)
+    return Compacted(sum(map(len, bins)), len(new_files), version)
 
 
 def _few_rows(table: DeltaTable, files: Bin, version: int) -> LocalRows | None:
@@ -93,15 +93,15 @@ def _few_rows(table: DeltaTable, files: Bin, version: int) -> LocalRows | None:
     return None if isinstance(rows, Declined) else rows
 
 
-def _discard(table: DeltaTable, staged: Sequence[StagedFile]) -> None:
-    table.discard(unquote(file.path) for file in staged)
+def _discard(table: DeltaTable, files: Sequence[StagedFile]) -> None:
+    table.discard(unquote(file.path) for file in files)
 
 
-def _find_landed(table: DeltaTable, staged: Sequence[StagedFile], *, after: int) -> int | None:
+def _find_landed(table: DeltaTable, files: Sequence[StagedFile], *, after: int) -> int | None:
     """The version that added a staged file: a commit may be in although a conflict was raised."""
-    paths = {file.path for file in staged}
+    paths = {file.path for file in files}
     for version in range(after + 1, table.version() + 1):
-        if any(added.path in paths for added in table.commit_at(version).adds):
+        if any(add.path in paths for add in table.commit_at(version).adds):
             return version
     return None
 
@@ -113,8 +113,9 @@ def optimize(table: DeltaTable) -> Compacted:
         table.gateway.session.sql(f"OPTIMIZE {table_at(table.location)}")
     commits = [table.commit_at(v) for v in range(before + 1, table.version() + 1)]
     rewrites = [c for c in commits if not c.changes_data and c.adds]
-    taken, brought = sum(len(c.removes) for c in rewrites), sum(len(c.adds) for c in rewrites)
-    return Compacted(taken, brought, rewrites[-1].version if rewrites else None)
+    removes_count = sum(len(c.removes) for c in rewrites)
+    adds_count = sum(len(c.adds) for c in rewrites)
+    return Compacted(removes_count, adds_count, rewrites[-1].version if rewrites else None)
 
 
 def is_of_others(table: DeltaTable) -> bool:
@@ -175,11 +176,11 @@ _Entries = Iterator[tuple[str, Any, StoredFile | None]]
 def _list(
     entries: Callable[[Any, str], _Entries], folder: Any, prefix: str
 ) -> Iterator[StoredFile]:
-    listed = list(entries(folder, prefix))
+    children = list(entries(folder, prefix))
     is_copy = is_of_copy(prefix.partition("/")[0])
-    if prefix and not is_copy and any(name == LOG_FOLDER for name, _, _ in listed):
+    if prefix and not is_copy and any(name == LOG_FOLDER for name, _, _ in children):
         return  # a table of its own
-    for name, path, file in listed:
+    for name, path, file in children:
         if file is None:
             if is_copy or not _is_of_others(name):
                 yield from _list(entries, path, f"{prefix}{name}/")
@@ -206,8 +207,8 @@ def _entries(fs: Any, folder: Any, prefix: str) -> _Entries:
 
 def _entries_here(folder: str, prefix: str) -> _Entries:
     """The same on a local disk, without five calls into the JVM for each file."""
-    with os.scandir(folder) as found:
-        for entry in found:
+    with os.scandir(folder) as entries:
+        for entry in entries:
             if entry.is_dir():
                 yield entry.name, entry.path, None
                 continue
@@ -226,29 +227,29 @@ def delete_files(table: DeltaTable, files: Sequence[StoredFile]) -> list[StoredF
     """
     if not files:
         return []
-    gone: list[StoredFile] = []
+    deleted_files: list[StoredFile] = []
     with translate_spark_errors():
         live = _live_places(table)
         for file in files:
             path = table._fs.makeQualified(table.gateway.path(table.jpath, file.path))
             if path.toString() not in live and table._fs.delete(path, False):
-                gone.append(file)
-    return gone
+                deleted_files.append(file)
+    return deleted_files
 
 
 def _live_places(table: DeltaTable) -> set[str]:
     """The full paths of the newest version's data and vector files."""
     path_class, uri_class = table.gateway.path, table.gateway.jvm.java.net.URI
-    found: set[str] = set()
+    places: set[str] = set()
     for file in table.files(table.version()).values():
         path = path_class(uri_class(file.path))
-        found.add(table._fs.makeQualified(path_class(table.jpath, path)).toString())
+        places.add(table._fs.makeQualified(path_class(table.jpath, path)).toString())
         if file.vector is None:
             continue
         vector = table.gateway.add_file(file).deletionVector()
         if vector.isOnDisk():
-            found.add(table._fs.makeQualified(vector.absolutePath(table.jpath)).toString())
-    return found
+            places.add(table._fs.makeQualified(vector.absolutePath(table.jpath)).toString())
+    return places
 
 
 def first_logged(table: DeltaTable) -> int:
@@ -306,10 +307,10 @@ def table_folders(gateway: Gateway, warehouse: str, *, leave_out: str) -> list[s
     if here is not None:
         with translate_os_errors(warehouse):
             schemas = [name for name in _folders_in(here) if name != leave_out]
-            named = [f"{schema}/{n}" for schema in schemas for n in _folders_in(here / schema)]
-        return [f"{warehouse}/{name}" for name in named]
+            names = [f"{schema}/{n}" for schema in schemas for n in _folders_in(here / schema)]
+        return [f"{warehouse}/{name}" for name in names]
     root = gateway.path(warehouse)
-    found: list[str] = []
+    locations: list[str] = []
     with translate_spark_errors():
         fs = root.getFileSystem(gateway.jsession.sessionState().newHadoopConf())
         for schema in fs.listStatus(root):
@@ -317,13 +318,13 @@ def table_folders(gateway: Gateway, warehouse: str, *, leave_out: str) -> list[s
                 continue
             for status in fs.listStatus(schema.getPath()):
                 if status.isDirectory():
-                    found.append(str(status.getPath().toString()))
-    return found
+                    locations.append(str(status.getPath().toString()))
+    return locations
 
 
 def _folders_in(folder: Path) -> list[str]:
-    with os.scandir(folder) as found:
-        return [entry.name for entry in found if entry.is_dir()]
+    with os.scandir(folder) as entries:
+        return [entry.name for entry in entries if entry.is_dir()]
 
 
 def measure_folder(gateway: Gateway, location: str) -> Folder:

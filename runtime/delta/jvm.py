@@ -49,10 +49,10 @@ class JvmObjects:
 
     def add_files(self, files: Iterable[DataFile]) -> Any:
         """A Scala Seq of Delta's own objects for some files."""
-        given = list(files)
-        if len(given) <= ONE_BY_ONE_MAX:
-            return self.seq(map(self.add_file, given))
-        return self._to_seq(file_lists(self.jvm).to_java(given))
+        file_list = list(files)
+        if len(file_list) <= ONE_BY_ONE_MAX:
+            return self.seq(map(self.add_file, file_list))
+        return self._to_seq(file_lists(self.jvm).to_java(file_list))
 
     def data_files(self, adds: Any) -> list[DataFile]:
         """The files of a Java list of Delta's own objects."""
@@ -92,10 +92,10 @@ class JvmObjects:
 
     def add_file(self, file: DataFile) -> Any:
         """Delta's own object (AddFile) for a file."""
-        found = self._adds.get(file)
-        if found is None:
-            found = self._adds[file] = self.parse_action(file.line)
-        return found
+        add = self._adds.get(file)
+        if add is None:
+            add = self._adds[file] = self.parse_action(file.line)
+        return add
 
     def join(self, texts: Any, separator: str) -> str:
         """Join the texts of a Scala collection, fetched in pieces.
@@ -104,16 +104,16 @@ class JvmObjects:
         """
         text = texts.addString(self._text(), separator)
         length = text.length()
-        pieces, begun = list[str](), 0
-        while begun < length:
-            end = min(begun + ANSWER_CHARS_MAX, length)
-            piece = str(text.substring(begun, end))
+        pieces, start = list[str](), 0
+        while start < length:
+            end = min(start + ANSWER_CHARS_MAX, length)
+            piece = str(text.substring(start, end))
             while piece.endswith(_HALF) and end < length:
                 # Java has a sign beyond U+FFFF as two, which come as such only together.
                 end += 1
-                piece = str(text.substring(begun, end))
+                piece = str(text.substring(start, end))
             pieces.append(piece)
-            begun = end
+            start = end
         return "".join(pieces)
 
 

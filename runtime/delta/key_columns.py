@@ -68,5 +68,5 @@ def may_be_kept(group: pq.RowGroupMetaData, place: int, kind: pa.DataType) -> bo
     return bool(group.num_rows * _width(stats.min, stats.max) <= COLUMN_BYTES_MAX)
 
 
-kept: BoundedCache[KeyColumn] = BoundedCache(BYTES_MAX, rounds=ROUNDS)
+column_cache: BoundedCache[KeyColumn] = BoundedCache(BYTES_MAX, rounds=ROUNDS)
 """Those of this process."""

@@ -102,21 +102,23 @@ def find_with_keys(
             return LocalRows(table.gateway.session, schema, rows) if rows.num_rows else None
         # Spark reads the files, or raises if they are damaged.
     equal = (F.col(backtick(c)) == F.col(_name(i)) for i, c in enumerate(columns))
-    scanned = rows_with_deleted(table, files, version)
-    found = collect_bounded(scanned.join(F.broadcast(keys.frame), reduce(and_, equal), "left_semi"))
-    return found if isinstance(found, Declined) else _alive(table, version, found)
+    all_rows = rows_with_deleted(table, files, version)
+    matches = collect_bounded(
+        all_rows.join(F.broadcast(keys.frame), reduce(and_, equal), "left_semi")
+    )
+    return matches if isinstance(matches, Declined) else _alive(table, version, matches)
 
 
 def comparable_with_statistics(
     schema: T.StructType, keys: Mapping[str, pa.ChunkedArray]
 ) -> dict[str, list[int | str | None]]:
     """The values of the key columns that have statistics, as Python objects."""
-    found: dict[str, list[int | str | None]] = {}
+    python_values: dict[str, list[int | str | None]] = {}
     for name, values in keys.items():
         if has_read_bounds(schema[name].dataType):
             with suppress(UnicodeDecodeError):  # Python has no text that is not UTF-8
-                found[name] = values.to_pylist()
-    return found
+                python_values[name] = values.to_pylist()
+    return python_values
 
 
 def _name(place: int) -> str:
@@ -142,14 +144,14 @@ def _alive(table: DeltaTable, version: int, frame: DataFrame) -> LocalRows | Non
     rows = LocalRows.of(frame)
     files, numbers = (rows.arrow.column(c).to_pylist() for c in (FILE_COLUMN, ROW_COLUMN))
     places = list(zip(files, numbers, strict=True))
-    gone = find_deleted(table, version, group_by_file(places))
-    alive = [i for i, (file, number) in enumerate(places) if number not in gone[file]]
+    deleted_numbers = find_deleted(table, version, group_by_file(places))
+    alive = [i for i, (file, number) in enumerate(places) if number not in deleted_numbers[file]]
     return rows.take(alive) if alive else None
 
 
 def group_by_file(places: Iterable[tuple[str, int]]) -> dict[str, "array[int]"]:
     """The row numbers of each file, eight bytes each."""
-    found: dict[str, array[int]] = {}
+    groups: dict[str, array[int]] = {}
     for file, number in places:
-        found.setdefault(file, array("Q")).append(number)
-    return found
+        groups.setdefault(file, array("Q")).append(number)
+    return groups

@@ -60,13 +60,13 @@ def change_of(
     fields = [schema[c] for c in columns]
     if any(is_padded(f) for f in fields):
         return Declined("Spark pads a CHAR column")
-    changed = local_change(table, movement.before, movement.version, columns)
-    if isinstance(changed, Declined):
-        return changed
-    come, gone = changed
-    signed = pa.concat_tables([_sign(come, 1), _sign(gone, -1)]).select([*columns, DIFF])
+    change = local_change(table, movement.before, movement.version, columns)
+    if isinstance(change, Declined):
+        return change
+    inserts, deletes = change
+    signed_rows = pa.concat_tables([_sign(inserts, 1), _sign(deletes, -1)]).select([*columns, DIFF])
     schema = T.StructType([*fields, T.StructField(DIFF, T.LongType())])
-    return LocalRows(table.gateway.session, schema, add_up(signed, DIFF))
+    return LocalRows(table.gateway.session, schema, add_up(signed_rows, DIFF))
 
 
 def _sign(rows: pa.Table, diff: int) -> pa.Table:
@@ -77,8 +77,8 @@ def rows_of(
     table: DeltaTable, version: int, columns: Sequence[str], rows_max: int | None = None
 ) -> LocalRows | Declined:
     """All rows of a small table; of so many rows at most, or ``SMALL_MAX``."""
-    found = _all(table, version, columns, SMALL_MAX if rows_max is None else rows_max)
-    return found if isinstance(found, Declined) else found.select(columns)
+    rows = _all(table, version, columns, SMALL_MAX if rows_max is None else rows_max)
+    return rows if isinstance(rows, Declined) else rows.select(columns)
 
 
 def _all(
@@ -98,10 +98,10 @@ def rows_between(
     schema = table.schema_at(version)
     if not _is_readable(table, version) or any(map(is_padded, schema)):
         return Declined("Spark reads columns of these types, or of other names")
-    found = local_rows(table, files, version, [number_range], rows_max=ROWS_MAX)
-    if isinstance(found, Declined):
-        return found
-    return LocalRows(table.gateway.session, schema, found.select(schema.names))
+    rows = local_rows(table, files, version, [number_range], rows_max=ROWS_MAX)
+    if isinstance(rows, Declined):
+        return rows
+    return LocalRows(table.gateway.session, schema, rows.select(schema.names))
 
 
 class StoredRows:
@@ -141,12 +141,12 @@ class StoredRows:
 
     def with_keys(self, keys: RowSet, pairs: Sequence[tuple[str, str]]) -> RowSet:
         """Those that have a key, NULL equal to NULL; ``pairs`` of these columns and the keys'."""
-        found = self.having(keys, pairs)
+        rows = self.having(keys, pairs)
         # Keys that are not in the driver, or of other types, were not compared.
-        is_compared = found.is_local and keys.is_local and pairs
-        if is_compared and len(pairs) == len(comparable(found.schema, keys.schema, pairs)):
-            return found
-        return found.with_keys(keys, pairs)
+        is_compared = rows.is_local and keys.is_local and pairs
+        if is_compared and len(pairs) == len(comparable(rows.schema, keys.schema, pairs)):
+            return rows
+        return rows.with_keys(keys, pairs)
 
     def having(self, keys: RowSet, pairs: Sequence[tuple[str, str]]) -> RowSet:
         """A superset of those that have a key, NULL equal to NULL.
@@ -160,8 +160,8 @@ class StoredRows:
             key_set = _key_set(self._near.schema, local_keys, pairs)
             if isinstance(key_set, Declined):
                 return self._near
-            found = having(self._near.arrow, self._near.schema, key_set)
-            return self._near.with_rows(self._near.schema, found)
+            rows = having(self._near.arrow, self._near.schema, key_set)
+            return self._near.with_rows(self._near.schema, rows)
         read = _Read.of(self._table, self._version, self._names, [(local_keys, pairs)])
         near = read if isinstance(read, Declined) else read.at(self._version)
         if not isinstance(near, Declined):
@@ -188,8 +188,8 @@ class _Read:
     ) -> "_Read | Declined":
         """Add the keys' columns, by the schema of a version; declined if only Spark can read it."""
         schema = table.schema_at(version)
-        tried = [_key_set(schema, *key) for key in keys]
-        sets = [one for one in tried if not isinstance(one, Declined)]
+        key_sets = [_key_set(schema, *key) for key in keys]
+        sets = [one for one in key_sets if not isinstance(one, Declined)]
         if not columns or len(sets) < len(keys):
             return Declined("no column is read, or Spark compares the keys")
         names = {*columns}.union(*(one.columns for one in sets))
@@ -229,8 +229,10 @@ class _Read:
             return was
         if isinstance(now, Declined):
             return now
-        found = move_local_rows(self.table, rows.arrow, was, now, after, self.sets, self._columns)
-        return found if isinstance(found, Declined) else rows.with_rows(rows.schema, found)
+        new_rows = move_local_rows(
+            self.table, rows.arrow, was, now, after, self.sets, self._columns
+        )
+        return new_rows if isinstance(new_rows, Declined) else rows.with_rows(rows.schema, new_rows)
 
     def less(self, other: "_Read") -> "_Read | None":
         """The same read of the keys that another one of one set lacks; None for too many."""
@@ -292,13 +294,13 @@ class Lookups:
         if isinstance(read, Declined):
             return read
         entry = self._reads.setdefault(read.identity, _Known(read))
-        found = entry.derive(version)
-        if found is None:
-            found = self._derive_from_alike(read, version)
-        if found is None:
-            found = read.at(version)
-        entry.rows_by_version[version] = found
-        return found if isinstance(found, Declined) else found.select(columns)
+        rows = entry.derive(version)
+        if rows is None:
+            rows = self._derive_from_alike(read, version)
+        if rows is None:
+            rows = read.at(version)
+        entry.rows_by_version[version] = rows
+        return rows if isinstance(rows, Declined) else rows.select(columns)
 
     def _derive_from_alike(self, read: _Read, version: int) -> LocalRows | Declined | None:
         """The rows of nearly the same keys, and of the others; None if no such keys are known."""

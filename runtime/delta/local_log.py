@@ -131,7 +131,7 @@ def newest_state(log: LogFiles) -> LoggedState | None:
     there = commit_versions(names)
     last = max(there, default=None)
     checkpoints = (n for n in names if ".checkpoint." in n)
-    versions = (int(found[1]) for n in checkpoints if (found := CHECKPOINT_NAME.fullmatch(n)))
+    versions = (int(match[1]) for n in checkpoints if (match := CHECKPOINT_NAME.fullmatch(n)))
     if max(versions, default=-1) > (-1 if last is None else last):
         raise NeedsSpark("a checkpoint behind all commits")
     if last is None:
@@ -185,10 +185,10 @@ class LocalTable(OnSpark, TableLog):
             if len(commits) == ROLLED_MAX or not self.has(older):
                 break
             commits.append(self.commit_at(older))
-        found = checkpointed_files(self.log_files, version)
-        if found is None:
+        live_files = checkpointed_files(self.log_files, version)
+        if live_files is None:
             raise NeedsSpark("the files of a large table")
-        return found
+        return live_files
 
     def begin(self) -> Never:
         """Commits are Spark's."""
@@ -205,10 +205,10 @@ class LocalGateway(OnSpark):
 
     def table(self, location: str) -> LocalTable:
         """The table at a location; the same object for the same location."""
-        found = self._tables.get(location)
-        if found is None:
-            found = self._tables[location] = LocalTable(location)
-        return found
+        table = self._tables.get(location)
+        if table is None:
+            table = self._tables[location] = LocalTable(location)
+        return table
 
     def output_table(self, location: str) -> LocalTable:
         """The table of an output or of the timeline."""

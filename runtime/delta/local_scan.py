@@ -89,18 +89,18 @@ def local_rows(
     if not is_flat(schema):
         return Declined("Spark reads columns of these types")
     with translate_spark_errors():
-        found = table.paths_in_store(files, version)
-        if isinstance(found, Declined):
-            return found
-        store, paths = found
+        store_and_paths = table.paths_in_store(files, version)
+        if isinstance(store_and_paths, Declined):
+            return store_and_paths
+        store, paths = store_and_paths
         scanned_files = []
         for path, file in zip(paths, files, strict=True):
-            deleted = table.vectors.deleted_rows(file)
+            deleted_rows = table.vectors.deleted_rows(file)
             if file.path not in was:
-                scanned_files.append(ScannedFile(file.path, store, path, file.size, deleted))
-            elif restored := table.vectors.deleted_rows(was[file.path]) - deleted:
+                scanned_files.append(ScannedFile(file.path, store, path, file.size, deleted_rows))
+            elif restored_rows := table.vectors.deleted_rows(was[file.path]) - deleted_rows:
                 scanned_files.append(
-                    ScannedFile(file.path, store, path, file.size, BitMap64(), only=restored)
+                    ScannedFile(file.path, store, path, file.size, BitMap64(), only=restored_rows)
                 )
     try:
         return find(scanned_files, schema, keys, rows_max=rows_max)
@@ -134,12 +134,12 @@ def move_local_rows(
         rows: the result of :func:`local_rows` for the same keys and columns.
         was, now: files by path; a file in both may have other rows deleted.
     """
-    found = local_rows(table, now.values(), version, keys, columns, ROWS_MAX, was)
-    if isinstance(found, Declined):
-        return found
+    new_rows = local_rows(table, now.values(), version, keys, columns, ROWS_MAX, was)
+    if isinstance(new_rows, Declined):
+        return new_rows
     with translate_spark_errors():
-        left = {p: table.vectors.deleted_rows(file) for p, file in now.items() if p in was}
-    return pa.concat_tables([drop_deleted(rows, left), found])
+        deleted_rows = {p: table.vectors.deleted_rows(file) for p, file in now.items() if p in was}
+    return pa.concat_tables([drop_deleted(rows, deleted_rows), new_rows])
 
 
 def local_change(
@@ -165,8 +165,8 @@ def local_change(
             if len(recent) > CHANGES_KEPT_MAX:
                 recent.popitem(last=False)
     names = [*columns, *(place.name for place in PLACES)]
-    come, gone = (rows.select(names) for rows in change)
-    return come, gone
+    inserts, deletes = (rows.select(names) for rows in change)
+    return inserts, deletes
 
 
 def _read_change(
@@ -175,15 +175,17 @@ def _read_change(
     old = table.files(before) if before >= 0 else {}
     new = table.files(after)
     # By path: what is read later of the same files is put beside it, row by row.
-    come, gone = (dict(sorted(select_changed(*both).items())) for both in ((new, old), (old, new)))
-    whole = [file for p, file in (come | gone).items() if not (p in old and p in new)]
+    new_files, old_files = (
+        dict(sorted(select_changed(*both).items())) for both in ((new, old), (old, new))
+    )
+    whole = [file for p, file in (new_files | old_files).items() if not (p in old and p in new)]
     if sum(file.rows_count or 0 for file in whole) > 2 * ROWS_MAX:
         return TOO_MANY_HERE
-    inserted = local_rows(table, come.values(), after, (), columns, ROWS_MAX, old)
-    if isinstance(inserted, Declined):
-        return inserted
-    deleted = local_rows(table, gone.values(), after, (), columns, ROWS_MAX, new)
-    return deleted if isinstance(deleted, Declined) else (inserted, deleted)
+    inserts = local_rows(table, new_files.values(), after, (), columns, ROWS_MAX, old)
+    if isinstance(inserts, Declined):
+        return inserts
+    deletes = local_rows(table, old_files.values(), after, (), columns, ROWS_MAX, new)
+    return deletes if isinstance(deletes, Declined) else (inserts, deletes)
 
 
 def _with_columns(rows: pa.Table, more: pa.Table) -> pa.Table:
@@ -201,9 +203,9 @@ def find_deleted(
 ) -> dict[str, BitMap64]:
     """Those of some rows, by the full path of their file, that are deleted at a version."""
     by_name = files_by_name(table, version)
-    found = {}
+    deleted_numbers = {}
     with translate_spark_errors():
         for path, rows in places.items():
             file = by_name[relative_path(path, table.location)]
-            found[path] = table.vectors.deleted_rows(file) & BitMap64(rows)
-    return found
+            deleted_numbers[path] = table.vectors.deleted_rows(file) & BitMap64(rows)
+    return deleted_numbers

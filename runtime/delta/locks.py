@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 from ctsql.runtime.spark.storage_errors import translate_os_errors
 
 LOCK_FILE = ".ctsql.lock"
-_held = threading.local()  # the folders whose lock this thread holds
+_this_thread = threading.local()  # the folders whose lock this thread holds
 
 
 def split_location(location: str) -> tuple[str, str]:
@@ -52,7 +52,7 @@ def commit_lock(location: str) -> AbstractContextManager[None]:
 def folder_lock(location: str) -> Iterator[None]:
     """Hold the lock of a folder, created if missing; re-entrant. Raises STORAGE_ERROR."""
     folder = local_path(location)
-    folders: set[Path] = _held.__dict__.setdefault("folders", set())
+    folders: set[Path] = _this_thread.__dict__.setdefault("folders", set())
     if folder is None or folder in folders:
         yield
         return

@@ -55,8 +55,8 @@ class LogFiles(ABC):
 
     def commit_at(self, version: int) -> Commit:
         """One commit, parsed; raises HISTORY_LOST if it was cleaned up, or STORED_DATA_INVALID."""
-        found = self._commits.get(version)
-        if found is None:
+        commit = self._commits.get(version)
+        if commit is None:
             name = commit_name(version)
             mark = self._store.mark(name)
             text = None if mark is None else self.read_if_there(name)
@@ -68,11 +68,11 @@ class LogFiles(ABC):
                 )
                 raise error("HISTORY_LOST", relation=self._location, detail=detail, hint=hint)
             try:
-                found = parse_commit(version, text, modified_ms=mark[0])
+                commit = parse_commit(version, text, modified_ms=mark[0])
             except Unreadable as problem:
                 raise damaged_file(f"{self._store.uri}/{name}", str(problem)) from problem
-            self._keep(version, found, len(text))
-        return found
+            self._keep(version, commit, len(text))
+        return commit
 
     def _keep(self, version: int, commit: Commit, length: int) -> None:
         """Cache a commit, in the place of older ones where there are too many, or too long ones."""
@@ -145,7 +145,7 @@ class LogFiles(ABC):
             names: in the folder. there: the versions of the commits among them, at least one.
         """
         last = max(there)
-        versions = (int(found[1]) for n in names if (found := CHECKPOINT_NAME.fullmatch(n)))
+        versions = (int(match[1]) for n in names if (match := CHECKPOINT_NAME.fullmatch(n)))
         first = 1 + max((v for v in versions if v <= last), default=min(there) - 1)
         # A listing may leave out what is committed while it is made.
         for version in (v for v in range(first, last) if v not in there and not self.has(v)):
@@ -160,8 +160,8 @@ def commit_versions(names: Iterable[str]) -> set[int]:
     {12}
     """
     # Not by a pattern: a log has thousands of files.
-    named = (n[:20] for n in names if len(n) == _COMMIT_LENGTH and n.endswith(_COMMIT_SUFFIX))
-    return {int(number) for number in named if number.isascii() and number.isdigit()}
+    numbers = (n[:20] for n in names if len(n) == _COMMIT_LENGTH and n.endswith(_COMMIT_SUFFIX))
+    return {int(number) for number in numbers if number.isascii() and number.isdigit()}
 
 
 def commit_name(version: int) -> str:

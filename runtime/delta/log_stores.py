@@ -59,10 +59,10 @@ class LocalStore(LogStore):
         path = f"{self._folder}/{name}"
         with translate_os_errors(path):
             try:
-                found = os.stat(path)
+                status = os.stat(path)
             except FileNotFoundError:
                 return None
-        return found.st_mtime_ns // 1_000_000, found.st_size
+        return status.st_mtime_ns // 1_000_000, status.st_size
 
     def exists(self, name: str) -> bool:
         """Whether there is a file."""

@@ -24,7 +24,7 @@ class LogWatch:
         if self._asked_ms - asked_ms >= LOOKS_APART_MS:
             self._seen.clear()  # the commits that come next may have been cleaned up
         for table in tables:
-            seen = self._seen.get(table.location)
-            if seen is None or table.has(seen + 1):
+            version = self._seen.get(table.location)
+            if version is None or table.has(version + 1):
                 return True
         return False

@@ -93,10 +93,10 @@ class ReadOnlyGateway(Gateway):
 
     def output_table(self, location: str) -> "MemoryTable":
         """The table of an output, the same object until :meth:`start_again`."""
-        found = self._opened.get(location)
-        if found is None:
-            found = self._opened[location] = MemoryTable(self.table(location))
-        return found
+        table = self._opened.get(location)
+        if table is None:
+            table = self._opened[location] = MemoryTable(self.table(location))
+        return table
 
     def pin(self, location: str, version: int) -> None:
         """See an output as it was at a version, with commits in memory from there on.
@@ -185,20 +185,20 @@ class MemoryTable(DeltaTable):
     def transaction_version(self, app: str, snapshot: Snapshot) -> int | None:
         """The version of an application id, including commits in memory."""
         for step in reversed(self.steps):
-            found = step.commit.transaction(app)
-            if found is not None:
-                return found
+            version = step.commit.transaction(app)
+            if version is not None:
+                return version
         return super().transaction_version(app, snapshot)
 
     def domains(self) -> tuple[int, dict[str, str]]:
         """The newest version and its domain metadata."""
-        found = self._pinned.domains()
+        domains = self._pinned.domains()
         for step in self.steps:
             for name, configuration in step.commit.domains:
-                found.pop(name, None)
+                domains.pop(name, None)
                 if configuration is not None:
-                    found[name] = configuration
-        return self.version(), found
+                    domains[name] = configuration
+        return self.version(), domains
 
     # ---- rows
 
@@ -257,11 +257,11 @@ class MemoryTable(DeltaTable):
     def change_rows(self, first: int, last: int) -> DataFrame:
         """Rows changed by the commits first..last, both inclusive, with ``_change_type``."""
         columns = [*self.schema.names, CHANGE_TYPE]
-        chosen = backtick_all(columns)
+        names = backtick_all(columns)
         frames: list[DataFrame] = []
         if first <= self.stored_version:
             stored_changes = super().change_rows(first, min(last, self.stored_version))
-            frames.append(stored_changes.select(*chosen))
+            frames.append(stored_changes.select(*names))
         for version in range(max(first, self.stored_version + 1), last + 1):
             step = self.step(version)
             assert step is not None  # above the stored versions
@@ -269,13 +269,13 @@ class MemoryTable(DeltaTable):
             frames += [p.withColumn(CHANGE_TYPE, F.lit("insert")) for p in parts]
             if step.deleted:
                 places = F.broadcast(_places(self.gateway.session, step.deleted))
-                gone = self.locate_rows(version - 1).join(
+                deletes = self.locate_rows(version - 1).join(
                     places, [FILE_COLUMN, ROW_COLUMN], "left_semi"
                 )
-                frames.append(gone.withColumn(CHANGE_TYPE, F.lit("delete")))
+                frames.append(deletes.withColumn(CHANGE_TYPE, F.lit("delete")))
         if not frames:
             return self.frame_of(()).withColumn(CHANGE_TYPE, F.lit("insert"))
-        return reduce(DataFrame.unionAll, [f.select(*chosen) for f in frames])
+        return reduce(DataFrame.unionAll, [f.select(*names) for f in frames])
 
     # ---- writing, in memory
 
@@ -302,8 +302,8 @@ class MemoryTable(DeltaTable):
         """Make a transaction the newest commit; returns its version."""
         version = self.version() + 1
         before, base = self.step(version - 1), self.rows_count(version - 1)
-        inserted = sum(p.rows_count for p in transaction.parts)
-        deleted = sum(len(numbers) for numbers in transaction.places.values())
+        inserted_count = sum(p.rows_count for p in transaction.parts)
+        deleted_count = sum(len(numbers) for numbers in transaction.places.values())
         for memory_part in transaction.parts:
             self.staged_rows.pop(memory_part.name, None)
         parts, victims = (before.parts, dict(before.victims)) if before is not None else ((), {})
@@ -316,7 +316,7 @@ class MemoryTable(DeltaTable):
                     version=version,
                     time_ms=clock.now_ms(),
                     adds=tuple(_action(p.name, p.rows_count) for p in transaction.parts),
-                    removes=(_action("memory:deleted", deleted),) if deleted else (),
+                    removes=(_action("memory:deleted", deleted_count),) if deleted_count else (),
                     change_paths=(),
                     transactions=tuple(transaction.applications.items()),
                     domains=tuple(transaction.domains.items()),
@@ -326,7 +326,7 @@ class MemoryTable(DeltaTable):
                 deleted=transaction.places,
                 parts=parts,
                 victims=victims,
-                rows_count=None if base is None else base + inserted - deleted,
+                rows_count=None if base is None else base + inserted_count - deleted_count,
             )
         )
         return version
@@ -373,12 +373,12 @@ class _MemoryTransaction(Transaction):
     def stage_deletes(
         self, victims: Iterable[tuple[str, Collection[int]]]
     ) -> tuple[list[StagedDelete], list[StagedFile]]:
-        staged = []
+        deletes = []
         for file, rows in victims:
             numbers = array("q", rows)
             name = f"memory:{uuid.uuid4().hex}"
             self.table.staged_places[name] = numbers
-            staged.append(
+            deletes.append(
                 StagedDelete(
                     path=file,
                     rows_count=len(numbers),
@@ -387,7 +387,7 @@ class _MemoryTransaction(Transaction):
                     vector_file=name,
                 )
             )
-        return staged, []
+        return deletes, []
 
     def delete(self, staged: Iterable[StagedDelete]) -> set[str]:
         """No other writer moves rows here."""
@@ -428,25 +428,25 @@ def _compact(
     names = {p.name for p in parts}
     within = {file: numbers for file, numbers in victims.items() if file in names}
     rows = _without(reduce(DataFrame.unionAll, [p.rows for p in parts]), within)
-    left = part(rows.drop(FILE_COLUMN, ROW_COLUMN))
-    return (left,), {file: n for file, n in victims.items() if file not in names}
+    whole = part(rows.drop(FILE_COLUMN, ROW_COLUMN))
+    return (whole,), {file: n for file, n in victims.items() if file not in names}
 
 
 def part(rows: DataFrame) -> Kept:
     """Compute rows, located in a file of their own name."""
     name = f"memory:{uuid.uuid4().hex}"
-    kept = computed(
+    frame = computed(
         rows.withColumn(FILE_COLUMN, F.lit(name)).withColumn(
             ROW_COLUMN, F.monotonically_increasing_id()
         )
     )
-    return Kept(name, kept, kept.count())
+    return Kept(name, frame, frame.count())
 
 
 def _with_all(rows: DataFrame, schema: StructType) -> DataFrame:
     """Rows with all columns of a table; those that an older definition does not know are NULL."""
-    added = [f for f in schema.fields if f.name not in rows.columns]
-    return rows.select("*", *(F.lit(None).cast(f.dataType).alias(f.name) for f in added))
+    new_fields = [f for f in schema.fields if f.name not in rows.columns]
+    return rows.select("*", *(F.lit(None).cast(f.dataType).alias(f.name) for f in new_fields))
 
 
 def _check_not_null(rows: DataFrame, table: MemoryTable) -> DataFrame:

@@ -32,7 +32,7 @@ from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.bounded_cache import BoundedCache
 from ctsql.runtime.delta.file_ranges import meets
 from ctsql.runtime.delta.file_stores import FileStore
-from ctsql.runtime.delta.key_columns import KeyColumn, kept, may_be_kept
+from ctsql.runtime.delta.key_columns import KeyColumn, column_cache, may_be_kept
 from ctsql.runtime.rows.collect import DRIVER_ROW_BYTES_MAX, DRIVER_ROWS_MAX
 
 BATCH_ROWS = 1 << 16
@@ -146,7 +146,7 @@ def find(
         with ThreadPoolExecutor(threads) as pool:
             try:
                 groups = [pool.submit(search.groups, file) for file in files]
-                rows = [pool.submit(search.rows, g) for found in groups for g in found.result()]
+                rows = [pool.submit(search.rows, g) for future in groups for g in future.result()]
                 parts = [one.result() for one in rows]
             finally:
                 pool.shutdown(cancel_futures=True)  # stop reading after an error
@@ -163,19 +163,19 @@ def having(rows: pa.Table, schema: T.StructType, keys: KeySet) -> pa.Table:
 
 def drop_deleted(rows: pa.Table, deleted: Mapping[str, BitMap64]) -> pa.Table:
     """Keep the rows that are in some files, by name, and not deleted there."""
-    coded = rows.column(FILE_COLUMN).combine_chunks().dictionary_encode()
-    codes, numbers = coded.indices.to_numpy(), rows.column(ROW_COLUMN).to_numpy()
-    gone = np.zeros(len(numbers), bool)
-    for code, name in enumerate(coded.dictionary.to_pylist()):
+    files = rows.column(FILE_COLUMN).combine_chunks().dictionary_encode()
+    codes, numbers = files.indices.to_numpy(), rows.column(ROW_COLUMN).to_numpy()
+    is_deleted = np.zeros(len(numbers), bool)
+    for code, name in enumerate(files.dictionary.to_pylist()):
         mine = codes == code
         there = deleted.get(name)
-        gone[mine] = True if there is None else _are_among(numbers[mine], there)
-    return rows.filter(pa.array(~gone)) if gone.any() else rows
+        is_deleted[mine] = True if there is None else _are_among(numbers[mine], there)
+    return rows.filter(pa.array(~is_deleted)) if is_deleted.any() else rows
 
 
 def _are_among(numbers: _Numbers, rows: BitMap64) -> npt.NDArray[np.bool_]:
-    met = rows & BitMap64(numbers.tolist()) if rows else rows
-    return np.isin(numbers, np.array(list(met), np.int64))
+    hits = rows & BitMap64(numbers.tolist()) if rows else rows
+    return np.isin(numbers, np.array(list(hits), np.int64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,17 +193,17 @@ _layouts: BoundedCache[_Layout] = BoundedCache(LAYOUT_BYTES_MAX)
 def _layout(file: ScannedFile) -> _Layout:
     """The layout of a file, read once as long as it is used."""
     identity = file.store, file.path
-    found = _layouts.find(identity)
-    if found is None:
-        found = _read_layout(file)
-        size = int(found.footer.serialized_size) * FOOTER_GROWS
-        _layouts.keep(identity, found, size)
-    return found
+    layout = _layouts.find(identity)
+    if layout is None:
+        layout = _read_layout(file)
+        size = int(layout.footer.serialized_size) * FOOTER_GROWS
+        _layouts.keep(identity, layout, size)
+    return layout
 
 
 def _read_layout(file: ScannedFile) -> _Layout:
-    with file.store.open_input(file.path, file.size) as opened:
-        footer = pq.read_metadata(opened)
+    with file.store.open_input(file.path, file.size) as stream:
+        footer = pq.read_metadata(stream)
     schema = footer.schema.to_arrow_schema().remove_metadata()
     paths = [footer.schema.column(i).path for i in range(footer.num_columns)]
     count, number = Counter(paths), {path: i for i, path in enumerate(paths)}
@@ -342,9 +342,9 @@ def _whole_numbers(values: pa.Array) -> _Numbers | None:
 
 def _endings(numbers: _Numbers) -> npt.NDArray[np.bool_]:
     """The set of low bits of integer keys: rejects most rows in a fifth of the time."""
-    found = np.zeros(_ENDING + 1, bool)
-    found[numbers & _ENDING] = True
-    return found
+    endings = np.zeros(_ENDING + 1, bool)
+    endings[numbers & _ENDING] = True
+    return endings
 
 
 def _join(codes: pa.Array, column: pa.Array, values: pa.Array) -> pa.Array:
@@ -423,7 +423,7 @@ class _Search:
         if not {fold(name) for name in others}.isdisjoint(map(fold, self.schema.names)):
             raise OnlySpark(f"{file.path} has a column's name in upper or lower case")
         sets = self._sets(layout)
-        found, first = [], 0
+        groups, first = [], 0
         for number in range(layout.footer.num_row_groups):
             metadata = layout.footer.row_group(number)
             count = metadata.num_rows
@@ -434,9 +434,9 @@ class _Search:
             if among and may_hold:
                 row_bytes = 1 + metadata.total_byte_size // count
                 batch_rows = max(1, min(BATCH_ROWS, BATCH_BYTES // row_bytes))
-                found.append(_Group(file, layout, number, first, count, batch_rows))
+                groups.append(_Group(file, layout, number, first, count, batch_rows))
             first += count
-        return found
+        return groups
 
     def _sets(self, layout: _Layout) -> list[_Keys | _Range]:
         return [one for one in self._keys if one.are_in(layout.schema)]
@@ -454,25 +454,25 @@ class _Search:
                 coerce_int96_timestamp_unit="us",
                 pre_buffer=not store.is_local,  # fewer, larger requests
                 page_checksum_verification=True,
-            ) as stored,
+            ) as parquet_file,
         ):
             if self._keys:
-                numbers, found = self._with_key(stored, group)
+                numbers, columns = self._with_key(parquet_file, group)
             else:
-                numbers, found = group.numbers(), {}
+                numbers, columns = group.numbers(), {}
                 numbers = numbers[group.are_left(numbers)]
                 self._count(len(numbers), 0)
-            rest = [name for name in there if name not in found]
+            rest = [name for name in there if name not in columns]
             if len(numbers) and rest:
                 parts = []
-                for _, rows in self._read(stored, group, rest, numbers):
+                for _, rows in self._read(parquet_file, group, rest, numbers):
                     self._count(0, rows.nbytes)
                     parts.append(rows)
-                found |= _columns(parts)
+                columns |= _columns(parts)
         if not len(numbers):
             return self.schema_with_places.empty_table()
         values = [
-            found[f.name] if f.name in found else pa.nulls(len(numbers), f.type)
+            columns[f.name] if f.name in columns else pa.nulls(len(numbers), f.type)
             for f in self.schema
         ]
         name = pa.array([group.file.name], pa.string())
@@ -489,9 +489,9 @@ class _Search:
             each = (one.numbers_in([columns[n] for n in one.names]) for one in sets)
             hits = reduce(np.union1d, each)
             hits = hits[group.are_left(hits)]
-            found = {n: self._values_of(n, column, hits) for n, column in columns.items()}
-            self._count(len(hits), sum(values.nbytes for values in found.values()))
-            return hits, found
+            key_values = {n: self._values_of(n, column, hits) for n, column in columns.items()}
+            self._count(len(hits), sum(values.nbytes for values in key_values.values()))
+            return hits, key_values
         numbers, parts = [], []
         for here, rows in self._read(parquet_file, group, names, group.numbers()):
             hits = reduce(
@@ -518,10 +518,10 @@ class _Search:
             is_declared = kind == self.schema.field(name).type
             if place is None or not is_declared or not may_be_kept(metadata, place, kind):
                 return None
-        found = {}
+        columns = {}
         for name in names:
             identity = group.file.store, group.file.path, group.number, name
-            column = kept.find(identity)
+            column = column_cache.find(identity)
             if column is None:
                 read = parquet_file.read_row_group(group.number, [name], use_threads=False).column(
                     0
@@ -529,9 +529,9 @@ class _Search:
                 if read.null_count:
                     return None  # its statistics are wrong
                 column = KeyColumn.of(read)
-                kept.keep(identity, column, column.values.nbytes)
-            found[name] = column
-        return found
+                column_cache.keep(identity, column, column.values.nbytes)
+            columns[name] = column
+        return columns
 
     def _values_of(self, name: str, column: KeyColumn, numbers: _Numbers) -> pa.ChunkedArray:
         """The values of some rows, in the table's type."""
@@ -543,19 +543,19 @@ class _Search:
     ) -> Iterator[tuple[_Numbers, pa.RecordBatch]]:
         """Read some columns of the rows with some numbers, in the table's types, in batches."""
         schema = pa.schema([self.schema.field(name) for name in names])
-        begun = done = 0
+        start = index = 0
         for batch in parquet_file.iter_batches(
             group.batch_rows, [group.number], names, use_threads=False
         ):
-            end = begun + len(batch)
+            end = start + len(batch)
             until = int(np.searchsorted(numbers, end))
-            here = numbers[done:until]
+            here = numbers[index:until]
             if len(here):
-                rows = batch if len(here) == len(batch) else batch.take(pa.array(here - begun))
+                rows = batch if len(here) == len(batch) else batch.take(pa.array(here - start))
                 values = (_declare(rows.column(f.name), f.type) for f in schema)
                 yield here, pa.record_batch(list(values), schema)
-            begun, done = end, until
-            if done == len(numbers):
+            start, index = end, until
+            if index == len(numbers):
                 return
 
     def _count(self, rows_count: int, bytes_count: int) -> None:

@@ -172,9 +172,9 @@ def _bounds(values: pa.ChunkedArray) -> Sequence[Any]:
     """
     ends = pc.min_max(values)
     try:
-        found = [ends["min"].as_py(), ends["max"].as_py()]
+        bounds = [ends["min"].as_py(), ends["max"].as_py()]
     except (OverflowError, UnicodeDecodeError):
         return ()
-    if None in found or any(isinstance(v, str) and len(v) > TEXT_MAX for v in found):
+    if None in bounds or any(isinstance(v, str) and len(v) > TEXT_MAX for v in bounds):
         return ()
-    return [v if isinstance(v, int | str) else v.isoformat() for v in found]
+    return [v if isinstance(v, int | str) else v.isoformat() for v in bounds]

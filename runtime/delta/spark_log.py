@@ -45,9 +45,9 @@ class DeltaHandle:
     @cached_property
     def log(self) -> Any:
         """The handle itself."""
-        opened = self._open()
+        log = self._open()
         self.is_open = True
-        return opened
+        return log
 
     @cached_property
     def hadoop(self) -> Any:
@@ -161,8 +161,8 @@ class SparkLogFiles(LogFiles):
                 return None if state is None else SparkSnapshot(self, state=state)
         with translate_spark_errors():
             java = self._cached()
-            found = SparkSnapshot(self, self._list_log() if java is None else java)
-        return None if found.version < 0 else found
+            snapshot = SparkSnapshot(self, self._list_log() if java is None else java)
+        return None if snapshot.version < 0 else snapshot
 
     def _newest_logged(self) -> LoggedState | None:
         """The newest version, as the log says it; listed only where nothing is known of it."""
@@ -233,8 +233,8 @@ class HadoopStore(LogStore):
 
     def _path(self, name: str) -> Any:
         """The path of a file; the last one is cached, since polling repeats it."""
-        known, path = self._asked
-        if known != name:
+        last_name, path = self._asked
+        if last_name != name:
             path = self._gateway.path(self._folder, name)
             self._asked = name, path
         return path

@@ -96,10 +96,10 @@ class Gateway(JvmObjects):
 
     def table(self, location: str) -> "DeltaTable":
         """The table at a location; the same object for the same location."""
-        found = self._tables.get(location)
-        if found is None:
-            found = self._tables[location] = DeltaTable(self, location)
-        return found
+        table = self._tables.get(location)
+        if table is None:
+            table = self._tables[location] = DeltaTable(self, location)
+        return table
 
     def output_table(self, location: str) -> "DeltaTable":
         """The table of an output or of the timeline: what the engine itself writes."""
@@ -127,22 +127,22 @@ class Gateway(JvmObjects):
         bucket = bucket_of(location)
         if bucket is None:
             return self.connector_store(location)
-        found = self._buckets.get(bucket)
-        if found is None:
+        store = self._buckets.get(bucket)
+        if store is None:
             with translate_spark_errors():
                 hadoop = self.jsession.sessionState().newHadoopConf()
-            found = self._buckets[bucket] = open_bucket(bucket, partial(_setting, hadoop))
-        return self.connector_store(location) if isinstance(found, Declined) else found
+            store = self._buckets[bucket] = open_bucket(bucket, partial(_setting, hadoop))
+        return self.connector_store(location) if isinstance(store, Declined) else store
 
     def connector_store(self, location: str) -> FileStore:
         """The store of a location, reached by Spark's connector."""
-        parsed = urlparse(location)
-        found = self._connectors.get(parsed[:2])
-        if found is None:
+        uri = urlparse(location)
+        store = self._connectors.get(uri[:2])
+        if store is None:
             with translate_spark_errors():
                 _, files = self._place(location)
-            found = self._connectors[parsed[:2]] = ConnectorStore(self.jvm, parsed.scheme, files)
-        return found
+            store = self._connectors[uri[:2]] = ConnectorStore(self.jvm, uri.scheme, files)
+        return store
 
     def _place(self, location: str) -> tuple[Any, Any]:
         path = self.path(location)
@@ -162,12 +162,12 @@ class Gateway(JvmObjects):
 
     def create_table(self, location: str, columns: str, properties: Mapping[str, str]) -> None:
         """Create a table of the engine's own, unless it exists or is being created concurrently."""
-        listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+        property_list = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
         try:
             with translate_spark_errors():
                 self.session.sql(
                     f"CREATE TABLE IF NOT EXISTS {table_at(location)} ({columns}) USING delta "
-                    f"TBLPROPERTIES ({listed})"
+                    f"TBLPROPERTIES ({property_list})"
                 )
         except conflict_errors():
             if not self.exists(location):
@@ -188,16 +188,16 @@ class Gateway(JvmObjects):
             if store.getFileStatus(path).isFile():
                 return None
             names: list[str] = []
-            found = store.listStatusIterator(path)
-            while found.hasNext() and len(names) < ENTRIES_MAX:
-                names.append(str(found.next().getPath().getName()))
+            statuses = store.listStatusIterator(path)
+            while statuses.hasNext() and len(names) < ENTRIES_MAX:
+                names.append(str(statuses.next().getPath().getName()))
             return names
 
     def glob(self, pattern: str) -> list[str]:
         """The files and folders that a pattern, or a plain path, means: full URIs."""
         with translate_spark_errors():
             path, store = self._place(pattern)
-            return [str(found.getPath().toString()) for found in store.globStatus(path) or ()]
+            return [str(status.getPath().toString()) for status in store.globStatus(path) or ()]
 
     def list_files(self, pattern: str, *, known_files: Container[str]) -> list[str]:
         """The files that a pattern means and that are not known, full URIs in order.
@@ -219,8 +219,8 @@ class Gateway(JvmObjects):
         paths = self.jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(statuses)
         if paths is None:
             return statuses, []
-        listed = self.jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(paths)
-        return statuses, self.join(listed, _NEVER_IN_A_NAME).split(_NEVER_IN_A_NAME)
+        path_seq = self.jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(paths)
+        return statuses, self.join(path_seq, _NEVER_IN_A_NAME).split(_NEVER_IN_A_NAME)
 
     def still_there(self, pattern: str, files: Iterable[str]) -> list[str]:
         """Those of some files, full URIs, that are there; most are among those of a pattern.
@@ -235,9 +235,9 @@ class Gateway(JvmObjects):
         """Whether it is a file, or a folder with a file that Spark would read, at any depth."""
         with translate_spark_errors():
             path, store = self._place(location)
-            found = store.listFiles(path, True)
-            while found.hasNext():
-                if not str(found.next().getPath().getName()).startswith(("_", ".")):
+            files = store.listFiles(path, True)
+            while files.hasNext():
+                if not str(files.next().getPath().getName()).startswith(("_", ".")):
                     return True
             return False
 
@@ -336,34 +336,34 @@ class DeltaTable(DeltaRows):
         return self._store
 
     def _find_store(self) -> FileStore:
-        found = self.gateway.file_store(self.location)
-        if found.is_local or not isinstance(found, ArrowStore):
-            return found  # by Spark itself
+        store = self.gateway.file_store(self.location)
+        if store.is_local or not isinstance(store, ArrowStore):
+            return store  # by Spark itself
         version = self.version()
         mark = self.log_files.mark(version)
         path = f"{path_in_store(self.location)}/_delta_log/{version:020d}.json"
         try:
-            size = found.size_of(path)
+            size = store.size_of(path)
         except OSError:
             size = None
         is_same = mark is not None and size == mark[1]
-        return found if is_same else self.gateway.connector_store(self.location)
+        return store if is_same else self.gateway.connector_store(self.location)
 
     def files(self, version: int) -> dict[str, DataFile]:
         """The live files at a version, by path as the log writes it."""
-        found = self._files.get(version)
-        if found is not None:
-            return found
+        files = self._files.get(version)
+        if files is not None:
+            return files
         below = self._files_near(version)
         if below is not None:
             commits = (self.commit_at(v) for v in range(below + 1, version + 1))
-            found = roll_files(dict(self._files[below]), commits)
+            files = roll_files(dict(self._files[below]), commits)
         else:
-            found = self._files_from_log(version)
+            files = self._files_from_log(version)
         if len(self._files) >= VERSIONS_CACHED_MAX:
             del self._files[min(self._files)]
-        self._files[version] = found
-        return found
+        self._files[version] = files
+        return files
 
     def _files_near(self, version: int) -> int | None:
         """The version at or few commits before one whose files are known; None without one."""
@@ -393,12 +393,12 @@ class DeltaTable(DeltaRows):
         return sum_known(file.rows_count for file in files.values())
 
     def _files_from_log(self, version: int) -> dict[str, DataFile]:
-        known = self.log_files.checksum(version).get("files")
-        if known is not None:
-            return dict(known)
-        found = checkpointed_files(self.log_files, version)
-        if found is not None:
-            return found
+        checksum_files = self.log_files.checksum(version).get("files")
+        if checksum_files is not None:
+            return dict(checksum_files)
+        live_files = checkpointed_files(self.log_files, version)
+        if live_files is not None:
+            return live_files
         snapshot = self.update()
         if snapshot.version != version:
             snapshot = self.versions.snapshot_at(version)
@@ -426,8 +426,8 @@ class DeltaTable(DeltaRows):
             raise error("READ_ONLY_MODE", what="A COMMIT")
         newest = java_of(self.update())  # Delta would list the log for it
         with translate_spark_errors():
-            known = self.gateway.option(newest)
-            return Transaction(self, self.log.startTransaction(self.gateway.none, known))
+            option = self.gateway.option(newest)
+            return Transaction(self, self.log.startTransaction(self.gateway.none, option))
 
 
 def _has_bytes(status: Any) -> bool:
@@ -442,7 +442,7 @@ def _is_visible(path: str) -> bool:
 
 def _setting(hadoop: Any, name: str) -> str | None:
     """A Hadoop setting, or a password from where Hadoop keeps them."""
-    found = hadoop.get(name)
-    if found is None and (secret := hadoop.getPassword(name)) is not None:
-        found = "".join(secret)
-    return None if found is None else str(found)
+    setting = hadoop.get(name)
+    if setting is None and (secret := hadoop.getPassword(name)) is not None:
+        setting = "".join(secret)
+    return None if setting is None else str(setting)

@@ -77,8 +77,8 @@ class TableLog(ABC):
         None if none does, as nearly always; that takes no listing. Otherwise those in between were
         cleaned up, and the version's own with them.
         """
-        known = self._snapshot
-        if self.has(version) if known is None else known.version <= version:
+        snapshot = self._snapshot
+        if self.has(version) if snapshot is None else snapshot.version <= version:
             return None
         return self.log_files.first_version(after=version) if self.version() > version else None
 

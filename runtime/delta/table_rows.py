@@ -97,10 +97,10 @@ class DeltaRows(TableLog):
 
     def schema_at(self, version: int) -> StructType:
         """The schema of a version, as rows are read."""
-        known, layout = self.versions.schemas, self.metadata_at(version).layout
-        if layout not in known:
-            known[layout] = self.frame_of((), version).schema
-        return known[layout]
+        schemas, layout = self.versions.schemas, self.metadata_at(version).layout
+        if layout not in schemas:
+            schemas[layout] = self.frame_of((), version).schema
+        return schemas[layout]
 
     def added_rows(self, versions: Sequence[int], times: range | None = None) -> DataFrame:
         """The rows of the files added by commits that do nothing else.
@@ -195,8 +195,8 @@ class DeltaRows(TableLog):
         commit = self.commit_at(version)
         if commit.change_paths and not coarse:
             return True
-        gone = {file.path: file for file in commit.removes if file.data_change}
-        both = [(gone[a.path], a) for a in commit.adds if a.data_change and a.path in gone]
+        removes = {file.path: file for file in commit.removes if file.data_change}
+        both = [(removes[a.path], a) for a in commit.adds if a.data_change and a.path in removes]
         return all(
             self.vectors.tell_apart(before, after)
             for before, after in both
@@ -205,24 +205,26 @@ class DeltaRows(TableLog):
 
     def _difference(self, before: int, after: int) -> DataFrame:
         """The rows of files that differ between two versions, each read by its own metadata."""
-        gone = {} if before < 0 else dict(self.files(before))
+        old_files = {} if before < 0 else dict(self.files(before))
         rows = self.come_rows(before, after).withColumn(CHANGE_TYPE, F.lit("insert"))
-        if gone:
+        if old_files:
             old, new = self.metadata_at(before), self.metadata_at(after)
             if not compare_columns(old, new).changes_rows:
-                gone = select_changed(gone, self.files(after))
-            shown = align(self.frame_of(gone.values(), before), old, new, self.schema_at(after))
-            rows = rows.unionByName(shown.withColumn(CHANGE_TYPE, F.lit("delete")))
+                old_files = select_changed(old_files, self.files(after))
+            old_rows = align(
+                self.frame_of(old_files.values(), before), old, new, self.schema_at(after)
+            )
+            rows = rows.unionByName(old_rows.withColumn(CHANGE_TYPE, F.lit("delete")))
         return rows.withColumn("_commit_version", F.lit(after).cast("bigint"))
 
     def come_rows(self, before: int, after: int) -> DataFrame:
         """The inserted rows of :meth:`change_rows` over a change of the columns."""
-        come = self.files(after)
+        new_files = self.files(after)
         if before >= 0:
             old, new = self.metadata_at(before), self.metadata_at(after)
             if not compare_columns(old, new).changes_rows:
-                come = select_changed(come, self.files(before))
-        return self.frame_of(come.values(), after)
+                new_files = select_changed(new_files, self.files(before))
+        return self.frame_of(new_files.values(), after)
 
 
 def has_no_vectors(table: DeltaRows) -> bool:
@@ -238,9 +240,9 @@ def locate_in(table: DeltaRows, files: Iterable[DataFile], version: int) -> Data
     Raises:
         NOT_SUPPORTED: Delta does not number them, and only Delta knows where their columns are.
     """
-    listed = list(files)
-    paths = [file.path for file in listed]
-    if paths and not _may_have_vectors(table, listed, version):
+    file_list = list(files)
+    paths = [file.path for file in file_list]
+    if paths and not _may_have_vectors(table, file_list, version):
         if table._are_plain(paths, version):
             full = [f"{table.location}/{unquote(path)}" for path in paths]
             return table.add_locations(table.plain_rows(full, version))
@@ -250,7 +252,7 @@ def locate_in(table: DeltaRows, files: Iterable[DataFile], version: int) -> Data
             hint = f"Type in Spark: ALTER TABLE {table_at(table.location)} SET TBLPROPERTIES "
             hint += f"('{ENABLE_VECTORS}' = 'true')"
             raise not_supported(None, "to tell the rows of this table apart", why=why, hint=hint)
-    rows = table.frame_of(listed, version)
+    rows = table.frame_of(file_list, version)
     if paths:
         return table.add_locations(rows)
     nowhere = (F.lit("").alias(FILE_COLUMN), F.lit(0).cast("bigint").alias(ROW_COLUMN))

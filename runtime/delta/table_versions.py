@@ -46,13 +46,13 @@ class Versions:
 
     def metadata(self, version: int) -> TableMetadata:
         """The metadata of a version; raises HISTORY_LOST if the log no longer has it."""
-        found = self._known.get(version)
-        if found is None:
-            found = self._roll(version) or self._read_metadata(version)
+        metadata = self._known.get(version)
+        if metadata is None:
+            metadata = self._roll(version) or self._read_metadata(version)
             if len(self._known) >= KNOWN_MAX:
                 del self._known[min(self._known)]
-            self._known[version] = found
-        return found
+            self._known[version] = metadata
+        return metadata
 
     def _roll(self, version: int) -> TableMetadata | None:
         below = max((v for v in self._known if v < version), default=None)
@@ -81,9 +81,9 @@ class Versions:
             return table
         newest = self._update()
         if newest.version != version:
-            known = self.log.checksum(version).get("table")
-            if isinstance(known, TableMetadata):
-                return known
+            metadata = self.log.checksum(version).get("table")
+            if isinstance(metadata, TableMetadata):
+                return metadata
             newest = self.snapshot_at(version)
         return newest.metadata
 
@@ -101,13 +101,13 @@ class Versions:
         layout = self.metadata(version).layout
         if layout == self.metadata(newest.version).layout:
             return newest
-        found = self._snapshots.get(layout)
-        if found is None:
-            found = self.snapshot_at(version)
+        snapshot = self._snapshots.get(layout)
+        if snapshot is None:
+            snapshot = self.snapshot_at(version)
             if len(self._snapshots) >= SNAPSHOTS_MAX:
                 del self._snapshots[next(iter(self._snapshots))]
-            self._snapshots[layout] = found
-        return found
+            self._snapshots[layout] = snapshot
+        return snapshot
 
     def read_alike(self, first: int, last: int) -> bool:
         """Whether files are read alike at all versions first..last, both inclusive."""
@@ -164,14 +164,14 @@ class Identity:
 
     def take(self, versions: Versions, snapshot: Snapshot) -> None:
         """Note the newest snapshot; raises TABLE_REPLACED if it is that of another table."""
-        found, version = snapshot.table_id, snapshot.version
+        new_id, version = snapshot.table_id, snapshot.version
         if self.replaced is not None:
             if version < self.newest:
                 raise self.replaced(f"Version {self.newest} was read, and {version} is its last.")
             table_id = self.expected
-            if table_id not in (None, found) and not _had(versions, version, str(table_id)):
-                raise self.replaced(f"Its id is {found}; that of the table known is {table_id}.")
-        self.expected, self.newest = found, version
+            if table_id not in (None, new_id) and not _had(versions, version, str(table_id)):
+                raise self.replaced(f"Its id is {new_id}; that of the table known is {table_id}.")
+        self.expected, self.newest = new_id, version
         self._seen = (version, self._mark(versions.log, version))
 
 

@@ -92,9 +92,9 @@ class Transaction:
         """
         file = self.stage_local(rows)
         if file is not None:
-            listed = self.stage_local(changes, like=rows.schema)
-            if listed is not None:
-                return [file, listed]
+            change_file = self.stage_local(changes, like=rows.schema)
+            if change_file is not None:
+                return [file, change_file]
             self.table.discard([file.path])
         nothing = F.lit(None).cast("string").alias(CHANGE_TYPE)
         return self._write_by_spark(
@@ -112,11 +112,11 @@ class Transaction:
 
         It is read again only when it is another one: of a wide table it is long.
         """
-        found, known = self.txn.metadata(), self.table.metadata_read
-        if known is None or not found.equals(known[0]):
-            known = found, dict(json.loads(found.json())["metaData"])
-            self.table.metadata_read = known
-        return known[1]
+        metadata, entry = self.txn.metadata(), self.table.metadata_read
+        if entry is None or not metadata.equals(entry[0]):
+            entry = metadata, dict(json.loads(metadata.json())["metaData"])
+            self.table.metadata_read = entry
+        return entry[1]
 
     def stage_local(self, rows: LocalRows, like: StructType | None = None) -> StagedFile | None:
         """Write few rows into a file without Spark; None if Delta has to write them.
@@ -150,39 +150,43 @@ class Transaction:
         if has_no_vectors(self.table):
             return self._stage_without(victims)
         by_name = files_by_name(self.table, self.version_read)
-        staged = []
+        deletes = []
         with translate_spark_errors(), self._vector_file() as vectors:
             for path, rows in victims:
                 file = by_name[relative_path(path, self.table.location)]
-                deleted = self.table.vectors.deleted_rows(file) | BitMap64(rows)
-                staged.append(_without(vectors, file, deleted, len(deleted) - file.deleted_count))
-        return staged, []
+                deleted_rows = self.table.vectors.deleted_rows(file) | BitMap64(rows)
+                deletes.append(
+                    _without(vectors, file, deleted_rows, len(deleted_rows) - file.deleted_count)
+                )
+        return deletes, []
 
     def _stage_without(
         self, victims: Iterable[tuple[str, Collection[int]]]
     ) -> tuple[list[StagedDelete], list[StagedFile]]:
         by_name = files_by_name(self.table, self.version_read)
-        deletes, shortened = [], []
+        deletes, partial_files = [], []
         names: list[str] = []
         numbers: list[int] = []
         for path, rows in victims:
             file = by_name[relative_path(path, self.table.location)]
             deletes.append(replace(whole_file(file), rows_count=len(rows)))
             if file.rows_count != len(rows):
-                shortened.append(file)
+                partial_files.append(file)
                 names += [path.rpartition("/")[2]] * len(rows)
                 numbers += rows
-        if not shortened:
+        if not partial_files:
             return deletes, []
         with translate_spark_errors():
-            locations = locate_in(self.table, shortened, self.version_read)
+            locations = locate_in(self.table, partial_files, self.version_read)
             # By file name: the driver has the paths of the log in places, Spark has whole ones.
             name = F.substring_index(FILE_COLUMN, "/", -1)
             locations = locations.withColumn(FILE_COLUMN, name)
             places = pa.table({FILE_COLUMN: names, ROW_COLUMN: pa.array(numbers, pa.int64())})
-            gone = self.gateway.session.createDataFrame(places)
+            places_frame = self.gateway.session.createDataFrame(places)
             on = [FILE_COLUMN, ROW_COLUMN]
-            return deletes, self.stage(locations.join(F.broadcast(gone), on, "left_anti").drop(*on))
+            return deletes, self.stage(
+                locations.join(F.broadcast(places_frame), on, "left_anti").drop(*on)
+            )
 
     def delete(self, staged: Iterable[StagedDelete]) -> set[str]:
         """Add staged deletions; see :meth:`LogTransaction.delete`."""
@@ -253,8 +257,8 @@ class Transaction:
         self.depend_on_all()
         now_ms = clock.now_ms()
         for file in self.table.files(self.version_read).values():
-            gone = self.gateway.add_file(file).removeWithTimestamp(now_ms, True)
-            self._actions.append(gone)
+            remove = self.gateway.add_file(file).removeWithTimestamp(now_ms, True)
+            self._actions.append(remove)
 
     def revert(self, version: int) -> None:
         """Add the reverse of a version; raises RowsGone, with no file made, if files changed."""
@@ -305,12 +309,12 @@ class Transaction:
         adds = [gateway.add_file(file) for file in files]
         file = None if rows is None else self.stage_local(rows)
         new_files = _rewrite_by_spark(self, adds) if file is None else [file]
-        staged = [StagedFile(one.path, _unchanging(one.action)) for one in new_files]
+        staged_files = [StagedFile(one.path, _unchanging(one.action)) for one in new_files]
         self.txn.trackFilesRead(gateway.seq(adds))
         now_ms = clock.now_ms()
-        self.add_files(staged)
+        self.add_files(staged_files)
         self._actions += [add.removeWithTimestamp(now_ms, False) for add in adds]
-        return staged
+        return staged_files
 
     def commit_rewrites(self) -> int:
         """Commit what :meth:`rewrite` made, as OPTIMIZE would; raises Conflict if it is not in."""
@@ -355,15 +359,15 @@ def whole_file(file: DataFile) -> StagedDelete:
 
 
 def _without(
-    vectors: VectorFile, file: DataFile, deleted: BitMap64, rows_count: int
+    vectors: VectorFile, file: DataFile, deleted_rows: BitMap64, rows_count: int
 ) -> StagedDelete:
     """The deletion that leaves a file with these deleted rows, ``rows_count`` of them new."""
-    is_empty = file.records_count == len(deleted)
+    is_empty = file.records_count == len(deleted_rows)
     return StagedDelete(
         path=file.path,
         rows_count=rows_count,
         known_vector=file.vector_id,
-        action=None if is_empty else vectors.write(file, deleted).line,
+        action=None if is_empty else vectors.write(file, deleted_rows).line,
         vector_file=None if is_empty else vectors.name,
     )
 

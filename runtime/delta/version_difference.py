@@ -33,13 +33,13 @@ def changed_between(table: DeltaTable, before: int, after: int) -> DataFrame:
     old, new = table.files(before) if before >= 0 else {}, table.files(after)
     if not reads_less(commits, old, new):
         return table.change_rows(before + 1, after)
-    come = _files_to_read(table.vectors, new, old)
-    gone = _files_to_read(table.vectors, old, new)
-    if come is None or gone is None:
+    new_files = _files_to_read(table.vectors, new, old)
+    old_files = _files_to_read(table.vectors, old, new)
+    if new_files is None or old_files is None:
         return table.change_rows(before + 1, after)
-    inserted = table.frame_of(come, after).withColumn(CHANGE_TYPE, F.lit("insert"))
-    deleted = table.frame_of(gone, after).withColumn(CHANGE_TYPE, F.lit("delete"))
-    return inserted.unionAll(deleted)
+    inserts = table.frame_of(new_files, after).withColumn(CHANGE_TYPE, F.lit("insert"))
+    deletes = table.frame_of(old_files, after).withColumn(CHANGE_TYPE, F.lit("delete"))
+    return inserts.unionAll(deletes)
 
 
 def has_few_files(table: DeltaTable, version: int) -> bool:
@@ -55,10 +55,10 @@ def reads_less(commits: Iterable[Commit], old: Files, new: Files) -> bool:
     """
     per_commit = 0
     for commit in commits:
-        added = {a.path: a.size for a in commit.adds if a.data_change}
-        gone = [r.path for r in commit.removes if r.data_change and r.path not in added]
-        known = (old.get(path) or new.get(path) for path in gone)
-        per_commit += sum(added.values()) + sum(file.size for file in known if file is not None)
+        sizes = {a.path: a.size for a in commit.adds if a.data_change}
+        paths = [r.path for r in commit.removes if r.data_change and r.path not in sizes]
+        files = (old.get(path) or new.get(path) for path in paths)
+        per_commit += sum(sizes.values()) + sum(file.size for file in files if file is not None)
     differ = {**select_changed(old, new), **select_changed(new, old)}
     return sum(file.size for file in differ.values()) <= per_commit
 
@@ -68,17 +68,17 @@ def _files_to_read(vectors: Vectors, files: Files, others: Files) -> list[DataFi
 
     None where these are too many, too far apart, to be told.
     """
-    found = []
+    files_to_read = []
     for path, file in select_changed(files, others).items():
         other = others.get(path)
         # Whoever wrote the file again may not have counted: both sides are to be read alike.
         counts = () if other is None else (file.records_count, other.records_count)
         count = next((n for n in counts if n is not None), None)
         if other is None or count is None:
-            found.append(file)
+            files_to_read.append(file)
         elif rows := vectors.deleted_rows(other) - vectors.deleted_rows(file):
-            shown = vectors.show_only(file, rows, count)
-            if shown is None:
+            part = vectors.show_only(file, rows, count)
+            if part is None:
                 return None
-            found.append(shown)
-    return found
+            files_to_read.append(part)
+    return files_to_read

@@ -73,10 +73,10 @@ class Commit:
     def metadata(self) -> dict[str, Any]:
         """The user metadata as JSON; empty if it is not a JSON object."""
         try:
-            parsed = json.loads(self.user_metadata or "{}")
+            metadata = json.loads(self.user_metadata or "{}")
         except json.JSONDecodeError:
             return {}
-        return parsed if isinstance(parsed, dict) else {}
+        return metadata if isinstance(metadata, dict) else {}
 
     @property
     def changes_data(self) -> bool:
@@ -128,21 +128,21 @@ def rows_changed(commit: Commit) -> tuple[int | None, int | None]:
     adds = {a.path: a for a in commit.adds if a.data_change}
     if not all(_has_grown(commit, removes[path], adds[path]) for path in adds.keys() & removes):
         return None, None
-    inserted = [a.rows_count for path, a in adds.items() if path not in removes]
-    deleted: list[int | None] = [
+    insert_counts = [a.rows_count for path, a in adds.items() if path not in removes]
+    delete_counts: list[int | None] = [
         r.rows_count if path not in adds else adds[path].deleted_count - r.deleted_count
         for path, r in removes.items()
     ]
-    return sum_known(inserted), sum_known(deleted)
+    return sum_known(insert_counts), sum_known(delete_counts)
 
 
 def roll_files(files: dict[str, DataFile], commits: Iterable[Commit]) -> dict[str, DataFile]:
     """Live files by path, which are changed to those after some commits, oldest first."""
     for commit in commits:
-        for removed in commit.removes:
-            files.pop(removed.path, None)
-        for added in commit.adds:
-            files[added.path] = added
+        for remove in commit.removes:
+            files.pop(remove.path, None)
+        for add in commit.adds:
+            files[add.path] = add
     return files
 
 
@@ -179,7 +179,7 @@ def _is_cut_off(commit: Commit, actions: Sequence[tuple[str, dict[str, Any]]]) -
         return False  # a commit of ours may have staged rows that it does not add
     infos = (info for _, action in actions if (info := action.get("commitInfo")) is not None)
     metrics = [m for info in infos if isinstance(m := info.get("operationMetrics"), dict)]
-    counts = (str(found.get(name)) for found in metrics for name in ROWS_CHANGED)
+    counts = (str(metric.get(name)) for metric in metrics for name in ROWS_CHANGED)
     return any(count.isdecimal() and int(count) > 0 for count in counts)
 
 
@@ -203,28 +203,28 @@ def _actions(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
 def _commit(
     version: int, actions: Sequence[tuple[str, dict[str, Any]]], modified_ms: int
 ) -> Commit:
-    found: defaultdict[str, list[tuple[str, Any]]] = defaultdict(list)
+    by_kind: defaultdict[str, list[tuple[str, Any]]] = defaultdict(list)
     for line, action in actions:
         for kind, fields in action.items():
             if fields is not None:  # some writers name all kinds in each line
-                found[kind].append((line, fields))
-    info = found["commitInfo"][-1][1] if found["commitInfo"] else {}
+                by_kind[kind].append((line, fields))
+    info = by_kind["commitInfo"][-1][1] if by_kind["commitInfo"] else {}
     told_ms = info.get("inCommitTimestamp")
     domains = (
         (d["domain"], None if d.get("removed", False) else d["configuration"])
-        for _, d in found["domainMetadata"]
+        for _, d in by_kind["domainMetadata"]
     )
     return Commit(
         version=version,
         time_ms=modified_ms if told_ms is None else int(told_ms),
-        adds=tuple(_file(*one) for one in found["add"]),
-        removes=tuple(_file(*one) for one in found["remove"]),
-        change_paths=tuple(change["path"] for _, change in found["cdc"]),
-        transactions=tuple((txn["appId"], int(txn["version"])) for _, txn in found["txn"]),
+        adds=tuple(_file(*one) for one in by_kind["add"]),
+        removes=tuple(_file(*one) for one in by_kind["remove"]),
+        change_paths=tuple(change["path"] for _, change in by_kind["cdc"]),
+        transactions=tuple((txn["appId"], int(txn["version"])) for _, txn in by_kind["txn"]),
         domains=tuple(domains),
         user_metadata=info.get("userMetadata"),
-        table=TableMetadata(found["metaData"][-1][1]) if found["metaData"] else None,
-        protocol=found["protocol"][-1][1] if found["protocol"] else None,
+        table=TableMetadata(by_kind["metaData"][-1][1]) if by_kind["metaData"] else None,
+        protocol=by_kind["protocol"][-1][1] if by_kind["protocol"] else None,
         operation=info.get("operation"),
     )
 
@@ -241,18 +241,18 @@ def parse_checksum(text: str) -> dict[str, Any]:
     Returns:
         transactions, domains, files, files_count, table and protocol.
     """
-    parsed = json.loads(text)
+    checksum = json.loads(text)
     kinds = ("transactions", "domains", "files", "files_count", "table", "protocol")
-    found: dict[str, Any] = dict.fromkeys(kinds)
-    if (transactions := parsed.get("setTransactions")) is not None:
-        found["transactions"] = {t["appId"]: int(t["version"]) for t in transactions}
-    if (domains := parsed.get("domainMetadata")) is not None:
+    fields: dict[str, Any] = dict.fromkeys(kinds)
+    if (transactions := checksum.get("setTransactions")) is not None:
+        fields["transactions"] = {t["appId"]: int(t["version"]) for t in transactions}
+    if (domains := checksum.get("domainMetadata")) is not None:
         there = (d for d in domains if not d.get("removed", False))
-        found["domains"] = {d["domain"]: d["configuration"] for d in there}
-    if parsed.get("metadata"):
-        found["table"] = TableMetadata(parsed["metadata"])
-    found["protocol"] = parsed.get("protocol")
-    found["files_count"] = parsed.get("numFiles")
-    if (files := parsed.get("allFiles")) is not None:
-        found["files"] = {f["path"]: DataFile(json.dumps({"add": f})) for f in files}
-    return found
+        fields["domains"] = {d["domain"]: d["configuration"] for d in there}
+    if checksum.get("metadata"):
+        fields["table"] = TableMetadata(checksum["metadata"])
+    fields["protocol"] = checksum.get("protocol")
+    fields["files_count"] = checksum.get("numFiles")
+    if (files := checksum.get("allFiles")) is not None:
+        fields["files"] = {f["path"]: DataFile(json.dumps({"add": f})) for f in files}
+    return fields

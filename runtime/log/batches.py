@@ -127,11 +127,11 @@ class BatchText:
         raw = _object(text)
         if raw.get("kind") != KIND:
             raise _invalid(f'It does not say "kind": "{KIND}".')
-        found = raw.get("format")
-        if not isinstance(found, int) or isinstance(found, bool) or found < 1:
-            raise _invalid(f"Its format is {found!r}.")
-        if found > FORMAT:
-            raise error("BATCH_TOO_NEW", found=found, known=FORMAT)
+        number = raw.get("format")
+        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+            raise _invalid(f"Its format is {number!r}.")
+        if number > FORMAT:
+            raise error("BATCH_TOO_NEW", found=number, known=FORMAT)
         try:
             batch = cls(
                 **{n: _is(str, raw[n]) for n in ("batch_id", "writer", "table_id", "app")},
@@ -153,9 +153,9 @@ class BatchText:
 
     def truncate(self, upper: int) -> tuple[Self, tuple[BatchPart, ...]]:
         """The batch without the parts below an upper, and these parts."""
-        dropped = tuple(part for part in self.parts if part.time < upper)
-        kept = tuple(part for part in self.parts if part.time >= upper)
-        return (replace(self, parts=kept) if dropped else self), dropped
+        before = tuple(part for part in self.parts if part.time < upper)
+        rest = tuple(part for part in self.parts if part.time >= upper)
+        return (replace(self, parts=rest) if before else self), before
 
 
 def check_bounds(lower: int, upper: int, times: Iterable[int]) -> None:

@@ -139,26 +139,26 @@ class Commits:
         txn.add_files([f for part in parts for f in part.inserts])
         self._describe(txn, write)
         files = frozenset(own_files(parts) | used_vectors)
-        unresolved = _Unresolved(uuid.uuid4().hex, txn.version_read, write.expected, files)
+        attempt = _Unresolved(uuid.uuid4().hex, txn.version_read, write.expected, files)
         version: int | None = None
         # Until the answer is known the commit may be in, also after an interruption.
-        self._unresolved.append(unresolved)
+        self._unresolved.append(attempt)
         try:
             try:
                 version = txn.commit(
                     label=self.uppers.app,
                     epoch=write.expected if write.new is None else write.new,
-                    metadata=self._to_metadata(write, unresolved.token),
+                    metadata=self._to_metadata(write, attempt.token),
                 )
             except (Conflict, CtsqlError) as problem:
-                version = self._after_failure(problem, unresolved)
+                version = self._after_failure(problem, attempt)
         finally:
-            may_be_in = unresolved in self._unresolved
+            may_be_in = attempt in self._unresolved
             if version is not None or may_be_in:
                 for owner in owners:
                     owner.release()
             if may_be_in and (version is not None or not files):
-                self._unresolved.remove(unresolved)
+                self._unresolved.remove(attempt)
             if version is None and not may_be_in:
                 self.table.discard(used_vectors - staged_vectors)
         if version is None:

@@ -211,10 +211,10 @@ def find_error_at(table: LogTable, version: int) -> Failure | None:
 def note_view_failure(output: Output, item: Item, problem: CtsqlError) -> None:
     """Try once to record a view's failure, for display only."""
     cause = problem.__cause__ if isinstance(problem.__cause__, CtsqlError) else problem
-    found = Failure.of(int(str(problem.given["time"])), cause, item)
+    failure = Failure.of(int(str(problem.given["time"])), cause, item)
     output.fetch_recent_upper()
-    if on_view_failure(find_recorded(output), found) is Action.RECORD:
-        record(output, found)
+    if on_view_failure(find_recorded(output), failure) is Action.RECORD:
+        record(output, failure)
 
 
 def record(output: Output, failure: Failure) -> bool:

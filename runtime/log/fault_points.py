@@ -45,18 +45,18 @@ PROMISES = {
 }
 POINTS = tuple(PROMISES)
 
-_seen: dict[str, int] = {}
+_counts: dict[str, int] = {}
 
 
 def point(name: str) -> None:
     """Mark a fault point; stops the process here if the point is armed."""
-    armed = os.environ.get("CTSQL_FAULT")
-    if not armed:
+    fault = os.environ.get("CTSQL_FAULT")
+    if not fault:
         return
     if name not in POINTS:
         raise ValueError(f"{name} is not in the table of fault points")
-    target, _, nth = armed.partition(":")
+    target, _, nth = fault.partition(":")
     if target == name:
-        _seen[name] = _seen.get(name, 0) + 1
-        if _seen[name] == int(nth or 1):
+        _counts[name] = _counts.get(name, 0) + 1
+        if _counts[name] == int(nth or 1):
             os.kill(os.getpid(), signal.SIGKILL)

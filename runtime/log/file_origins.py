@@ -32,23 +32,23 @@ def file_origins(
     table: LogTable, paths: Collection[str], version: int
 ) -> dict[str, FileOrigin | None]:
     """The origin of files that are live at a version, by path; None where the log lacks it."""
-    found: dict[str, FileOrigin | None] = dict.fromkeys(paths)
+    origins: dict[str, FileOrigin | None] = dict.fromkeys(paths)
     waiting = set(paths)
     while waiting and version >= 0 and table.has(version):
         commit = table.commit_at(version)
-        gone = replaced_files(commit)
+        old_paths = replaced_files(commit)
         again = {r.path for r in commit.removes}
         for add in commit.adds:
             if add.path in waiting and add.path not in again:
-                found[add.path] = FileOrigin(version, add.time, gone)
+                origins[add.path] = FileOrigin(version, add.time, old_paths)
                 waiting.discard(add.path)
         version -= 1
-    return found
+    return origins
 
 
 def replaced_files(commit: Commit) -> tuple[str, ...]:
     """The files that a commit takes out as a whole while it adds others."""
-    added = {a.path for a in commit.adds}
-    gone = tuple(r.path for r in commit.removes if r.path not in added)
-    fresh = added - {r.path for r in commit.removes}
-    return gone if fresh else ()
+    new_paths = {a.path for a in commit.adds}
+    old_paths = tuple(r.path for r in commit.removes if r.path not in new_paths)
+    fresh = new_paths - {r.path for r in commit.removes}
+    return old_paths if fresh else ()

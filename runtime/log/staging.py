@@ -109,8 +109,8 @@ class Batch:
     def text(self) -> BatchText:
         """The batch as a value."""
         parts = [s.part(time) for time, s in self._stagings.items()]
-        staged = tuple(p for p in sorted(parts, key=lambda p: p.time) if p.inserts or p.deletes)
-        return replace(self._text, parts=self._text.parts + staged)
+        new_parts = tuple(p for p in sorted(parts, key=lambda p: p.time) if p.inserts or p.deletes)
+        return replace(self._text, parts=self._text.parts + new_parts)
 
     @property
     def lower(self) -> int:
@@ -168,8 +168,8 @@ class Batch:
 
     def truncate(self, upper: int) -> None:
         """Drop the parts below an upper and delete their files."""
-        self._text, dropped = self._text.truncate(upper)
-        self._table.discard(own_files(dropped) - own_files(self._text.parts))
+        self._text, parts_below = self._text.truncate(upper)
+        self._table.discard(own_files(parts_below) - own_files(self._text.parts))
         for time in [t for t in self._stagings if t < upper]:
             self._stagings.pop(time).discard()
 
@@ -187,10 +187,10 @@ class Batch:
 
 def schema_of(batches: Sequence[Batch]) -> str | None:
     """The columns that one commit gives the table, if any; raises BATCH_INVALID beside others."""
-    found = [b.text.schema for b in batches if b.text.schema is not None]
-    if found and len(batches) > 1:
+    schemas = [b.text.schema for b in batches if b.text.schema is not None]
+    if schemas and len(batches) > 1:
         raise error("BATCH_INVALID", detail="It is a whole contents: no other goes with it.")
-    return found[0] if found else None
+    return schemas[0] if schemas else None
 
 
 class Discardable(Protocol):

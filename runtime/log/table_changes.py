@@ -71,11 +71,11 @@ class Stored:
 def due_changes(plan: TaskWrite) -> dict[str, frozenset[Change]]:
     """The kinds of changes that make a run due, by input."""
     assert plan.times is not None  # the rules have run
-    found: dict[str, frozenset[Change]] = {}
+    kinds_by_input: dict[str, frozenset[Change]] = {}
     for node in watched_inputs(plan.times):
-        kinds = found.get(node.object_id, frozenset[Change]())
-        found[node.object_id] = kinds | shown_changes(node)
-    return found
+        kinds = kinds_by_input.get(node.object_id, frozenset[Change]())
+        kinds_by_input[node.object_id] = kinds | shown_changes(node)
+    return kinds_by_input
 
 
 def shown_changes(node: InputNode) -> frozenset[Change]:
@@ -97,8 +97,10 @@ def due_movements(
     """
 
     def changes(node: InputNode) -> Iterator[Update[Movement]]:
-        shown = shown_changes(node)
-        return ((m, time, 1) for time, m, change in waiting[node.object_id] if change in shown)
+        shown_kinds = shown_changes(node)
+        return (
+            (m, time, 1) for time, m, change in waiting[node.object_id] if change in shown_kinds
+        )
 
     assert plan.times is not None  # the rules have run
     times = {time for time, _ in due_times(plan.times, changes)}
@@ -119,7 +121,7 @@ def movements(entries: Sequence[Entry], *, after: int, until: int) -> list[Movem
 
     Its entries are to begin with the last one that is complete through ``after``.
     """
-    found: list[Movement] = []
+    moves: list[Movement] = []
     previous = 0
     for entry in entries:
         times = entry.times or (entry.upper - 1,)
@@ -128,9 +130,9 @@ def movements(entries: Sequence[Entry], *, after: int, until: int) -> list[Movem
         for time in times:
             before = previous if time == times[0] else entry.version - 1
             if after < time <= until:
-                found.append(Movement(time, before, entry.version, bool(entry.times)))
+                moves.append(Movement(time, before, entry.version, bool(entry.times)))
         previous = entry.version
-    return found
+    return moves
 
 
 def merge(parts: Sequence[Movement]) -> Movement:
@@ -162,10 +164,10 @@ def tag(file: StagedFile, time: int) -> StagedFile:
 
 def parse_partition(file: StagedFile) -> int:
     """The number of the Spark partition that a file was written from, by its name."""
-    found = _PARTITION.match(file.path)
-    if found is None:
+    match = _PARTITION.match(file.path)
+    if match is None:
         raise broken("a written file's name tells its partition", file.path)
-    return int(found[1])
+    return int(match[1])
 
 
 def added_files(
@@ -190,13 +192,13 @@ def numbered_files(table: LogTable, movements: Sequence[Movement]) -> dict[str, 
 
     None if a name has unusual characters, or two movements share it.
     """
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for number, movement in enumerate(movements):
         for add in files_of(table, movement):
             name = add.path.rsplit("/", 1)[-1]
-            if not _PLAIN_NAME.fullmatch(name) or found.setdefault(name, number) != number:
+            if not _PLAIN_NAME.fullmatch(name) or numbers.setdefault(name, number) != number:
                 return None
-    return found
+    return numbers
 
 
 def change_of(table: LogTable, movement: Movement) -> Change:

@@ -86,8 +86,8 @@ class TableMetadata:
     def columns(self) -> dict[str, TableColumn]:
         """The columns by their folded names, in order."""
         partition = {fold(p) for p in self.partition_columns}
-        named = ((fold(f["name"]), f) for f in self._fields)
-        return {name: TableColumn(f, name in partition) for name, f in named}
+        pairs = ((fold(f["name"]), f) for f in self._fields)
+        return {name: TableColumn(f, name in partition) for name, f in pairs}
 
     @cached_property
     def layout(self) -> str:
@@ -141,20 +141,20 @@ def compare_columns(
 ) -> Reshaped:
     """Compare the columns of two versions, or some of them by name."""
     names = list({**old.columns, **new.columns}) if columns is None else [*map(fold, columns)]
-    found: dict[str, list[str]] = {}
+    differences: dict[str, list[str]] = {}
     for name in names:
         is_now, was = new.columns.get(name), old.columns.get(name)
         if is_now is None:
             if was is not None:
-                found.setdefault("removed_columns", []).append(was.name)
+                differences.setdefault("removed_columns", []).append(was.name)
             continue
         before = old.counterpart(is_now)
         how = "added_columns"
         if before is not None:
             how = _difference(before, is_now, renamed=was is None)
         if how:
-            found.setdefault(how, []).append(is_now.name)
-    return Reshaped(**{how: tuple(those) for how, those in found.items()})
+            differences.setdefault(how, []).append(is_now.name)
+    return Reshaped(**{how: tuple(those) for how, those in differences.items()})
 
 
 def _difference(old: TableColumn, new: TableColumn, *, renamed: bool) -> str:
@@ -248,8 +248,8 @@ def _comparable(part: Any) -> Any:
     if isinstance(part, str):
         return part
     if "name" in part:
-        kept = {k: v for k, v in (part.get("metadata") or {}).items() if k in _COUNTING}
-        return [part["name"], _comparable(part["type"]), kept]
+        metadata = {k: v for k, v in (part.get("metadata") or {}).items() if k in _COUNTING}
+        return [part["name"], _comparable(part["type"]), metadata]
     kind = part["type"]
     if kind == "struct":
         return ["struct", *map(_comparable, part["fields"])]

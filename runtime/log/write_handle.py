@@ -135,15 +135,15 @@ class Output:
         Returns:
             Whether the upper is past; False after the timeout.
         """
-        begun = now()
+        start = now()
         wait = POLL_SECONDS_MIN
         while self.fetch_recent_upper() <= time_:
-            seen = self.table.version()
-            while not self.table.has(seen + 1):
-                left = None if timeout_seconds is None else begun + timeout_seconds - now()
-                if left is not None and left <= 0:
+            version = self.table.version()
+            while not self.table.has(version + 1):
+                rest = None if timeout_seconds is None else start + timeout_seconds - now()
+                if rest is not None and rest <= 0:
                     return False
-                pause(wait if left is None else min(wait, left))
+                pause(wait if rest is None else min(wait, rest))
                 wait = min(wait * 2, POLL_SECONDS_MAX)
             wait = POLL_SECONDS_MIN
         return True
@@ -360,8 +360,8 @@ class Output:
                 batch.discard()
             else:
                 batch.release()
-        known = [v for v in versions if v is not None]
-        return Committed(max(known)) if known and len(known) == len(versions) else outcome
+        commits = [v for v in versions if v is not None]
+        return Committed(max(commits)) if commits and len(commits) == len(versions) else outcome
 
     def _version_of(self, batch: Batch) -> int | None:
         if not batch.travelled:
@@ -391,17 +391,17 @@ class Output:
             batch.check_files()
         texts = [batch.text for batch in batches]
         parts = [part for text in texts for part in text.parts]
-        extended = dict(metadata)
+        full_metadata = dict(metadata)
         times = sorted({part.time for part in parts})
         if new is not None and times not in ([], [new - 1]):
-            extended["times"] = times  # the upper alone does not determine them
-        if travelled := [batch.text.batch_id for batch in batches if batch.travelled]:
-            extended["batches"] = [*extended.get("batches", ()), *travelled]
+            full_metadata["times"] = times  # the upper alone does not determine them
+        if batch_ids := [batch.text.batch_id for batch in batches if batch.travelled]:
+            full_metadata["batches"] = [*full_metadata.get("batches", ()), *batch_ids]
         write = Write(
             expected=expected,
             new=new,
             version_read=min((text.version for text in texts), default=txn.version_read),
-            metadata=extended,
+            metadata=full_metadata,
             schema=schema_of(batches),
             domains=tuple(domain for batch in batches for domain in batch.domains.items()),
             also=also or {},

@@ -74,25 +74,25 @@ def choose(files: Iterable[DataFile], limits: Limits) -> tuple[Bin, ...]:
     bins: list[Bin] = []
     for inside in partitions.values():
         crowded = sum(f.size < limits.small_bytes for f in inside) > limits.small_files
-        chosen = [
+        candidates = [
             f
             for f in inside
             if (crowded and f.size < limits.small_bytes)
             or (worn and f.deleted_share > limits.deleted_share)
         ]
-        bins += _pack(chosen, limits.file_bytes)
+        bins += _pack(candidates, limits.file_bytes)
     return _take_within(bins, limits.batch_bytes)
 
 
 def _is_worn(files: Sequence[DataFile], limits: Limits) -> bool:
     """Whether more rows are deleted than the limits allow."""
-    deleted = sum(f.deleted_count for f in files)
-    if deleted <= limits.deleted_rows:
+    deleted_rows = sum(f.deleted_count for f in files)
+    if deleted_rows <= limits.deleted_rows:
         return False
     rows = sum(f.records_count or 0 for f in files)
     return (
         any(f.records_count is None and f.deleted_count for f in files)
-        or deleted > limits.deleted_share * rows
+        or deleted_rows > limits.deleted_share * rows
     )
 
 
@@ -101,7 +101,7 @@ def _pack(files: Sequence[DataFile], file_bytes: int) -> list[Bin]:
     bins: list[list[DataFile]] = []
     room: list[int] = []
     for file in sorted(files, key=lambda f: (-f.live_bytes, f.path)):
-        at = next((i for i, left in enumerate(room) if file.live_bytes <= left), None)
+        at = next((i for i, space in enumerate(room) if file.live_bytes <= space), None)
         if at is None:
             bins.append([file])
             room.append(file_bytes - file.live_bytes)
@@ -112,11 +112,11 @@ def _pack(files: Sequence[DataFile], file_bytes: int) -> list[Bin]:
 
 
 def _take_within(bins: Sequence[Bin], batch_bytes: int) -> tuple[Bin, ...]:
-    taken: list[Bin] = []
+    batch: list[Bin] = []
     total = 0
     for one in bins:
         total += sum(f.size for f in one)
-        if taken and total > batch_bytes:
+        if batch and total > batch_bytes:
             break
-        taken.append(one)
-    return tuple(taken)
+        batch.append(one)
+    return tuple(batch)

@@ -77,12 +77,12 @@ def needs(
                 logs[item.id].append(_last_write(engine, item))
     for item in (i for i in catalog if i.is_run or i.problem):
         consumer = f'{item.kind.value} "{item.name}"'
-        for read, through, seen in _reads(engine, item, keep_from):
+        for read, through, log_time in _reads(engine, item, keep_from):
             if read.id not in rows:
                 continue
             with noting_damaged(damaged, read.id):
                 rows[read.id].append(_need(engine, read, through, consumer))
-                logs[read.id].append(_version_at(engine, read, seen))
+                logs[read.id].append(_version_at(engine, read, log_time))
     for need in Readers(engine).retention_needs():
         item = engine.relations.item(need.object_id)
         if item.id not in rows:
@@ -115,19 +115,19 @@ def _reads(engine: Engine, item: Item, keep_from: int) -> Iterator[tuple[Item, i
         if warehouse.schedules.is_closed(item):
             return
         through = complete_through(engine.warehouse, [item])
-        seen = min(max(warehouse.versions.stored_upper(item) - 1, item.created), through)
+        log_time = min(max(warehouse.versions.stored_upper(item) - 1, item.created), through)
         if item.kind is ObjectKind.MATERIALIZED_VIEW:
-            computed, last_write = _shown_from(engine, item, keep_from)
-            through, seen = min(through, computed), min(seen, last_write)
+            refresh_time, last_write = _shown_from(engine, item, keep_from)
+            through, log_time = min(through, refresh_time), min(log_time, last_write)
         elif warehouse.schedules.schedule(item) is not None:
             # With COALESCE what came since the last interval ended waits for the end of this one.
             through = min(through, warehouse.schedules.shown_at(item, through) or through)
     except CtsqlError as problem:
         if problem.condition not in LOST:
             raise
-        through = seen = 0  # its needs are unknown, so everything is kept
+        through = log_time = 0  # its needs are unknown, so everything is kept
     for read in [*stored_reads(engine.catalog, item), *beside(engine.catalog, item)]:
-        yield read, through, min(seen, through)
+        yield read, through, min(log_time, through)
 
 
 def _shown_from(engine: Engine, item: Item, keep_from: int) -> tuple[int, int]:
@@ -141,18 +141,18 @@ def _shown_from(engine: Engine, item: Item, keep_from: int) -> tuple[int, int]:
     entries = engine.relations.output(item).entries(since=at + 1)
     is_written = bool(entries) and entries[0].upper <= at + 1
     last_write = entries[0].upper - 1 if is_written else item.known_from
-    shown = engine.schedules.shown_at(item, at)
-    if shown is None or shown == at or (is_written and shown <= last_write):
+    shown_time = engine.schedules.shown_at(item, at)
+    if shown_time is None or shown_time == at or (is_written and shown_time <= last_write):
         return now, last_write  # its sources are kept from keep_from on anyway
-    return shown, last_write
+    return shown_time, last_write
 
 
 def _need(engine: Engine, item: Item, at: int, consumer: str) -> RetentionNeed:
     at = min(at, engine.timeline.now)
     version = _version_at(engine, item, at)
     # Later commits that change no row supersede its files.
-    settled = engine.versions.settled(engine.relations.table(item), version)
-    return RetentionNeed(version=settled, since=at, consumer=consumer, object_id=item.id)
+    settled_version = engine.versions.settled(engine.relations.table(item), version)
+    return RetentionNeed(version=settled_version, since=at, consumer=consumer, object_id=item.id)
 
 
 def _version_at(engine: Engine, item: Item, at: int) -> int:
@@ -176,8 +176,8 @@ def _last_write(engine: Engine, item: Item) -> int:
     """The version of the newest commit that moved an output's upper, else the log's oldest."""
     output = engine.relations.output(item)
     upper = output.fetch_recent_upper()
-    found = output.entries(since=upper)
-    return found[-1].version if found else first_logged(engine.relations.table(item))
+    entries = output.entries(since=upper)
+    return entries[-1].version if entries else first_logged(engine.relations.table(item))
 
 
 def system_floor(table: DeltaTable, *, before_ms: int) -> int:

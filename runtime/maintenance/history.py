@@ -36,19 +36,22 @@ def _check_table(engine: Engine, item: Item, since: int) -> None:
     first = engine.versions.version_at(item, since)
     oldest = adapter.first_logged(table)
     if first is None:  # it was made later, so all of it is needed
-        begun = engine.timeline.first_time(item.id)
-        first = 0 if begun is None else engine.versions.version_at(item, begun) or 0
+        first_time = engine.timeline.first_time(item.id)
+        first = 0 if first_time is None else engine.versions.version_at(item, first_time) or 0
     if first < oldest:
         raise _lost(
             item, since, f"Its log begins with version {oldest} now, and {first} is needed."
         )
-    listed = {file.path for file in adapter.stored_files(table)}
+    stored_paths = {file.path for file in adapter.stored_files(table)}
     floor, newest = engine.versions.settled(table, first), table.version()
     after = (table.commit_at(version) for version in range(floor + 1, newest + 1))
-    needed = retention.needed_files(table.files(newest).values(), after)
-    gone = sorted(p for p in relative_names(table.location, needed) - listed if not is_elsewhere(p))
-    if gone:
-        files = f"{gone[0]} and {len(gone) - 1} more files" if len(gone) > 1 else gone[0]
+    needed_files = retention.needed_files(table.files(newest).values(), after)
+    needed_paths = relative_names(table.location, needed_files)
+    missing = sorted(p for p in needed_paths - stored_paths if not is_elsewhere(p))
+    if missing:
+        files = (
+            f"{missing[0]} and {len(missing) - 1} more files" if len(missing) > 1 else missing[0]
+        )
         raise _lost(item, since, f"Of what it held from version {floor} on {files} is gone.")
 
 

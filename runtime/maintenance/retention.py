@@ -49,9 +49,9 @@ def named_by(file: DataFile) -> set[str]:
     >>> sorted(named_by(DataFile('{"add": {"path": "a%20b.parquet", "deletionVector": null}}')))
     ['a%20b.parquet']
     """
-    found = {file.path}
+    paths = {file.path}
     vector = vector_file(file.vector)
-    return found | {vector} if vector is not None else found
+    return paths | {vector} if vector is not None else paths
 
 
 def vector_file(descriptor: dict[str, object] | None) -> str | None:
@@ -65,8 +65,8 @@ def vector_file(descriptor: dict[str, object] | None) -> str | None:
     text = str(descriptor["pathOrInlineDv"])
     if descriptor["storageType"] == "p":
         return text
-    folder, encoded = text[:-_UUID_LENGTH], text[-_UUID_LENGTH:]
-    digits = base64.a85decode(bytes(33 + _Z85.index(c) for c in encoded)).hex()
+    folder, code = text[:-_UUID_LENGTH], text[-_UUID_LENGTH:]
+    digits = base64.a85decode(bytes(33 + _Z85.index(c) for c in code)).hex()
     uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
     name = f"deletion_vector_{uuid}.bin"
     return f"{folder}/{name}" if folder else name
@@ -83,12 +83,12 @@ def needed_files(live: Iterable[DataFile], after_floor: Iterable[Commit]) -> set
 
 def named_in(commits: Iterable[Commit]) -> set[str]:
     """The files that commits name, as they write paths."""
-    named: set[str] = set()
+    paths: set[str] = set()
     for commit in commits:
         for action in (*commit.removes, *commit.adds):
-            named |= named_by(action)
-        named.update(commit.change_paths)
-    return named
+            paths |= named_by(action)
+        paths.update(commit.change_paths)
+    return paths
 
 
 def removable(
@@ -139,11 +139,11 @@ def removable_log(names: Iterable[str], floor: int) -> list[str]:
     Args:
         names: of the log's files, without their folder. floor: the oldest version needed.
     """
-    listed = list(names)
-    base = max((v for v in _checkpoints(listed) if v <= floor), default=None)
+    name_list = list(names)
+    base = max((v for v in _checkpoints(name_list) if v <= floor), default=None)
     if base is None:
         return []
-    return sorted(n for n in listed if _LOG_FILE.fullmatch(n) and int(n[:20]) < base)
+    return sorted(n for n in name_list if _LOG_FILE.fullmatch(n) and int(n[:20]) < base)
 
 
 def _checkpoints(names: Sequence[str]) -> set[int]:

@@ -55,17 +55,20 @@ def plan(table: DeltaTable, *, floor: int, log_floor: int | None, unnamed_before
             commit is needed; None leaves the log alone. unnamed_before_ms: files that no commit
             names may be deleted if they are older than this instant.
     """
-    listed = adapter.stored_files(table)  # before reading the log, which then names all of them
+    # Before reading the log, which then names all of them.
+    stored_files = adapter.stored_files(table)
     newest = table.version()
     first = adapter.first_logged(table)
     floor = max(floor, first)
     live = table.files(newest).values()
     after = (table.commit_at(v) for v in range(floor + 1, newest + 1))  # one at a time in memory
-    needed = relative_names(table.location, retention.needed_files(live, after))
-    named = relative_names(
+    needed_paths = relative_names(table.location, retention.needed_files(live, after))
+    named_paths = relative_names(
         table.location, retention.named_in(_below(table, floor, first, unnamed_before_ms))
     )
-    files = retention.removable(listed, needed, named, unnamed_before_ms=unnamed_before_ms)
+    files = retention.removable(
+        stored_files, needed_paths, named_paths, unnamed_before_ms=unnamed_before_ms
+    )
     log: list[str] = []
     if log_floor is not None:
         log = retention.removable_log(adapter.log_names(table), min(log_floor, floor))
@@ -119,16 +122,16 @@ def trim_logs(engine: Engine, before_ms: int) -> int:
 
     Raises, once the others are trimmed, what is wrong with a log that cannot be read.
     """
-    damaged: dict[str, CtsqlError] = {}
-    needs_by_id = needs(engine, keep_from=before_ms, damaged=damaged)
-    floors = log_floors(engine, needs_by_id, before_ms, damaged)
+    problems: dict[str, CtsqlError] = {}
+    needs_by_id = needs(engine, keep_from=before_ms, damaged=problems)
+    floors = log_floors(engine, needs_by_id, before_ms, problems)
     count = 0
     for location, floor in floors.items():
         table = engine.gateway.table(location)
         count += adapter.delete_log_files(
             table, retention.removable_log(adapter.log_names(table), floor)
         )
-    for problem in damaged.values():
+    for problem in problems.values():
         raise problem
     return count
 
@@ -140,7 +143,7 @@ def is_unowned(location: str, catalog: Catalog) -> bool:
         return False
     return not any(
         item.location is not None and (item.location.rstrip("/") + "/").startswith(place + "/")
-        for item in (*catalog, *(dropped for _, dropped in catalog.all_dropped()))
+        for item in (*catalog, *(i for _, i in catalog.all_dropped()))
     )
 
 

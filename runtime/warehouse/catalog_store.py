@@ -84,13 +84,13 @@ class DeltaCatalog:
         gateway.create_table(location, "unused STRING", properties)
 
     def _check_format(self, warehouse: str) -> None:
-        found = self.table.configuration().get(FORMAT_PROPERTY, "")
-        if not found.isdigit():
+        text = self.table.configuration().get(FORMAT_PROPERTY, "")
+        if not text.isdigit():
             detail = "There is a table where the catalog should be, but it is none of ctsql's."
             hint = "Check the path given with --warehouse."
             raise error("WAREHOUSE_NOT_FOUND", location=warehouse, detail=detail, hint=hint)
-        if int(found) > FORMAT:
-            raise error("WAREHOUSE_TOO_NEW", location=warehouse, found=found, known=FORMAT)
+        if int(text) > FORMAT:
+            raise error("WAREHOUSE_TOO_NEW", location=warehouse, found=text, known=FORMAT)
 
     def load(self) -> Catalog:
         """The newest catalog in force; one look at the store when nothing changed.
@@ -128,14 +128,14 @@ class DeltaCatalog:
 
     def propose(self, make: Callable[[Catalog], Proposal]) -> Proposal:
         """Store a proposal on top of the catalog that ``make`` is called on, as by ``change``."""
-        proposed: list[Proposal] = []
+        proposals: list[Proposal] = []
 
         def propose(now: Catalog) -> StoredCatalog:
-            proposed[:] = [make(now)]
-            return StoredCatalog(now, proposed[0])
+            proposals[:] = [make(now)]
+            return StoredCatalog(now, proposals[0])
 
         self._write(propose)
-        return proposed[0]
+        return proposals[0]
 
     def _write(self, make: Callable[[Catalog], StoredCatalog]) -> Catalog:
         for _ in range(CHANGE_TRIES_MAX):
@@ -167,8 +167,8 @@ def _under(prefix: str, domains: Mapping[str, str]) -> list[tuple[str, str]]:
 def _differences(before: StoredCatalog, after: StoredCatalog) -> dict[str, str | None]:
     """Domain to its new configuration; None where it goes."""
     old, new = _entries(before), _entries(after)
-    changed = {domain: e for domain, e in new.items() if not _is_same(old.get(domain), e)}
-    texts = {d: e if isinstance(e, str) else e.to_json() for d, e in changed.items()}
+    entries = {domain: e for domain, e in new.items() if not _is_same(old.get(domain), e)}
+    texts = {d: e if isinstance(e, str) else e.to_json() for d, e in entries.items()}
     return {**texts, **dict.fromkeys(old.keys() - new.keys())}
 
 

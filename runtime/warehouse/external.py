@@ -108,13 +108,13 @@ def read_file(gateway: Gateway, file: FileRef, paths: Sequence[str] | None = Non
 
 def _check_there(gateway: Gateway, location: str, file: FileRef) -> bool:
     """A file at least must be there: a mistyped name is no table without rows. Are they several?"""
-    found = gateway.glob(location)
-    if not found:
+    matches = gateway.glob(location)
+    if not matches:
         detail = "" if file.path == location else f"It was looked for at {location}."
         raise error("FILE_NOT_FOUND", span=file.span, path=file.path, detail=detail)
-    if not any(map(gateway.holds_file, found)):
+    if not any(map(gateway.holds_file, matches)):
         raise error("FILE_NOT_FOUND", span=file.span, path=file.path, detail="The folder is empty.")
-    return len(found) > 1 or gateway.entries(found[0]) is not None
+    return len(matches) > 1 or gateway.entries(matches[0]) is not None
 
 
 def _unreadable(file: FileRef) -> CtsqlError:

@@ -56,19 +56,19 @@ def first_offsets(start: str, topic: Topic) -> Offsets:
     if start == "latest":
         return topic.latest
     offsets = {int(partition): offset for partition, offset in json.loads(start).items()}
-    found = dict(topic.earliest)
+    lowers = dict(topic.earliest)
     for partition, offset in offsets.items():
         if partition not in topic.latest:
             detail = f"It has the partitions {', '.join(map(str, sorted(topic.latest)))}."
             what = f"partition {partition}"
             raise error("KAFKA_START_INVALID", topic=topic.name, what=what, detail=detail)
         bounds = topic.earliest[partition], topic.latest[partition]
-        found[partition] = {EARLIEST: bounds[0], LATEST: bounds[1]}.get(offset, offset)
-        if not bounds[0] <= found[partition] <= bounds[1]:
+        lowers[partition] = {EARLIEST: bounds[0], LATEST: bounds[1]}.get(offset, offset)
+        if not bounds[0] <= lowers[partition] <= bounds[1]:
             detail = f"It has the offsets from {bounds[0]} on; the next one will be {bounds[1]}."
             what = f"offset {offset} in partition {partition}"
             raise error("KAFKA_START_INVALID", topic=topic.name, what=what, detail=detail)
-    return found
+    return lowers
 
 
 def next_offsets(progress: Progress, topic: Topic, table: str, *, may_lose: bool) -> Offsets:
@@ -83,25 +83,25 @@ def next_offsets(progress: Progress, topic: Topic, table: str, *, may_lose: bool
             from its end.
         KAFKA_OFFSETS_LOST: messages are gone before they came in.
     """
-    found = dict(topic.earliest)
+    offsets = dict(topic.earliest)
     is_other = UNKNOWN_ID not in (progress.topic_id, topic.id) and progress.topic_id != topic.id
-    for partition, recorded in progress.offsets.items():
+    for partition, upper in progress.offsets.items():
         latest = topic.latest.get(partition)
-        if is_other or latest is None or latest < recorded:
+        if is_other or latest is None or latest < upper:
             ends = "is not there" if latest is None else f"ends before offset {latest}"
             detail = (
-                f'"{table}" has partition {partition} up to offset {recorded}, exclusive; '
+                f'"{table}" has partition {partition} up to offset {upper}, exclusive; '
                 f"{'another topic has the name now' if is_other else 'now it ' + ends}."
             )
             raise error("KAFKA_TOPIC_REPLACED", topic=topic.name, table=table, detail=detail)
         earliest = topic.earliest[partition]
-        if recorded < earliest and not may_lose:
+        if upper < earliest and not may_lose:
             detail = (
-                f"Partition {partition} begins at offset {earliest}; offset {recorded} comes next."
+                f"Partition {partition} begins at offset {earliest}; offset {upper} comes next."
             )
             raise error("KAFKA_OFFSETS_LOST", topic=topic.name, table=table, detail=detail)
-        found[partition] = max(recorded, earliest)
-    return found
+        offsets[partition] = max(upper, earliest)
+    return offsets
 
 
 def next_ranges(
@@ -116,13 +116,13 @@ def next_ranges(
     >>> next_ranges({0: 4, 1: 0}, {0: 4}, None)
     {}
     """
-    left = {p: until[p] - lower for p, lower in offsets.items() if until.get(p, lower) > lower}
+    counts = {p: until[p] - lower for p, lower in offsets.items() if until.get(p, lower) > lower}
     if records_max is None:
-        return {p: (offsets[p], offsets[p] + count) for p, count in sorted(left.items())}
-    taken, room = {}, records_max
-    by_count = sorted(left, key=lambda p: (left[p], p))
+        return {p: (offsets[p], offsets[p] + count) for p, count in sorted(counts.items())}
+    shares, room = {}, records_max
+    by_count = sorted(counts, key=lambda p: (counts[p], p))
     for place, partition in enumerate(by_count):
         share = -(-room // (len(by_count) - place))
-        taken[partition] = min(left[partition], share)
-        room -= taken[partition]
-    return {p: (offsets[p], offsets[p] + count) for p, count in sorted(taken.items()) if count}
+        shares[partition] = min(counts[partition], share)
+        room -= shares[partition]
+    return {p: (offsets[p], offsets[p] + count) for p, count in sorted(shares.items()) if count}

@@ -53,16 +53,16 @@ def rows_to_load(
         file = replace(file, options=(*file.options, *header))
     rows = read_file(gateway, file, paths)
     are_watched = paths is not None
-    filled = _fill(
+    by_name = _fill(
         file, rows.columns, columns, table, may_have_more=may_have_more, are_watched=are_watched
     )
     if untyped:
-        types = {name: plain_type(c.type) for name, c in filled.items()}
+        types = {name: plain_type(c.type) for name, c in by_name.items()}
         schema = ", ".join(f"{backtick(n)} {types.get(n, 'STRING')}" for n in rows.columns)
-        checked = (("mode", "FAILFAST"), ("enforceschema", "false"))
-        typed = (*checked, *options.items(), ("schema", schema))
-        rows = read_file(gateway, replace(file, options=typed), paths)
-    return rows.select(*(F.col(backtick(n)).alias(c.name) for n, c in filled.items()))
+        checks = (("mode", "FAILFAST"), ("enforceschema", "false"))
+        all_options = (*checks, *options.items(), ("schema", schema))
+        rows = read_file(gateway, replace(file, options=all_options), paths)
+    return rows.select(*(F.col(backtick(n)).alias(c.name) for n, c in by_name.items()))
 
 
 def _fill(

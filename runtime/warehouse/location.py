@@ -33,9 +33,9 @@ def check_may_begin(gateway: "Gateway", location: str, warehouse: str) -> None:
     Args:
         location: the full URI. warehouse: the same as the user gave it.
     """
-    found = why_not(gateway.entries(location), warehouse)
-    if found is not None:
-        detail, hint = found
+    reason = why_not(gateway.entries(location), warehouse)
+    if reason is not None:
+        detail, hint = reason
         raise error("WAREHOUSE_NOT_FOUND", location=warehouse, detail=detail, hint=hint)
 
 
@@ -60,8 +60,8 @@ def why_not(names: Sequence[str] | None, warehouse: str) -> tuple[str, str] | No
     others = sorted(n for n in names if not n.startswith(".") and n not in _IGNORED)
     if not others:
         return None
-    shown = ", ".join(others[:_SHOWN_MAX]) + (" and more" if len(others) > _SHOWN_MAX else "")
+    listing = ", ".join(others[:_SHOWN_MAX]) + (" and more" if len(others) > _SHOWN_MAX else "")
     return (
-        f"The folder holds other files: {shown}.",
+        f"The folder holds other files: {listing}.",
         "Give a folder that is empty or does not exist yet, or the warehouse's own folder.",
     )

@@ -160,10 +160,10 @@ def commit_alone(source: str, table: DeltaTable, change: Change) -> None:
     batch.domains.update(change.domains)
     batch.lent = change.lent
     with discard_on_error([batch]):
-        done = output.compare_and_append(
+        outcome = output.compare_and_append(
             [batch], expected=expected, new=upper, metadata=change.metadata, also=change.also
         )
-    if not isinstance(done, Committed):
+    if not isinstance(outcome, Committed):
         raise WriteConflict(source, table.version())
 
 
@@ -186,10 +186,10 @@ def check_unchanged(source: str, table: DeltaTable, version: int) -> None:
     A transaction that was taken back changed nothing.
     """
     commits = [table.commit_at(v) for v in range(version + 1, table.version() + 1)]
-    changed = [c.version for c in candidates_of(source, "", commits)]
-    changed += [c.version for c in commits if c.changes_schema]
-    if changed:
-        raise WriteConflict(source, min(changed))
+    versions = [c.version for c in candidates_of(source, "", commits)]
+    versions += [c.version for c in commits if c.changes_schema]
+    if versions:
+        raise WriteConflict(source, min(versions))
 
 
 def _check_uppers(source: str, table: DeltaTable, after: Mapping[str, int]) -> None:
@@ -363,19 +363,21 @@ class _Participant:
                     )
                     return
                 output = Output(self.table, APP, since=self.version)
-                fenced = output.compare_and_append(
+                outcome = output.compare_and_append(
                     [], expected=self.expected, new=self.upper, metadata={UNDOES: self.group}
                 )
-                if not isinstance(fenced, UpperMismatch):
+                if not isinstance(outcome, UpperMismatch):
                     output.batch_of(self.batch).discard()
                     return
             except Conflict:
                 continue
-            except RowsGone as gone:
+            except RowsGone as problem:
                 detail = (
                     f"Its version {version} holds rows of the transaction {self.group}, "
-                    f"which is to be undone, and another writer rewrote them: {gone}."
+                    f"which is to be undone, and another writer rewrote them: {problem}."
                 )
-                raise error("TRANSACTION_STUCK", table=self.table.location, detail=detail) from gone
+                raise error(
+                    "TRANSACTION_STUCK", table=self.table.location, detail=detail
+                ) from problem
         detail = f"{UNDO_TRIES_MAX} tries to undo the transaction {self.group} were disturbed."
         raise error("TRANSACTION_STUCK", table=self.table.location, detail=detail)

@@ -41,17 +41,17 @@ SCHEMAS_CACHED_MAX = 256
 @lru_cache(maxsize=SCHEMAS_CACHED_MAX)
 def begins_with(schema: str, columns: Schema) -> bool:
     """Whether a table, whose schema is as the log writes it, begins with these columns."""
-    stored, fields = _fields(schema), _fields(fields_of(list(columns)).json())
-    return len(stored) >= len(fields) and all(map(_is_same, stored, fields))
+    table_fields, fields = _fields(schema), _fields(fields_of(list(columns)).json())
+    return len(table_fields) >= len(fields) and all(map(_is_same, table_fields, fields))
 
 
 def schema_with(schema: str, columns: Schema) -> str:
     """These columns as the log writes them; those that are there already stay as they are."""
     by_name = {fold(f["name"]): f for f in _fields(schema)}
-    wanted = _fields(fields_of(list(columns)).json())
+    new_fields = _fields(fields_of(list(columns)).json())
     fields = [
         by_name[name] if (name := fold(f["name"])) in by_name and _is_same(by_name[name], f) else f
-        for f in wanted
+        for f in new_fields
     ]
     return json.dumps({"type": "struct", "fields": fields})
 
@@ -73,14 +73,14 @@ def check_columns_there(warehouse: Warehouse, item: Item) -> None:
         return
     stored_columns = warehouse.relations.stored_columns(item)
     columns = columns_of(fields_of(list(item.columns)))  # spelled as those are
-    lost = next(iter(lacking(columns, stored_columns)), None)
-    if lost is None:
+    column = next(iter(lacking(columns, stored_columns)), None)
+    if column is None:
         return
-    now = find(stored_columns, lost.name)
-    detail = f"Another writer has taken its column {lost.name} away."
+    now = find(stored_columns, column.name)
+    detail = f"Another writer has taken its column {column.name} away."
     if now is not None:
-        detail = f"Another writer has made its column {lost.name} {now.type.upper()}, "
-        detail += f"which is to be {lost.type.upper()}."
+        detail = f"Another writer has made its column {column.name} {now.type.upper()}, "
+        detail += f"which is to be {column.type.upper()}."
     what = f'the table of {item.kind.value} "{item.name}"'
     hint = f"Drop it and create it again: DROP {item.kind.keyword} {item.name}"
     raise error("STORED_DATA_INVALID", what=what, detail=detail, hint=hint)
@@ -114,8 +114,8 @@ def ensure_columns(
             continue
         check()
         assert batch.txn is not None  # it was opened here
-        stored = table.metadata_at(batch.version_read).schema_text
-        batch.txn.set_columns(schema_with(stored, columns))
+        old_schema = table.metadata_at(batch.version_read).schema_text
+        batch.txn.set_columns(schema_with(old_schema, columns))
         names = [c.name for c in columns]
         if isinstance(output.commit(batch, None, {"columns": names}), Committed):
             faults.point("columns_added")

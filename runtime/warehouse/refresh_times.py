@@ -35,18 +35,18 @@ class Schedule:
     @staticmethod
     def of(parts: Iterable[RefreshPart], created: Time) -> "Schedule":
         """The schedule of a definition for a view that was created at a time."""
-        found: list[RefreshPart] = []
+        schedule_parts: list[RefreshPart] = []
         for part in parts:
             match part:
                 case At(None):
-                    found.append(At(created))
+                    schedule_parts.append(At(created))
                 case Every(_, None):
-                    found.append(replace(part, aligned_to=created))
+                    schedule_parts.append(replace(part, aligned_to=created))
                 case Every() | Cron():
-                    found += [part, At(created)]
+                    schedule_parts += [part, At(created)]
                 case At():
-                    found.append(part)
-        return Schedule(tuple(dict.fromkeys(found)), created)
+                    schedule_parts.append(part)
+        return Schedule(tuple(dict.fromkeys(schedule_parts)), created)
 
     def round_up(self, time: Time) -> Time:
         """The first refresh time >= a time; CLOSED when there is none any more."""
@@ -55,8 +55,8 @@ class Schedule:
 
     def last_at_or_before(self, time: Time) -> Time | None:
         """The last refresh time <= a time; None when there was none yet."""
-        found = [r for part in self.parts if (r := _round_down(part, time)) is not None]
-        last = max(found, default=None)
+        times = [r for part in self.parts if (r := _round_down(part, time)) is not None]
+        last = max(times, default=None)
         return last if last is not None and last >= self.created else None
 
 
@@ -66,8 +66,8 @@ def _round_up(part: RefreshPart, time: Time) -> Time:
             origin = aligned_to or 0
             return min(origin - (origin - time) // interval_ms * interval_ms, CLOSED)
         case Cron(expression):
-            found = _tick(expression, (time - 1) // _SECOND_MS, reverse=False)
-            return CLOSED if found is None else found
+            tick = _tick(expression, (time - 1) // _SECOND_MS, reverse=False)
+            return CLOSED if tick is None else tick
         case At(at):
             return at if at is not None and at >= time else CLOSED
 
@@ -76,8 +76,8 @@ def _round_down(part: RefreshPart, time: Time) -> Time | None:
     match part:
         case Every(interval_ms, aligned_to):
             origin = aligned_to or 0
-            found = origin + (time - origin) // interval_ms * interval_ms
-            return found if found >= TIME_MIN else None
+            last = origin + (time - origin) // interval_ms * interval_ms
+            return last if last >= TIME_MIN else None
         case Cron(expression):
             return _tick(expression, time // _SECOND_MS + 1, reverse=True)
         case At(at):
@@ -88,9 +88,9 @@ def _tick(expression: str, second: int, *, reverse: bool) -> Time | None:
     """The next or the last time of a cron text strictly after or before a second, if any."""
     try:
         start = _EPOCH + timedelta(seconds=second)
-        found = next(CronSim(expression, start, reverse=reverse), None)
+        moment = next(CronSim(expression, start, reverse=reverse), None)
     except (OverflowError, ValueError):
         return None  # outside the years that datetime knows
-    if found is None or found < _EPOCH:
+    if moment is None or moment < _EPOCH:
         return None
-    return (found - _EPOCH) // timedelta(milliseconds=1)
+    return (moment - _EPOCH) // timedelta(milliseconds=1)

@@ -56,8 +56,8 @@ class Relations:
         catalog = self._as_in_force(catalog)
         for object_id in set(self._outputs) - set(catalog.items):
             del self._outputs[object_id]
-        changed = [i for i in catalog if self.catalog.items.get(i.id) != i]
-        if changed or len(catalog.items) != len(self.catalog.items):
+        new_items = [i for i in catalog if self.catalog.items.get(i.id) != i]
+        if new_items or len(catalog.items) != len(self.catalog.items):
             self._bound.clear()
         self.catalog = catalog
 
@@ -70,11 +70,11 @@ class Relations:
 
         A definition is in the catalog before the timeline puts it in force; so both change at once.
         """
-        grown = [i for i in catalog if any(r.columns for r in i.earlier)]
-        if grown and self.timeline.read_to < 0:
+        tasks = [i for i in catalog if any(r.columns for r in i.earlier)]
+        if tasks and self.timeline.read_to < 0:
             self.timeline.refresh()
-        self._grown = self._numbers(i.id for i in grown)
-        for task in grown:
+        self._grown = self._numbers(i.id for i in tasks)
+        for task in tasks:
             then, *outputs = items_as_of(catalog, task, self._grown[task.id])
             catalog = catalog.with_items([replace(task, columns=then.columns), *outputs])
         return catalog
@@ -115,36 +115,36 @@ class Relations:
     def output(self, item: Item) -> Output:
         """The write handle of an output; of a task with outputs the first one's."""
         item = self.lead(item)
-        found = self._outputs.get(item.id)
-        if found is None:
-            found = self._outputs[item.id] = Output(self.table(item), item.app)
-        return found
+        output = self._outputs.get(item.id)
+        if output is None:
+            output = self._outputs[item.id] = Output(self.table(item), item.app)
+        return output
 
     def bound(self, item: Item) -> Bound:
         """The bound definition of an object; of a task the one in force now."""
         return self._bound_as(self.current(item))
 
     def _bound_as(self, item: Item) -> Bound:
-        found = self._bound.get((item.id, item.revision))
-        if found is None:
+        definition = self._bound.get((item.id, item.revision))
+        if definition is None:
             catalog = self.catalog
             if item.outputs:
                 newest = self._newest.items.get(item.id, item)
                 catalog = catalog.with_items(items_as_of(self._newest, newest, item.revision)[1:])
-            found = self._bound[item.id, item.revision] = bind_stored(item, catalog)
-        return found
+            definition = self._bound[item.id, item.revision] = bind_stored(item, catalog)
+        return definition
 
     def readable(self, ids: Iterable[str]) -> set[str]:
         """Of objects and all below: those of which this program can read the definition.
 
         In one pass: what reads something unreadable is not among them.
         """
-        found: set[str] = set()
+        readable_ids: set[str] = set()
         for item in self.catalog.closure(ids):
             read = {r.object_id for r in item.reads} - {item.id}
-            if read <= found and self._is_readable(item):
-                found.add(item.id)
-        return found
+            if read <= readable_ids and self._is_readable(item):
+                readable_ids.add(item.id)
+        return readable_ids
 
     def _is_readable(self, item: Item) -> bool:
         if item.problem or not item.is_run:
@@ -182,12 +182,12 @@ class Relations:
         self, item: Item, *, after: int, until: int
     ) -> list[tuple[int, int, Item, TaskWrite]]:
         """(after, until] cut where a task's definition changes, with the item as it is then."""
-        found = []
+        plans = []
         for start, stop, number in self.timeline.task(item.id).spans(after, until):
             then = self._at_revision(item, number)
             plan = self._bound_as(then).task
-            found.append((start, stop, then, plan))
-        return found
+            plans.append((start, stop, then, plan))
+        return plans
 
     def definitions(self, item: Item, *, after: int, until: int) -> list[Item]:
         """A task as it is at the Ts of (after, until], each definition once a span."""

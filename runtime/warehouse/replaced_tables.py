@@ -13,8 +13,8 @@ UNREADABLE = (DAMAGED, *NOT_THERE)
 
 def replaced_error(catalog: Catalog, item: Item, facts: str) -> CtsqlError:
     """TABLE_REPLACED; the caller raises it."""
-    known = [item.id] if item.id in catalog.items else []
-    readers = ", ".join(str(i.name) for i in catalog.going_with(known) if i.id != item.id)
+    ids = [item.id] if item.id in catalog.items else []
+    readers = ", ".join(str(i.name) for i in catalog.going_with(ids) if i.id != item.id)
     hint = f"Drop it, and create it anew: DROP {item.kind.keyword} {item.name}"
     hint += " CASCADE" if readers else ""
     if item.kind is ObjectKind.TABLE:

@@ -81,8 +81,8 @@ def located_contents(warehouse: Warehouse, item: Item, at: int) -> Located | Non
         paths += list(table.files(version))
     if storage.shared is not None:
         adds = list(added_files(table.commit_at, [storage.shared], range(at + 1)))
-        added = locate_in(table, adds, storage.shared)
-        frames.append(warehouse.versions.as_now(item, added, storage.shared))
+        shared_rows = locate_in(table, adds, storage.shared)
+        frames.append(warehouse.versions.as_now(item, shared_rows, storage.shared))
         paths += [a.path for a in adds]
     if not frames:
         return None
@@ -104,10 +104,10 @@ def deleted_at(warehouse: Warehouse, item: Item, at: int) -> Located | None:
 
 def _moved_at(warehouse: Warehouse, item: Item, at: int) -> tuple[Located, Located | None] | None:
     """The rows at locations that are new at T, and those at locations that are gone then."""
-    moved = warehouse.versions.movements(item, after=at - 1, until=at)
-    if not moved:
+    moves = warehouse.versions.movements(item, after=at - 1, until=at)
+    if not moves:
         return None
-    move, table, versions = moved[-1], warehouse.relations.table(item), warehouse.versions
+    move, table, versions = moves[-1], warehouse.relations.table(item), warehouse.versions
     if move.is_shared:
         adds = list(added_files(table.commit_at, [move.version], move.times))
         rows = versions.as_now(item, locate_in(table, adds, move.version), move.version)
@@ -129,19 +129,19 @@ def _moved_at(warehouse: Warehouse, item: Item, at: int) -> tuple[Located, Locat
     old = whole(move.before, move.version)
     places = [FILE_COLUMN, ROW_COLUMN]
     fresh = new.rows.join(old.rows.select(*places), places, "left_anti")
-    gone = old.rows.join(new.rows.select(*places), places, "left_anti")
-    return replace(new, rows=fresh), replace(old, rows=gone)
+    old_rows = old.rows.join(new.rows.select(*places), places, "left_anti")
+    return replace(new, rows=fresh), replace(old, rows=old_rows)
 
 
-def _without(located: Located, other: Located | None) -> Located:
+def _without(contents: Located, other: Located | None) -> Located:
     """The rows less as many equal ones as there are on the other side: what nets to nothing."""
     if other is None:
-        return located
-    columns = [c for c in located.rows.columns if c not in (FILE_COLUMN, ROW_COLUMN)]
-    left = _number(located.rows, columns)
+        return contents
+    columns = [c for c in contents.rows.columns if c not in (FILE_COLUMN, ROW_COLUMN)]
+    left = _number(contents.rows, columns)
     right = _number(other.rows, [c for c in columns if c in other.rows.columns])
-    rows = _pair(left, right, "left_anti").select(*backtick_all(located.rows.columns))
-    return replace(located, rows=rows)
+    rows = _pair(left, right, "left_anti").select(*backtick_all(contents.rows.columns))
+    return replace(contents, rows=rows)
 
 
 def with_writers(warehouse: Warehouse, located: Located, rows: DataFrame) -> DataFrame:
@@ -150,8 +150,8 @@ def with_writers(warehouse: Warehouse, located: Located, rows: DataFrame) -> Dat
     names = [c for c in rows.columns if c not in (FILE_COLUMN, ROW_COLUMN)]
     start = rows.withColumn(ORIGIN, F.col(FILE_COLUMN))
     newest = located.version if located.shared is None else located.shared
-    found = search.with_commits(start, names, located.paths, newest, COPIES_MAX)
-    return found.drop(ORIGIN)
+    rows_with_writers = search.with_commits(start, names, located.paths, newest, COPIES_MAX)
+    return rows_with_writers.drop(ORIGIN)
 
 
 _END = f"{ORIGIN}_end"
@@ -161,14 +161,14 @@ _TOLD = f"{_END} STRING, {TIME} BIGINT, {VERSION} BIGINT, {NOTE} STRING"
 class _Search:
     """One search through the log of a table."""
 
-    def __init__(self, warehouse: Warehouse, located: Located) -> None:
+    def __init__(self, warehouse: Warehouse, contents: Located) -> None:
         self._warehouse = warehouse
-        self._table = located.table
-        self._item = located.item
+        self._table = contents.table
+        self._item = contents.item
         self._bindings = (
             []
-            if located.item.is_output
-            else warehouse.timeline.bindings_between(located.item.id, -1, warehouse.timeline.now)
+            if contents.item.is_output
+            else warehouse.timeline.bindings_between(contents.item.id, -1, warehouse.timeline.now)
         )
 
     def with_commits(
@@ -182,17 +182,17 @@ class _Search:
         """Rows whose ``ORIGIN`` is one of some files, live at a version, with what wrote them."""
         origins = file_origins(self._table, paths, version)
         commits: dict[str, tuple[int | None, int | None, str | None]] = {}
-        copied: dict[int, list[str]] = {}
+        paths_by_version: dict[int, list[str]] = {}
         for path, origin in origins.items():
             if origin is not None and self._may_be_copied(origin):
-                copied.setdefault(origin.version, []).append(path)
+                paths_by_version.setdefault(origin.version, []).append(path)
             else:
                 commits[path] = self._commit_of(origin)
         older: list[DataFrame] = []
-        for at, among in copied.items():
-            lost = self._why_lost(at, among, origins, copies)
-            if lost is not None:
-                commits.update(dict.fromkeys(among, (None, None, lost)))
+        for at, among in paths_by_version.items():
+            reason = self._why_lost(at, among, origins, copies)
+            if reason is not None:
+                commits.update(dict.fromkeys(among, (None, None, reason)))
                 continue
             older.append(self._before(rows, names, among, origins, at, copies))
         return reduce(DataFrame.unionByName, [self._join_commits(rows, commits, paths), *older])
@@ -213,8 +213,8 @@ class _Search:
         depth = 1
         while len({tuple(parts[-depth:]) for parts in full.values()}) < len(full):
             depth += 1
-        listed = [("/".join(full[path][-depth:]), *what) for path, what in commits.items()]
-        commit_rows = rows.sparkSession.createDataFrame(listed, _TOLD)
+        entries = [("/".join(full[path][-depth:]), *what) for path, what in commits.items()]
+        commit_rows = rows.sparkSession.createDataFrame(entries, _TOLD)
         end = F.substring_index(F.col(ORIGIN), "/", -depth)
         return rows.join(F.broadcast(commit_rows), end == F.col(_END)).drop(_END)
 
@@ -273,8 +273,8 @@ class _Search:
             there = {}
         # What a read-only engine has in memory says nothing of files.
         table = self._warehouse.gateway.table(self._table.location)
-        copied = origin.copied_from
-        if any(path not in there for path in copied) or table.missing(map(unquote, copied)):
+        paths = origin.copied_from
+        if any(path not in there for path in paths) or table.missing(map(unquote, paths)):
             return f"what version {version} was copied from is removed; not after it"
         return None
 
@@ -296,11 +296,11 @@ class _Search:
         mine = self._join_commits(rows, dict.fromkeys(among, (None, None, None)), origins)
         mine = mine.drop(*WRITTEN)
         keys = [c for c in names if c in old.columns]
-        numbered = _number(mine, keys)
+        numbered_rows = _number(mine, keys)
         earlier = _number(old.withColumn(ORIGIN, F.col(FILE_COLUMN)), keys)
-        listed = [F.col(f"a.{backtick(c)}") for c in [*names, FILE_COLUMN, ROW_COLUMN]]
-        pairs = _pair(numbered.drop(ORIGIN), earlier, "left", ORIGIN)
-        both = pairs.select(*listed, F.col(f"b.{ORIGIN}"))
+        columns = [F.col(f"a.{backtick(c)}") for c in [*names, FILE_COLUMN, ROW_COLUMN]]
+        pairs = _pair(numbered_rows.drop(ORIGIN), earlier, "left", ORIGIN)
+        both = pairs.select(*columns, F.col(f"b.{ORIGIN}"))
         fresh = both.where(F.col(ORIGIN).isNull())
         at, commit, note = self._commit_of(FileOrigin(version, origin.time))
         new = _with(fresh, at, commit, note)
@@ -322,14 +322,14 @@ def _with(rows: DataFrame, at: int | None, version: int | None, note: str | None
 def _number(rows: DataFrame, columns: list[str]) -> DataFrame:
     """The rows with what they are equal by, and the number of each among its equals."""
     keys = equality_keys(rows, columns)
-    keyed = rows.select("*", *keys)
-    helper_columns = [backtick(c) for c in keyed.columns if c.startswith((GROUP_, TEXT_))]
+    keyed_rows = rows.select("*", *keys)
+    helper_columns = [backtick(c) for c in keyed_rows.columns if c.startswith((GROUP_, TEXT_))]
     order = Window.partitionBy(*helper_columns).orderBy(FILE_COLUMN, ROW_COLUMN)
-    return keyed.withColumn(NUMBER, F.row_number().over(order))
+    return keyed_rows.withColumn(NUMBER, F.row_number().over(order))
 
 
-def _pair(left: DataFrame, right: DataFrame, how: str, *kept: str) -> DataFrame:
+def _pair(left: DataFrame, right: DataFrame, how: str, *columns: str) -> DataFrame:
     """Numbered rows ``a``, joined with equal ones ``b``, of which some columns are kept besides."""
     on = [c for c in right.columns if c.startswith((GROUP_, TEXT_, NUMBER))]
     same = reduce(and_, [F.col(f"a.{c}").eqNullSafe(F.col(f"b.{c}")) for c in on])
-    return left.alias("a").join(right.select(*on, *kept).alias("b"), same, how)
+    return left.alias("a").join(right.select(*on, *columns).alias("b"), same, how)

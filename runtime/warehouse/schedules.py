@@ -65,17 +65,19 @@ class Schedules:
     def shown_at(self, item: Item, at: int) -> int | None:
         """The time whose contents a view shows at T; None before its first refresh."""
         stretches = _stretches(item, self.schedule(item))
-        begun, schedule = next((s for s in reversed(stretches) if s[0] <= at), stretches[0])
+        begin, schedule = next((s for s in reversed(stretches) if s[0] <= at), stretches[0])
         if schedule is None:
             return at
         last = schedule.last_at_or_before(at)
-        after = begun - 1 if last is None else last
+        after = begin - 1 if last is None else last
         return max(self._timeline.requests(item.id, after=after, until=at), default=last)
 
     def next_refresh(self, item: Item, schedule: Schedule, time: int) -> int:
         """A view's first refresh time >= a time; CLOSED when none is known."""
-        planned = schedule.round_up(time)
-        return min(self._timeline.requests(item.id, after=time - 1, until=planned), default=planned)
+        next_time = schedule.round_up(time)
+        return min(
+            self._timeline.requests(item.id, after=time - 1, until=next_time), default=next_time
+        )
 
     def reads_clock(self, item: Item) -> bool:
         """Is it a view that changes because time passes?"""
@@ -91,8 +93,8 @@ class Schedules:
         """The tasks and views for which time may bring something to do; none is bound for that."""
         catalog = self._relations.catalog
         if self._may_wait[0] is not catalog:
-            found = {i.id: i for i in catalog if i.is_run and may_wait(catalog, i)}
-            self._may_wait = catalog, found
+            items = {i.id: i for i in catalog if i.is_run and may_wait(catalog, i)}
+            self._may_wait = catalog, items
         return self._may_wait[1]
 
     def is_timed(self, item: Item) -> bool:
@@ -107,13 +109,13 @@ class Schedules:
     def _next_turn(self, item: Item, at: int) -> int | None:
         """The T at which time changes what a view holds that was written last at T or before."""
         entries = self._relations.output(item).entries(since=at + 1)
-        begun = item.known_from if at + 1 < item.created else item.created
-        if not entries or not begun < entries[0].upper <= at + 1:
+        begin = item.known_from if at + 1 < item.created else item.created
+        if not entries or not begin < entries[0].upper <= at + 1:
             return None  # it is written at its creation, whatever time it is
         entry, table = entries[0], self._relations.table(item)
         metadata = table.commit_at(entry.version).metadata if table.has(entry.version) else {}
-        found: int | None = metadata.get(DUE, entry.upper)
-        return found
+        turn: int | None = metadata.get(DUE, entry.upper)
+        return turn
 
     def _turns(self, item: Item, *, last_write: int, after: int, until: int) -> set[int]:
         """A T in (after, until] at which time has changed what was written last, if there is."""
@@ -143,8 +145,8 @@ class Schedules:
         Without one the newest T need not move: reads of views that wait show the same. What
         cannot be read has nothing to do; whoever reads it is told why.
         """
-        now, timed = self._timeline.now, self._timed_items()
-        readable = self._relations.readable(timed)
+        now, items = self._timeline.now, self._timed_items()
+        readable = self._relations.readable(items)
         return any(
             self.trims(item, after=now, until=passed)
             or self._is_turn_due(item, now, passed)
@@ -155,17 +157,17 @@ class Schedules:
                     or self.is_to_close(item, passed)
                 )
             )
-            for item in timed.values()
+            for item in items.values()
             if item.id in readable
         )
 
-    def _is_turn_due(self, item: Item, now: int, passed: int) -> bool:
+    def _is_turn_due(self, item: Item, now: int, until: int) -> bool:
         if self.schedule(item) is not None or not self.reads_clock(item):
             return False
         if unreadable_table(self._relations, [item]) is not None:
             return False
         due = self._next_turn(item, now)
-        return due is not None and now < due <= passed
+        return due is not None and now < due <= until
 
     def is_closed(self, item: Item) -> bool:
         """Is an output finished, never to be written again?"""
@@ -271,26 +273,26 @@ class Schedules:
         self, item: Item, after: int, until: int, changes: Callable[[int], set[int]]
     ) -> set[int]:
         """The refresh times at which a change becomes due; without a schedule the changes'."""
-        found, stretches = set[int](), _stretches(item, self.schedule(item))
-        ends = [begun - 1 for begun, _ in stretches[1:]] + [until]
-        for number, ((begun, schedule), end) in enumerate(zip(stretches, ends, strict=True)):
-            start, stop = max(after, begun - 1) if number else after, min(until, end)
+        refreshes, stretches = set[int](), _stretches(item, self.schedule(item))
+        ends = [begin - 1 for begin, _ in stretches[1:]] + [until]
+        for number, ((begin, schedule), end) in enumerate(zip(stretches, ends, strict=True)):
+            start, stop = max(after, begin - 1) if number else after, min(until, end)
             if start >= stop:
                 continue
-            begins = number > 0 and start < begun  # what it held was as of a refresh time of before
+            begins = number > 0 and start < begin  # what it held was as of a refresh time of before
             if schedule is None:
-                found |= {begun} if begins else set()
-                found |= {t for t in changes(start) if t <= stop}
+                refreshes |= {begin} if begins else set()
+                refreshes |= {t for t in changes(start) if t <= stop}
                 continue
-            first = self.next_refresh(item, schedule, max(start, begun - 1) + 1)
+            first = self.next_refresh(item, schedule, max(start, begin - 1) + 1)
             if first > stop:
                 continue
-            shown = None if begins else self.shown_at(item, start)
-            found |= {first} if shown is None else set()
-            since = first if shown is None else shown
+            shown_time = None if begins else self.shown_at(item, start)
+            refreshes |= {first} if shown_time is None else set()
+            since = first if shown_time is None else shown_time
             times = (self.next_refresh(item, schedule, t) for t in changes(since))
-            found |= {t for t in times if t <= stop}
-        return found
+            refreshes |= {t for t in times if t <= stop}
+        return refreshes
 
     def due_times(self, item: Item, *, after: int, until: int) -> set[int]:
         """The times at which an object may have to be brought up; a task is, for its inputs."""
@@ -324,13 +326,13 @@ class Schedules:
         """The movements of an input, those due at one T together: T, how it moved, what it did."""
         source, columns = self._relations.item(object_id), input_columns(plan, object_id)
         moves = self._versions.movements(source, after=after, until=until)
-        found = []
+        movements = []
         schedule = self.schedule(item)
         at = (lambda m: m.time) if schedule is None else (lambda m: schedule.round_up(m.time))
         for time, group in groupby(moves, at):
             movement = table_changes.merge(list(group))
-            found.append((time, movement, self._versions.change_of(source, movement, columns)))
-        return found
+            movements.append((time, movement, self._versions.change_of(source, movement, columns)))
+        return movements
 
     def _begin_of(self, item: Item) -> int:
         """When the task that an object is, or replaces, was made: its times count from there."""
@@ -343,14 +345,14 @@ class Schedules:
         Those are the times of TRIM EVERY, and the one at which a flow takes in what is there. Of
         those that were missed, as while nothing ran, one is left out that no other object sees.
         """
-        found: set[int] = set()
+        times: set[int] = set()
         if item.kind is not ObjectKind.CONTINUAL_TASK:
-            return found
+            return times
         for start, stop, then, plan in self._relations.plans(
             item, after=max(after, item.created), until=until
         ):
             if then.once:
-                found.add(stop)  # it is in force at this one T
+                times.add(stop)  # it is in force at this one T
             if plan.trim is not None:
                 schedule = Schedule.of([plan.trim], self._begin_of(item))
                 first, last = schedule.round_up(start + 1), schedule.last_at_or_before(stop)
@@ -359,25 +361,29 @@ class Schedules:
                     if only_loses_rows(plan):
                         span, catalog = (start, stop), self._relations.catalog
                         looks = _looks(catalog, self._timeline, self._timed_items(), item, span)
-                    found |= _times_before(schedule, looks, first, last)
+                    times |= _times_before(schedule, looks, first, last)
                 elif first <= stop:
-                    found.add(first)
-        return found
+                    times.add(first)
+        return times
 
 
 def _looks(
-    catalog: Catalog, timeline: Timeline, timed: Container[str], item: Item, span: tuple[int, int]
+    catalog: Catalog,
+    timeline: Timeline,
+    timed_ids: Container[str],
+    item: Item,
+    span: tuple[int, int],
 ) -> set[int] | None:
     """The Ts as of which the views that read a task may see what it held; None for any T.
 
     So where anything follows its changes, which tell when a row went.
 
     Args:
-        timed: the ids of objects for which time alone brings something to do. span: as (after,
+        timed_ids: those of objects for which time alone brings something to do. span: as (after,
             until].
     """
     readers = catalog.all_readers(item.id)
-    if any(r.id in timed or r.is_task for r in readers):
+    if any(r.id in timed_ids or r.is_task for r in readers):
         return None
     if any(catalog.subscribers(i.id) for i in (item, *readers)):
         return None
@@ -391,8 +397,8 @@ def _times_before(schedule: Schedule, looks: set[int] | None, first: int, last: 
     Up to the first one the task is complete, wherever another process ends that knows fewer Ts.
     """
     if looks is not None:
-        found = map(schedule.last_at_or_before, looks)
-        return {first, last, *(time for time in found if time is not None and time >= first)}
+        last_times = map(schedule.last_at_or_before, looks)
+        return {first, last, *(time for time in last_times if time is not None and time >= first)}
     times, time = set[int](), first
     while time <= last:
         times.add(time)
@@ -409,8 +415,8 @@ def _once(memo: Known, key: tuple[str, int, int], find: Callable[[], set[int]]) 
 
 def first_shown(schedules: Schedules, item: Item) -> int:
     """The first T at which an output is shown; CLOSED when none is known."""
-    begun, schedule = _stretches(item, schedules.schedule(item))[0]
-    return begun if schedule is None else schedules.next_refresh(item, schedule, begun)
+    begin, schedule = _stretches(item, schedules.schedule(item))[0]
+    return begin if schedule is None else schedules.next_refresh(item, schedule, begin)
 
 
 def _stretches(item: Item, newest: Schedule | None) -> list[tuple[int, Schedule | None]]:
@@ -426,9 +432,9 @@ def _stretches(item: Item, newest: Schedule | None) -> list[tuple[int, Schedule 
     return [*earlier, (item.created, newest)]
 
 
-def _of_stretch(parts: Sequence[RefreshPart], begun: int, *, is_later: bool) -> Schedule:
+def _of_stretch(parts: Sequence[RefreshPart], begin: int, *, is_later: bool) -> Schedule:
     """The refresh times of a stretch; one that is not the first begins with a refresh.
 
     What reads the view has been shown something before, so there is no T at which it shows nothing.
     """
-    return Schedule.of([*parts, At(begun)] if is_later else parts, begun)
+    return Schedule.of([*parts, At(begin)] if is_later else parts, begin)

@@ -75,11 +75,11 @@ class StoredSources:
         if at < item.known_from:
             raise self._too_early(item, at)
         if item.kind is ObjectKind.MATERIALIZED_VIEW:
-            shown = self.warehouse.schedules.shown_at(item, at)
-            if shown is None:
+            shown_time = self.warehouse.schedules.shown_at(item, at)
+            if shown_time is None:
                 raise self._not_refreshed(item, at)
             if not self.is_exact(item, at):
-                return self._compute(item, shown)
+                return self._compute(item, shown_time)
         return self.warehouse.versions.contents_at(item, at)
 
     def local_rows(self, object_id: str, at: int) -> LocalRows | Declined:
@@ -180,10 +180,10 @@ class StoredSources:
 
     def stored_with_keys(self, lookup: KeyLookup, at: int) -> Found | None:
         """What the output holds of the keys of a change, if they are few."""
-        found = self.found_by_key(lookup)
-        if isinstance(found, Declined):
+        rows = self.found_by_key(lookup)
+        if isinstance(rows, Declined):
             return None
-        return Found(None if found is None else found.plain_frame)
+        return Found(None if rows is None else rows.plain_frame)
 
     def inserted(self, object_id: str) -> LocalRows | None:
         """The rows inserted at T, where they are few and nothing else changed."""

@@ -27,7 +27,7 @@ def remember_tables(relations: Relations, store: DeltaCatalog) -> bool:
 
     It is looked up for objects of which nothing is known; of others, what this process has seen.
     """
-    found = {}
+    table_ids = {}
     for item in relations.catalog:
         if item.location is None or item.problem:
             continue
@@ -39,13 +39,13 @@ def remember_tables(relations: Relations, store: DeltaCatalog) -> bool:
                 raise
             continue
         if table_id is not None and table_id != item.table_id:
-            found[item.id] = table_id
-    if not found:
+            table_ids[item.id] = table_id
+    if not table_ids:
         return False
 
     def remembered(current: Catalog) -> Catalog:
-        items = (i for i in current if i.id in found)
-        return current.with_items(replace(i, table_id=found[i.id]) for i in items)
+        items = (i for i in current if i.id in table_ids)
+        return current.with_items(replace(i, table_id=table_ids[i.id]) for i in items)
 
     store.change(remembered)
     return True

@@ -230,22 +230,22 @@ class Timeline:
         older: dict[str, list[Binding]] = {}
         for binding in bindings:
             older.setdefault(binding.source, []).append(binding)
-        for source, found in older.items():
-            self._bindings[source] = found + self._bindings.get(source, [])
+        for source, group in older.items():
+            self._bindings[source] = group + self._bindings.get(source, [])
 
     def _load_archived(self) -> None:
         """Take in older bindings whose commits were cleaned up, some of the table's rows at a time.
 
         Whole Ts, newest first, so that from the oldest of them on every binding is known.
         """
-        archived = self.table.frame(self.table.version())
-        unknown = archived.where(f"t < {self._known_from}").orderBy("t", ascending=False)
+        archive = self.table.frame(self.table.version())
+        unknown = archive.where(f"t < {self._known_from}").orderBy("t", ascending=False)
         rows = unknown.limit(ARCHIVE_ROWS_MAX).collect()
         self._archive_taken = len(rows) < ARCHIVE_ROWS_MAX
         if not self._archive_taken:
             oldest = rows[-1]["t"]
             whole = [r for r in rows if r["t"] > oldest]
-            rows = whole or archived.where(f"t = {oldest}").collect()
+            rows = whole or archive.where(f"t = {oldest}").collect()
         self._known_from = 0 if self._archive_taken else rows[-1]["t"]
         self._put_before(Binding(r["t"], r["source"], r["version"]) for r in reversed(rows))
 
@@ -339,8 +339,8 @@ class Timeline:
                 batch.domains[REQUESTS] = json.dumps({**self._requests, request: newest})
             if tasks:
                 new_states = {t: change(self.task(t), newest) for t, change in tasks.items()}
-                changed = {**self.tasks, **new_states}
-                batch.domains[TASKS] = json.dumps({t: asdict(s) for t, s in changed.items()})
+                states = {**self.tasks, **new_states}
+                batch.domains[TASKS] = json.dumps({t: asdict(s) for t, s in states.items()})
             if proposal is not None:
                 batch.domains[PROPOSALS] = _with_decision(self._proposals, proposal, newest)
             metadata = {"bindings": [[b.time, b.source, b.version] for b in bindings]}
@@ -366,13 +366,13 @@ class Timeline:
         """
         newest = {**self._frontier, **{b.source: b.version for b in bindings}}
         others = [source for source in newest if source not in sources]
-        dropped = set(others[: max(len(others) - UNKNOWN_KEPT, 0)])
-        frontier = {source: v for source, v in newest.items() if source not in dropped}
+        dropped_sources = set(others[: max(len(others) - UNKNOWN_KEPT, 0)])
+        frontier = {source: v for source, v in newest.items() if source not in dropped_sources}
         batch.domains[FRONTIER] = json.dumps(frontier)
         bound = {c.group for c in candidates if c.version <= frontier.get(c.source, -1)}
         if bound & self.intents.keys():
-            left = {group: i for group, i in self.intents.items() if group not in bound}
-            batch.domains[INTENTS] = json.dumps(left)
+            intents = {group: i for group, i in self.intents.items() if group not in bound}
+            batch.domains[INTENTS] = json.dumps(intents)
 
     def decided(self, proposal: str) -> int | None:
         """The T from which a proposal is in force; None while it is not, and for a closed one."""
@@ -406,10 +406,10 @@ class Timeline:
             batch = self._output.open(self._output.upper)
             if not isinstance(batch, Batch):
                 continue
-            changed = change(dict(self.intents))
-            if changed is None:
+            intents = change(dict(self.intents))
+            if intents is None:
                 return
-            batch.domains[INTENTS] = json.dumps(changed)
+            batch.domains[INTENTS] = json.dumps(intents)
             newest = max(clock.now_ms(), self.now + 1)
             if isinstance(self._output.commit(batch, newest + 1, {"bindings": []}), Committed):
                 self.refresh()
@@ -451,10 +451,10 @@ class Timeline:
         reshaping = [c.version for c in commits if table.reshapes(c.version)]
         if first > start + 1:
             reshaping.append(first)
-        found = candidates_of(source, name, commits, reshaping)
-        if not found:
+        candidates = candidates_of(source, name, commits, reshaping)
+        if not candidates:
             self._no_data_above[source] = newest
-        return [replace(c, time_ms=clock.commit_ms(c.time_ms)) for c in found]
+        return [replace(c, time_ms=clock.commit_ms(c.time_ms)) for c in candidates]
 
     def bound(self, source: str) -> int | None:
         """The newest version of a source that has a T, as of what was last taken in."""
@@ -526,14 +526,14 @@ def _bindable(timeline: Timeline, source: str, name: str, table: "DeltaTable") -
     read goes on. Its commits get Ts when the log is mended.
     """
     try:
-        found = timeline.unbound(source, name, table)
+        candidates = timeline.unbound(source, name, table)
     except CtsqlError as problem:
         if problem.condition != DAMAGED:
             raise
         timeline.damaged.add(source)
         return []
     timeline.damaged.discard(source)
-    return found
+    return candidates
 
 
 def _with_decision(decisions: Mapping[str, int | None], proposal: str, at: int | None) -> str:

@@ -107,17 +107,17 @@ def _next(chains: Mapping[str, deque[Candidate]], parts: Mapping[str, set[str]])
 
 def _ticks(steps: Iterable[Step], tick_ms: int) -> Iterator[list[Step]]:
     """The steps that share a T."""
-    shared: list[Step] = []
-    reached = interval = -1
+    tick: list[Step] = []
+    newest_ms = interval = -1
     for step in steps:
-        reached = max(reached, *(c.time_ms for c in step))
-        if shared and (not tick_ms or reached // tick_ms != interval):
-            yield shared
-            shared = []
-        shared.append(step)
-        interval = reached // tick_ms if tick_ms else -1
-    if shared:
-        yield shared
+        newest_ms = max(newest_ms, *(c.time_ms for c in step))
+        if tick and (not tick_ms or newest_ms // tick_ms != interval):
+            yield tick
+            tick = []
+        tick.append(step)
+        interval = newest_ms // tick_ms if tick_ms else -1
+    if tick:
+        yield tick
 
 
 def candidates_of(
@@ -130,22 +130,22 @@ def candidates_of(
     A commit of somebody else's between the two is bound to the version that took the part back:
     none before it is free of its rows.
     """
-    undone = {c.metadata[UNDOES] for c in commits if UNDOES in c.metadata}
-    found: list[Candidate] = []
+    undone_groups = {c.metadata[UNDOES] for c in commits if UNDOES in c.metadata}
+    candidates: list[Candidate] = []
     floor = 0
     undoing = waits = False
     for commit in commits:
         is_change = commit.changes_data or commit.version in reshaping
         floor = max(commit.time_ms, floor + 1)  # file times may go back; ours may not
         group = commit.metadata.get(TRANSACTION)
-        if group in undone:
+        if group in undone_groups:
             undoing = True
         elif UNDOES in commit.metadata:
             if waits:
-                found.append(Candidate(floor, name, commit.version, source))
+                candidates.append(Candidate(floor, name, commit.version, source))
             undoing = waits = False
         elif is_change and undoing:
             waits = True
         elif is_change or group is not None:  # a part without rows may say how far a writer is
-            found.append(Candidate(floor, name, commit.version, source, group))
-    return found
+            candidates.append(Candidate(floor, name, commit.version, source, group))
+    return candidates

@@ -66,14 +66,14 @@ class Versions:
     def movements(self, item: Item, *, after: int, until: int) -> list[Movement]:
         """The changes of an object's table with after < T <= until, oldest first."""
         if item.kind is ObjectKind.TABLE:
-            found = []
+            moves = []
             before = self._timeline.version_at(item.id, after)
             for binding in self._timeline.bindings_between(item.id, after, until):
-                found.append(
+                moves.append(
                     Movement(binding.time, -1 if before is None else before, binding.version)
                 )
                 before = binding.version
-            return found
+            return moves
         entries = self._relations.output(item).entries(since=after + 1)
         return table_changes.movements(entries, after=after, until=until)
 
@@ -294,11 +294,11 @@ class Versions:
         rows = self.contents(item, storage.version)
         if storage.shared is None:
             return rows
-        added = self._relations.table(item).added_rows([storage.shared], range(at + 1))
+        shared_rows = self._relations.table(item).added_rows([storage.shared], range(at + 1))
         if not self._may_have_grown(item):
-            return rows.unionByName(added)
-        added = self.with_added(item, added, storage.shared)
-        return rows.unionByName(added, allowMissingColumns=True)
+            return rows.unionByName(shared_rows)
+        shared_rows = self.with_added(item, shared_rows, storage.shared)
+        return rows.unionByName(shared_rows, allowMissingColumns=True)
 
     def settled(self, table: "DeltaTable", version: int) -> int:
         """The newest version with the same rows: compaction may have replaced the files."""

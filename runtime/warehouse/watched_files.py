@@ -89,20 +89,20 @@ class WatchedFiles:
         """
         record = self._follow(item)
         commits = self._load(item, record)
-        if found := self._find(item, record):
-            record.add(found)
+        if paths := self._find(item, record):
+            record.add(paths)
             faults.point("files_planned")
             commits += self._load(item, self._follow(item))
         return commits
 
     def _follow(self, item: Item) -> "_Record":
-        for gone in self._records.keys() - self._warehouse.catalog.items.keys():
-            del self._records[gone]  # its table was dropped
-        found = self._records.get(item.id)
-        if found is None:
-            found = self._records[item.id] = _Record(self._warehouse.gateway, item)
-        found.follow()
-        return found
+        for item_id in self._records.keys() - self._warehouse.catalog.items.keys():
+            del self._records[item_id]  # its table was dropped
+        record = self._records.get(item.id)
+        if record is None:
+            record = self._records[item.id] = _Record(self._warehouse.gateway, item)
+        record.follow()
+        return record
 
     def _newest_loaded(self, item: Item) -> int:
         """The number of the last entry that is in the table; 0 for none."""
@@ -120,21 +120,21 @@ class WatchedFiles:
         gateway, table = self._warehouse.gateway, self._warehouse.relations.table(item)
         own = beside(self._warehouse.catalog, item)  # its quarantine
         with alone(self._warehouse.timeline, item, self._complete, own) as location:
-            loaded = self._newest_loaded(item)
-            if loaded >= number:
+            newest = self._newest_loaded(item)
+            if newest >= number:
                 return []
             before = table.version()
             paths = gateway.still_there(_source(item).path, record.paths(number))
             if paths:
-                self._insert(item, location, paths, loaded, number)
+                self._insert(item, location, paths, newest, number)
             else:
                 handle = Output(table, _app(item), shared=True)
-                handle.compare_and_append([], expected=loaded, new=number)
+                handle.compare_and_append([], expected=newest, new=number)
             faults.point("files_loaded")
             return commits_to(table, _app(item), number, after=before)
 
     def _insert(
-        self, item: Item, location: str, paths: Sequence[str], loaded: int, number: int
+        self, item: Item, location: str, paths: Sequence[str], newest: int, number: int
     ) -> None:
         source = _source(item)
         span = Source(source.path, f"<files of {item.name}>").whole()
@@ -144,7 +144,7 @@ class WatchedFiles:
         with translate_spark_errors(None, span):
             rows = rows_to_load(gateway, file, columns, str(item.name), paths=paths)
         if keeps_any(self._warehouse.relations.table(item).configuration()):
-            progress = WriterProgress(app=_app(item), expected=loaded, upper=number)
+            progress = WriterProgress(app=_app(item), expected=newest, upper=number)
             self._append_kept(item, rows, progress, span)
             return
         with _identified(gateway.session, item, number):
@@ -198,12 +198,12 @@ class _Record:
                 session.sql(f"OPTIMIZE {table_at(self._table.location)}")
         arrow = pa.table([list(paths), pa.array([number] * len(paths), pa.int64())], _SCHEMA.names)
         rows = LocalRows(session, _SCHEMA, arrow)
-        done = self._output.compare_and_append(
+        outcome = self._output.compare_and_append(
             [Rows(number - 1, rows)], expected=number - 1, new=number
         )
-        if isinstance(done, Committed) and done.version == self._version + 1:
+        if isinstance(outcome, Committed) and outcome.version == self._version + 1:
             self.entries |= dict.fromkeys(paths, number)
-            self._version = done.version
+            self._version = outcome.version
 
 
 def _source(item: Item) -> FileSource:

@@ -125,13 +125,13 @@ class WatchedTopics:
             raise
 
     def _client(self, item: Item) -> KafkaClient:
-        for gone in self._clients.keys() - self._warehouse.catalog.items.keys():
-            self._clients.pop(gone).close()  # its table was dropped
-        found = self._clients.get(item.id)
-        if found is None:
+        for item_id in self._clients.keys() - self._warehouse.catalog.items.keys():
+            self._clients.pop(item_id).close()  # its table was dropped
+        client = self._clients.get(item.id)
+        if client is None:
             session = self._warehouse.gateway.session
-            found = self._clients[item.id] = KafkaClient(session, _source(item))
-        return found
+            client = self._clients[item.id] = KafkaClient(session, _source(item))
+        return client
 
     def _table(self, item: Item) -> DeltaTable:
         return self._warehouse.relations.table(item)
@@ -163,13 +163,13 @@ class WatchedTopics:
                 if keeps_any(table.configuration()):  # by now: look again
                     batch.discard()
                     return []
-                done = output.compare_and_append([batch], expected=lower, new=new.polls)
-        if isinstance(done, Disturbed):
+                outcome = output.compare_and_append([batch], expected=lower, new=new.polls)
+        if isinstance(outcome, Disturbed):
             raise disturbance_error(f"{item.name}: rows that are only added")
-        if not isinstance(done, Committed):
+        if not isinstance(outcome, Committed):
             return []
         faults.point("source_committed")
-        return [table.commit_at(done.version)]
+        return [table.commit_at(outcome.version)]
 
     def _commit_kept(self, item: Item, rows: DataFrame, new: Progress, span: Span) -> list[Commit]:
         """Commit rows as far as the table's constraints let them, and offsets."""
@@ -270,11 +270,11 @@ def _part(part: str | None, column: Column, source: KafkaSource) -> SparkColumn:
     """What fills a column."""
     if part is None and source.format == "json":
         return F.col(f"{_VALUE}.{backtick(column.name)}")
-    found = F.col(part or "value")
+    kafka_column = F.col(part or "value")
     if part is None:
-        return found.cast("string") if source.format == "text" else found
+        return kafka_column.cast("string") if source.format == "text" else kafka_column
     is_text = part == "key" and plain_type(column.type).lower() != "binary"
-    return found.cast("string") if is_text else found
+    return kafka_column.cast("string") if is_text else kafka_column
 
 
 def _error_message(source: KafkaSource) -> SparkColumn:

@@ -48,8 +48,8 @@ def write_file(gateway: Gateway, rows: DataFrame, file: FileRef, *, overwrite: b
     target = gateway.qualify(file.path)
     is_file = bool(ending_of(file.path)) and not file.path.endswith("/")
     _check_free(gateway, target, file, is_file=is_file, overwrite=overwrite)
-    counted = Observation()
-    rows = rows.observe(counted, F.count(F.lit(1)).alias("n"))
+    observation = Observation()
+    rows = rows.observe(observation, F.count(F.lit(1)).alias("n"))
     writer = rows.coalesce(1).write if is_file else rows.write
     options = _DEFAULTS.get(file.format, {}) | dict(file.options)
     codec = _CODEC.search(file.path)
@@ -59,7 +59,7 @@ def write_file(gateway: Gateway, rows: DataFrame, file: FileRef, *, overwrite: b
     writer = writer.format(file.format).options(**options)
     if not is_file:
         writer.mode("overwrite").save(target)
-        return int(counted.get["n"])
+        return int(observation.get["n"])
     beside = f"{target.rpartition('/')[0]}/_ctsql-{uuid.uuid4().hex}"
     try:
         writer.save(beside)
@@ -67,7 +67,7 @@ def write_file(gateway: Gateway, rows: DataFrame, file: FileRef, *, overwrite: b
         gateway.move_file(part, target)
     finally:
         gateway.delete_tree(beside)
-    return int(counted.get["n"])
+    return int(observation.get["n"])
 
 
 def _check_free(
