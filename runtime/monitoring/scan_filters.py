@@ -237,8 +237,8 @@ def _limit_of(sort: Node, limit: _Limit) -> _Limit | None:
 
 
 def _request_of(columns: Mapping[int, str], above: _Above, used: Collection[int]) -> Wanted:
-    maybe = (_comparison(condition, columns) for condition in above.conditions)
-    comparisons = [one for one in maybe if one is not None]
+    candidates = (_comparison(condition, columns) for condition in above.conditions)
+    comparisons = [one for one in candidates if one is not None]
     compared_columns = {one.column for one in comparisons}
     others = [c for c in above.conditions if not _is_implied(c, columns, compared_columns)]
     newest = None

@@ -165,8 +165,8 @@ class Service:
             problem = None
             try:
                 commits = engine.watched.take_in(item)
-            except CtsqlError as raised:
-                problem, commits = raised, []
+            except CtsqlError as failure:
+                problem, commits = failure, []
             self._finish(engine, item, problem, NOTHING)
             for commit in commits:
                 seconds = time.monotonic() - started_at
