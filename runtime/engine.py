@@ -141,12 +141,12 @@ class Engine(LogReader):
             yield
             return
         warehouse = self.warehouse
-        opened = gateway.start_again()
+        tables = gateway.start_again()
         self._reset_caches()
         try:
             yield
         finally:
-            gateway.start_again(opened)
+            gateway.start_again(tables)
             self._use(warehouse)
 
     def _reset_caches(self) -> None:
@@ -261,10 +261,10 @@ class Engine(LogReader):
             for item in self.catalog.closure([i.id for i in items])
             if item.kind is ObjectKind.MATERIALIZED_VIEW
         )
-        passed, readable = self._clock_time(), self.relations.readable([i.id for i in items])
+        clock_time, readable = self._clock_time(), self.relations.readable([i.id for i in items])
         behind = behind or any(
             item.id in readable
-            and self.schedules.is_turn_unknown(item, passed)
+            and self.schedules.is_turn_unknown(item, clock_time)
             and unreadable_table(self.relations, self.catalog.closure([item.id])) is None
             and not suspended_below(self.warehouse, item)
             for item in self.catalog.closure([i.id for i in items])
@@ -387,10 +387,10 @@ class Engine(LogReader):
 
     def _limit_by_suspended(self, items: list[Item], now: int) -> int:
         """The newest T at which all the items can be had: suspended tasks stand still."""
-        stopped = {i.id: i for item in items for i in suspended_below(self.warehouse, item)}
-        stopped.update((i.id, i) for i in items if self.relations.is_suspended(i))
-        for task in self.catalog.closure(stopped):
-            if task.id in stopped:
+        suspended_tasks = {i.id: i for item in items for i in suspended_below(self.warehouse, item)}
+        suspended_tasks.update((i.id, i) for i in items if self.relations.is_suspended(i))
+        for task in self.catalog.closure(suspended_tasks):
+            if task.id in suspended_tasks:
                 self.advance(self.relations.followed(task), now)
                 now = min(now, complete_through(self.warehouse, [task]))
         return now
@@ -424,20 +424,20 @@ def _system_tables(query: Query, as_of_span: Span | None) -> dict[int, str]:
 
     Raises NOT_SUPPORTED for a query that reads the past.
     """
-    found = {
+    names = {
         i: node.system
         for i, node in enumerate(query.relations)
         if isinstance(node, External) and node.system is not None
     }
-    if found and as_of_span is not None:
+    if names and as_of_span is not None:
         what = "AS OF with a system table"
         why = "A system table shows what the logs say now, the past included."
         hint = "Compare its columns: WHERE t <= 1700000000000"
         raise not_supported(as_of_span, what, why=why, hint=hint)
-    return found
+    return names
 
 
 def read_objects(node: Node) -> list[str]:
     """The ids of the stored objects a plan reads, each once."""
-    found = {n.object_id: None for n in descend(node) if isinstance(n, Reference)}
-    return list(found)
+    object_ids = {n.object_id: None for n in descend(node) if isinstance(n, Reference)}
+    return list(object_ids)

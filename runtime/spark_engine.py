@@ -63,9 +63,9 @@ class SparkEngine:
         self, body: Transaction, sources: TaskSources, at: int, columns: Mapping[str, list[str]]
     ) -> Mapping[str, Proposed]:
         """Nothing is computed yet, unless the body runs more than once."""
-        found = propose_from_few(body, sources, at, self._session)
-        if found is not None:
-            return found
+        few_proposals = propose_from_few(body, sources, at, self._session)
+        if few_proposals is not None:
+            return few_proposals
         proposals = propose(body, Context(self._session, sources, at, clock_at=at), columns)
         return {output: Proposed(one.inserts, one.victims) for output, one in proposals.items()}
 
@@ -84,40 +84,40 @@ class SparkEngine:
         shapes = Shapes()
         query = shapes.of(view.desired)
         numbers = {name: shapes.number(table.object_id) for name, table in tables.items()}
-        known = sorted(
+        numbered_columns = sorted(
             ((numbers[name], table.columns) for name, table in tables.items()), key=itemgetter(0)
         )
-        printed = text.sql(
+        sql = text.sql(
             lambda use: f"_{numbers[use.table]}" if isinstance(use, TableUse) else repr(use)
         )
-        key = query, tuple(known), printed
+        key = query, tuple(numbered_columns), sql
         if key not in self._types_given:
             if len(self._types_given) >= GUARDED_MAX:
                 self._types_given.clear()
-            found = types_given(self, self._session, view.desired, text, tables)
-            self._types_given[key] = found
+            types = types_given(self, self._session, view.desired, text, tables)
+            self._types_given[key] = types
         return self._types_given[key]
 
     def run(self, query: Query, inputs: Mapping[Input, RowSet], names: TemporaryNames) -> RowSet:
         """Not computed yet; each input is a temporary view, and the query is a text over these."""
         if inputs and all(rows.is_of_few for rows in inputs.values()):
             return self._run_on_few(query, inputs)
-        named = {
+        view_names = {
             use: names.name_of(rows) or names.of(rows, without_padding(rows.frame))
             for use, rows in inputs.items()
         }
-        return SparkRows(self._session.sql(query.sql(named.__getitem__)))
+        return SparkRows(self._session.sql(query.sql(view_names.__getitem__)))
 
     def _run_on_few(self, query: Query, inputs: Mapping[Input, RowSet]) -> RowSet:
         """The same where the driver holds all that is read: planned once for equal texts."""
-        numbered = {use: f"_{i}" for i, use in enumerate(inputs)}
+        placeholders = {use: f"_{i}" for i, use in enumerate(inputs)}
 
         def build(frames: Sequence[DataFrame]) -> DataFrame:
             with TemporaryNames() as names:
-                named = {
+                view_names = {
                     use: names.of(use, without_padding(frame))
                     for use, frame in zip(inputs, frames, strict=True)
                 }
-                return self._session.sql(query.sql(named.__getitem__))
+                return self._session.sql(query.sql(view_names.__getitem__))
 
-        return derive(list(inputs.values()), build, query.sql(numbered.__getitem__))
+        return derive(list(inputs.values()), build, query.sql(placeholders.__getitem__))

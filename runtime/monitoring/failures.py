@@ -74,9 +74,9 @@ def _of_item(reader: LogReader, item: Item, request: Wanted) -> Iterator[Failure
         commit = table.commit_at(version)
         rows = [_row(item, commit, f, commit, None) for f in _left_out(commit)]
         before = _decisive(table, app, version - 1, -1) if rows else None
-        recorded = None if before is None else _failure_of(before)
+        earlier_failure = None if before is None else _failure_of(before)
         # Its own record says more than the commit that skipped it.
-        rows = [r for r in rows if recorded is None or recorded.time != r.t]
+        rows = [r for r in rows if earlier_failure is None or earlier_failure.time != r.t]
         own = _failure_of(commit)
         if own is not None:
             later = _decisive(table, app, version + 1, 1)
@@ -87,8 +87,8 @@ def _of_item(reader: LogReader, item: Item, request: Wanted) -> Iterator[Failure
 
 def _newest_decisive(table: "DeltaTable", app: str) -> Sequence[int]:
     """The version of the newest commit that moves the upper or records a failure."""
-    found = _decisive(table, app, table.version(), -1)
-    return () if found is None else (found.version,)
+    commit = _decisive(table, app, table.version(), -1)
+    return () if commit is None else (commit.version,)
 
 
 def _decisive(table: "DeltaTable", app: str, version: int, step: int) -> Commit | None:

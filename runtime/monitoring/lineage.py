@@ -56,10 +56,10 @@ def lineage(reader: LogReader, name: str) -> Lineage | None:
     By the name of a task with outputs it is that of the first one.
     """
     catalog = reader.refresh_catalog()
-    named = next((i for i in catalog if str(i.name) == name), None)
-    if named is None or named.problem:
+    item = next((i for i in catalog if str(i.name) == name), None)
+    if item is None or item.problem:
         return None
-    output = reader.relations.lead(named)
+    output = reader.relations.lead(item)
     if output.location is None or output.problem:
         return None
     task = catalog.items[output.owner] if output.kind is ObjectKind.TASK_OUTPUT else output
@@ -74,8 +74,8 @@ def lineage(reader: LogReader, name: str) -> Lineage | None:
     places = {i.id: i.location for i in leaves if i.location is not None}
 
     def fields(origins: Iterable[Origin]) -> tuple[Field, ...]:
-        found = {(places[i], c) for i, c in origins if i in places}
-        return tuple(Field(dataset=place, column=column) for place, column in sorted(found))
+        sources = {(places[i], c) for i, c in origins if i in places}
+        return tuple(Field(dataset=place, column=column) for place, column in sorted(sources))
 
     origins = column_origins(plan).get(output.id, {})
     direct = [(i, c) for i, columns in read.items() for c in columns]
@@ -86,7 +86,7 @@ def lineage(reader: LogReader, name: str) -> Lineage | None:
         definition=current.definition,
         output=_dataset(reader, output),
         inputs=tuple(_dataset(reader, i) for i in leaves),
-        fields={column: fields(found) for column, found in origins.items()},
+        fields={column: fields(sources) for column, sources in origins.items()},
         reads=fields(direct),
     )
 

@@ -82,15 +82,15 @@ class Counts:
                 ``rest``: binding times, reading logs, and the commit itself.
         """
         with self._lock:
-            done = self._of(refresh.object)
-            done.strategies[refresh.strategy] += 1
+            counts = self._of(refresh.object)
+            counts.strategies[refresh.strategy] += 1
             for name in _COUNTED:
-                done.numbers[name] += getattr(refresh, name) or 0
-            for name, spent in refresh.phases.items():
-                done.phases[name] += spent
+                counts.numbers[name] += getattr(refresh, name) or 0
+            for name, phase_seconds in refresh.phases.items():
+                counts.phases[name] += phase_seconds
             if seconds is not None:
-                done.phases["rest"] += max(seconds - sum(refresh.phases.values()), 0.0)
-            done.delay_seconds = refresh.delay_seconds
+                counts.phases["rest"] += max(seconds - sum(refresh.phases.values()), 0.0)
+            counts.delay_seconds = refresh.delay_seconds
 
     def add_failure(self, name: str | None, condition: str) -> None:
         """Count a failure; None is the service itself."""
@@ -100,34 +100,34 @@ class Counts:
     def add_quarantined(self, name: str, rows: int) -> None:
         """Count rows that were set aside; an object of which none was counted is shown with 0."""
         with self._lock:
-            done = self._of(name)
-            done.quarantined = (done.quarantined or 0) + rows
+            counts = self._of(name)
+            counts.quarantined = (counts.quarantined or 0) + rows
 
     def families(self) -> Iterator[Metric]:
         """The counters."""
         set_aside = "Rows that a task or view has set aside."
-        quarantined = _counter("quarantined_rows", set_aside, "object")
+        quarantined_rows = _counter("quarantined_rows", set_aside, "object")
         refreshes = _counter("refreshes", "Commits of tasks and views.", "object", "strategy")
         phases = _counter("phase_seconds", "Seconds by phase.", "object", "phase")
-        failed = 'Failures; the object "" is the service itself.'
-        failures = _counter("failures", failed, "object", "condition")
+        about_failures = 'Failures; the object "" is the service itself.'
+        failures = _counter("failures", about_failures, "object", "condition")
         delays = _gauge("delay_seconds", "From T to the last commit at T.", "object")
         counters = {name: _counter(name, about, "object") for name, about in _COUNTED.items()}
         with self._lock:
-            for name, done in self._done.items():
-                for strategy, count in done.strategies.items():
+            for name, counts in self._done.items():
+                for strategy, count in counts.strategies.items():
                     refreshes.add_metric((name, strategy), count)
-                for phase, seconds in done.phases.items():
+                for phase, seconds in counts.phases.items():
                     phases.add_metric((name, phase), seconds)
-                for condition, count in done.failures.items():
+                for condition, count in counts.failures.items():
                     failures.add_metric((name, condition), count)
-                for counted, count in done.numbers.items():
-                    counters[counted].add_metric((name,), count)
-                if done.quarantined is not None:
-                    quarantined.add_metric((name,), done.quarantined)
-                if done.delay_seconds is not None:
-                    delays.add_metric((name,), done.delay_seconds)
-        yield from (refreshes, *counters.values(), quarantined, phases, failures, delays)
+                for key, count in counts.numbers.items():
+                    counters[key].add_metric((name,), count)
+                if counts.quarantined is not None:
+                    quarantined_rows.add_metric((name,), counts.quarantined)
+                if counts.delay_seconds is not None:
+                    delays.add_metric((name,), counts.delay_seconds)
+        yield from (refreshes, *counters.values(), quarantined_rows, phases, failures, delays)
 
 
 class Lags:
@@ -182,19 +182,19 @@ def _gauge(name: str, about: str, *labels: str) -> GaugeMetricFamily:
 
 def _of_pulse(pulse: Pulse) -> Iterator[Metric]:
     now = time.monotonic()
-    looked, ticking = pulse.looked_at, pulse.ticking_since
+    looked_at, ticking = pulse.looked_at, pulse.ticking_since
     running = "How long the tick that is running has taken; 0 between ticks."
-    found: list[tuple[CounterMetricFamily | GaugeMetricFamily, float]] = [
+    families: list[tuple[CounterMetricFamily | GaugeMetricFamily, float]] = [
         (_counter("looks", "Looks at the logs."), pulse.looks),
         (_counter("ticks", "Looks that found something to do."), pulse.ticks),
         (_counter("tick_seconds", "All ticks together."), pulse.tick_seconds),
         (_gauge("running_tick_seconds", running), 0.0 if ticking is None else now - ticking),
         (_gauge("queue_objects", "Outputs that the tick has still to bring up."), pulse.queue),
     ]
-    if looked is not None:
+    if looked_at is not None:
         since = _gauge("since_last_look_seconds", "Since the last look at the logs.")
-        found.append((since, now - looked))
-    for family, value in found:
+        families.append((since, now - looked_at))
+    for family, value in families:
         family.add_metric((), value)
         yield family
 
@@ -208,25 +208,25 @@ def _of_lags(lags: Lags) -> Iterator[Metric]:
     through = _gauge("complete_through_timestamp_seconds", complete, *labels)
     states = _gauge("object_state", "1 for the state in which an object is.", *labels, "state")
     for row in lags.rows():
-        named = (row.object, row.kind)
-        behind.add_metric(named, row.lag_seconds)
-        waiting.add_metric(named, row.lag_versions)
+        label_values = (row.object, row.kind)
+        behind.add_metric(label_values, row.lag_seconds)
+        waiting.add_metric(label_values, row.lag_versions)
         if row.complete_through is not None:
-            through.add_metric(named, row.complete_through / 1000)
+            through.add_metric(label_values, row.complete_through / 1000)
         for state in State:
-            states.add_metric((*named, state.value), float(row.state == state.value))
-    failed = _counter("lag_lookup_failures", "Lags that could not be looked up.")
-    failed.add_metric((), lags.failed)
-    yield from (behind, waiting, through, states, failed)
+            states.add_metric((*label_values, state.value), float(row.state == state.value))
+    lookup_failures = _counter("lag_lookup_failures", "Lags that could not be looked up.")
+    lookup_failures.add_metric((), lags.failed)
+    yield from (behind, waiting, through, states, lookup_failures)
 
 
 def _of_memory(areas: Sequence[JvmMemory]) -> Iterator[Metric]:
-    used = _gauge("jvm_memory_used_bytes", "In use.", "area")
-    committed = _gauge("jvm_memory_committed_bytes", "Taken from the system.", "area")
-    most = _gauge("jvm_memory_max_bytes", "The limit.", "area")
+    used_bytes = _gauge("jvm_memory_used_bytes", "In use.", "area")
+    committed_bytes = _gauge("jvm_memory_committed_bytes", "Taken from the system.", "area")
+    max_bytes = _gauge("jvm_memory_max_bytes", "The limit.", "area")
     for area in areas:
-        used.add_metric((area.area,), area.used)
-        committed.add_metric((area.area,), area.committed)
+        used_bytes.add_metric((area.area,), area.used)
+        committed_bytes.add_metric((area.area,), area.committed)
         if area.most is not None:
-            most.add_metric((area.area,), area.most)
-    yield from (used, committed, most)
+            max_bytes.add_metric((area.area,), area.most)
+    yield from (used_bytes, committed_bytes, max_bytes)

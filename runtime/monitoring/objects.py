@@ -136,9 +136,9 @@ def dependencies(reader: LogReader, request: Wanted) -> Iterator[DependencyRow]:
                 role=OUTPUT if item.kind is ObjectKind.TASK_OUTPUT else role,
                 columns=named_columns(item.definition, reading.columns),
                 column_lineage={
-                    column: tuple(sorted(c for i, c in found if i == read.id))
-                    for column, found in origins.items()
-                    if any(i == read.id for i, _ in found)
+                    column: tuple(sorted(c for i, c in sources if i == read.id))
+                    for column, sources in origins.items()
+                    if any(i == read.id for i, _ in sources)
                 },
             )
 
@@ -153,11 +153,11 @@ def _column_origins(reader: LogReader, item: Item) -> Mapping[str, frozenset[Ori
         return {}
     plan = reader.relations.bound(item).plan
     assert isinstance(plan, ViewWrite | TaskWrite)  # what is run
-    found = column_origins(plan, direct=True)
-    if item.id in found:
-        return found[item.id]
+    by_output = column_origins(plan, direct=True)
+    if item.id in by_output:
+        return by_output[item.id]
     names = {o.id: o.name for o in reader.catalog.outputs_of(item)}
-    return {f"{names[o]}.{c}": origins for o, by in found.items() for c, origins in by.items()}
+    return {f"{names[o]}.{c}": origins for o, by in by_output.items() for c, origins in by.items()}
 
 
 def _inputs(reader: LogReader, item: Item) -> set[str]:

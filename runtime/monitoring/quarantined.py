@@ -34,8 +34,8 @@ def quarantined(
         reader.timeline.refresh()
         owners = [i for i in reader.catalog if i.quarantine is not None and not i.problem]
         owners = [i for i in owners if request.has(str(i.name))]
-        found = (_rows_of(reader, owner) for owner in sorted(owners, key=lambda i: i.name.key))
-        parts = [rows for rows in found if rows is not None]
+        frames = (_rows_of(reader, owner) for owner in sorted(owners, key=lambda i: i.name.key))
+        parts = [rows for rows in frames if rows is not None]
     if not parts:
         return rows_for(session, [], [*columns], f"system.{NAME}")
     return reduce(DataFrame.unionAll, (p.select(*(c.name for c in columns)) for p in parts))
@@ -54,10 +54,10 @@ def _rows_of(reader: LogReader, owner: Item) -> DataFrame | None:
     if owner.kind is not ObjectKind.MATERIALIZED_VIEW:
         rows = reader.versions.contents_at(quarantine, at)
     else:
-        shown = reader.warehouse.schedules.shown_at(owner, at)
-        if shown is None or at < owner.created:
+        shown_at = reader.warehouse.schedules.shown_at(owner, at)
+        if shown_at is None or at < owner.created:
             return None  # it was not written yet
-        rows = _of_view(reader, quarantine, shown)
+        rows = _of_view(reader, quarantine, shown_at)
         own = rows.columns
         names, reasons = own[: -len(QUARANTINE_REASON)], own[-len(QUARANTINE_REASON) :]
         rows = rows.select(
@@ -68,8 +68,8 @@ def _rows_of(reader: LogReader, owner: Item) -> DataFrame | None:
             F.lit(None).cast("string").alias("place"),
             F.to_json(F.struct(*backtick_all(names)), AS_JSON).alias("row_json"),
         )
-    named = F.lit(str(owner.name)).alias("object")
-    return rows.select(named, F.lit(owner.kind.value).alias("kind"), "*")
+    object_column = F.lit(str(owner.name)).alias("object")
+    return rows.select(object_column, F.lit(owner.kind.value).alias("kind"), "*")
 
 
 def _of_view(reader: LogReader, quarantine: Item, at: int) -> DataFrame:

@@ -64,8 +64,8 @@ def outputs(reader: LogReader, request: Wanted) -> list[OutputOf]:
     """The outputs of the tasks and views that are asked for and are there, in order of name."""
     catalog = reader.catalog
     items = [i for i in tasks_and_views(catalog) if request.has(str(i.name))]
-    found = [OutputOf(i, output) for i in items for output in catalog.outputs_of(i) or [i]]
-    return [one for one in found if missing_table(reader.relations, [one.output]) is None]
+    all_outputs = [OutputOf(i, output) for i in items for output in catalog.outputs_of(i) or [i]]
+    return [one for one in all_outputs if missing_table(reader.relations, [one.output]) is None]
 
 
 def refreshes(reader: LogReader, request: Wanted) -> Iterator[Refresh]:
@@ -78,8 +78,8 @@ def refreshes(reader: LogReader, request: Wanted) -> Iterator[Refresh]:
         return islice(merge(*each, key=lambda r: r.at, reverse=True), count)
     # The commit that closes an output is its last one, and has no T.
     closing: list[Refresh] = []
-    timed = merge(*(_with_time(one, closing) for one in each), key=lambda r: r.t or 0, reverse=True)
-    return islice(chain(timed, closing), count)
+    rows = merge(*(_with_time(one, closing) for one in each), key=lambda r: r.t or 0, reverse=True)
+    return islice(chain(rows, closing), count)
 
 
 def _with_time(refreshes_of_output: Iterator[Refresh], closing: list[Refresh]) -> Iterator[Refresh]:
@@ -126,11 +126,11 @@ def refresh_of(one: OutputOf, commit: Commit, request: Wanted = ALL) -> Refresh 
     t = None if upper == CLOSED else upper - 1
     looks_at = request.looks_at
     counts = looks_at("rows_inserted") or looks_at("rows_deleted")
-    inserted, deleted = rows_changed(commit) if counts else (None, None)
+    insert_count, delete_count = rows_changed(commit) if counts else (None, None)
     new_files: list[DataFile] = []
     if looks_at("files_written") or looks_at("bytes_written"):
-        gone = {r.path for r in commit.removes}
-        new_files = [a for a in commit.adds if a.data_change and a.path not in gone]
+        removed_paths = {r.path for r in commit.removes}
+        new_files = [a for a in commit.adds if a.data_change and a.path not in removed_paths]
     return Refresh(
         object=str(one.item.name),
         output=str(one.output.name),
@@ -142,8 +142,8 @@ def refresh_of(one: OutputOf, commit: Commit, request: Wanted = ALL) -> Refresh 
         reason=metadata.get("why"),
         detail=_detail_of(metadata) if looks_at("detail") else None,
         changed=tuple(metadata.get("changed", ())),
-        rows_inserted=inserted,
-        rows_deleted=deleted,
+        rows_inserted=insert_count,
+        rows_deleted=delete_count,
         files_written=len(new_files),
         bytes_written=sum(a.size for a in new_files),
         rows_read=work.get("rows_read"),

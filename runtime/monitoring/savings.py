@@ -91,8 +91,8 @@ COLUMNS = (
 
 def summed(name: str, kind: str, steps: Sequence[Step]) -> Savings:
     """The savings over some refreshes, in any order. Pure."""
-    measured = [s for s in steps if s.strategy == RECOMPUTE]
-    best = max(measured, key=lambda s: (s.rows_there or 0, s.t), default=None)
+    recomputes = [s for s in steps if s.strategy == RECOMPUTE]
+    best = max(recomputes, key=lambda s: (s.rows_there or 0, s.t), default=None)
     estimates = [s.seconds if s.strategy == RECOMPUTE else _estimate(s, best) for s in steps]
     figures = [e for e in estimates if e is not None]
     full = sum(figures) if steps and len(figures) == len(steps) else None
@@ -101,7 +101,7 @@ def summed(name: str, kind: str, steps: Sequence[Step]) -> Savings:
         object=name,
         kind=kind,
         refreshes=len(steps),
-        recomputed=len(measured),
+        recomputed=len(recomputes),
         seconds=round(seconds, 3),
         recomputing_seconds=None if full is None else round(full, 3),
         saved_seconds=None if full is None else round(full - seconds, 3),
@@ -116,10 +116,10 @@ def _estimate(step: Step, best: Step | None) -> float | None:
     if step.strategy is None:
         return None
     if best is None or (best.rows_there or 0) < SCALED_ROWS_MIN:
-        unscaled = None if best is None else best.seconds
-        return step.full_seconds if step.full_seconds is not None else unscaled
-    grown = (step.rows_there or 0) / (best.rows_there or 1)
-    return best.seconds * max(grown, 1.0)
+        best_seconds = None if best is None else best.seconds
+        return step.full_seconds if step.full_seconds is not None else best_seconds
+    growth = (step.rows_there or 0) / (best.rows_there or 1)
+    return best.seconds * max(growth, 1.0)
 
 
 def _how(steps: Sequence[Step], best: Step | None, full: float | None) -> str:
@@ -148,13 +148,13 @@ class _RowsThere:
         while self._oldest > version:
             count = self._counts[self._oldest]
             known = count is not None and self._table.has(self._oldest)
-            inserted, deleted = (
+            insert_count, delete_count = (
                 rows_changed(self._table.commit_at(self._oldest)) if known else (None, None)
             )
-            missing = count is None or inserted is None or deleted is None
+            missing = count is None or insert_count is None or delete_count is None
             self._oldest -= 1
             self._counts[self._oldest] = (
-                None if missing else (count or 0) - (inserted or 0) + (deleted or 0)
+                None if missing else (count or 0) - (insert_count or 0) + (delete_count or 0)
             )
         return self._counts.get(version)
 
@@ -166,7 +166,7 @@ def savings(reader: LogReader, items: Sequence[Item], since: int | None) -> list
         NeedsSpark: a table has too many files for its log alone to list them.
     """
     tables: dict[str, _RowsThere] = {}
-    found = []
+    all_savings = []
     for item in items:
         lead = reader.relations.lead(item)
         table = reader.relations.table(item)
@@ -175,8 +175,8 @@ def savings(reader: LogReader, items: Sequence[Item], since: int | None) -> list
             step = _step(reader, item, lead, commit, tables)
             if step is not None:
                 steps.append(step)
-        found.append(summed(str(item.name), item.kind.value, steps))
-    return found
+        all_savings.append(summed(str(item.name), item.kind.value, steps))
+    return all_savings
 
 
 def _step(

@@ -84,12 +84,12 @@ def asked_of(query: DataFrame, tables: Mapping[int, DataFrame]) -> dict[int, Wan
     Args:
         tables: those of :func:`empty` that the query reads, by any key.
     """
-    known = {
+    table_plans = {
         key: str(frame._jdf.queryExecution().analyzed().toJSON()) for key, frame in tables.items()
     }
     with quick_setting(query.sparkSession, _SETS_FROM, str(2**31 - 1)):
         plan = query._jdf.queryExecution().optimizedPlan()
-    return asked_of_plan(str(plan.toJSON()), known)
+    return asked_of_plan(str(plan.toJSON()), table_plans)
 
 
 def asked_of_plan(plan: str, tables: Mapping[int, str]) -> dict[int, Wanted]:
@@ -103,15 +103,15 @@ def asked_of_plan(plan: str, tables: Mapping[int, str]) -> dict[int, Wanted]:
             keys[column] = {key}
     parts = list(_parts(json.loads(plan)))
     used = {i for part in parts for i in _used_columns(part)}
-    found: dict[int, Wanted] = {}
+    requests: dict[int, Wanted] = {}
     for scan, above in (one for part in parts for one in _scans(part, _Above())):
         columns = _columns(scan)
         # A table that is read twice has other ids the second time; it is one with these columns.
         others = by_names.get(tuple(columns.values()), set())
         for key in keys.get(next(iter(columns), -1), others):
             one = _request_of(columns, above, used)
-            found[key] = found[key].hull(one) if key in found else one
-    return found
+            requests[key] = requests[key].hull(one) if key in requests else one
+    return requests
 
 
 # ---- the plan as Spark writes it
@@ -191,8 +191,8 @@ def _used_columns(plan: Node) -> Iterator[int]:
 
 
 def _expression(node: Node, field: str) -> Node | None:
-    found = node.fields.get(field)
-    return _tree(found) if found else None
+    nodes = node.fields.get(field)
+    return _tree(nodes) if nodes else None
 
 
 # ---- what is asked of a table
@@ -237,43 +237,45 @@ def _limit_of(sort: Node, limit: _Limit) -> _Limit | None:
 
 
 def _request_of(columns: Mapping[int, str], above: _Above, used: Collection[int]) -> Wanted:
-    comparisons = (_comparison(condition, columns) for condition in above.conditions)
-    known = [one for one in comparisons if one is not None]
-    compared = {one.column for one in known}
-    others = [c for c in above.conditions if not _is_implied(c, columns, compared)]
+    candidates = (_comparison(condition, columns) for condition in above.conditions)
+    comparisons = [one for one in candidates if one is not None]
+    compared_columns = {one.column for one in comparisons}
+    others = [c for c in above.conditions if not _is_implied(c, columns, compared_columns)]
     newest = None
-    if above.limit is not None and len(known) == len(others):
+    if above.limit is not None and len(comparisons) == len(others):
         by = "at" if above.limit.sorted_by is None else columns.get(above.limit.sorted_by)
         if by in _SORTED:
             newest = Newest(above.limit.count, str(by))
-    named = frozenset(name for i, name in columns.items() if i in used)
-    return replace(request_of(known, newest), columns=named)
+    names = frozenset(name for i, name in columns.items() if i in used)
+    return replace(request_of(comparisons, newest), columns=names)
 
 
-def _is_implied(condition: Node, columns: Mapping[int, str], compared: Collection[str]) -> bool:
+def _is_implied(
+    condition: Node, columns: Mapping[int, str], compared_columns: Collection[str]
+) -> bool:
     """Whether it says that a column is not NULL that is compared with a constant anyway."""
     is_test = condition.name == "IsNotNull"
-    return is_test and _column(condition.children[0], columns) in compared
+    return is_test and _column(condition.children[0], columns) in compared_columns
 
 
 def _comparison(condition: Node, columns: Mapping[int, str]) -> Comparison | None:
     """A condition as a comparison of a column with constants; None if it is another one."""
     if condition.name == "In":
-        tested, *given = condition.children
-        values = [_constant(one) for one in given]
-        column = _column(tested, columns)
-        known = tuple(v for v in values if v is not None)
-        if column is None or len(known) < len(values):
+        operand, *items = condition.children
+        values = [_constant(one) for one in items]
+        column = _column(operand, columns)
+        constants = tuple(v for v in values if v is not None)
+        if column is None or len(constants) < len(values):
             return None
-        return Comparison(column, "in", known)
+        return Comparison(column, "in", constants)
     op = _OPS.get(condition.name)
     if op is None:
         return None
     left, right = condition.children
-    for one, other, turned in ((left, right, op), (right, left, _TURNED[op])):
+    for one, other, operator in ((left, right, op), (right, left, _TURNED[op])):
         column, value = _column(one, columns), _constant(other)
         if column is not None and value is not None:
-            return Comparison(column, turned, (value,))
+            return Comparison(column, operator, (value,))
     return None
 
 

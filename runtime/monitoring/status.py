@@ -173,26 +173,26 @@ def _status_of(engine: LogReader, item: Item) -> Status:
     through = complete_through(engine.warehouse, [item])
     upper = engine.versions.stored_upper(item)
     below = [i for i in engine.catalog.closure([item.id]) if i.id != item.id]
-    failed = ((i, f) for i in below if (f := failure_of(engine.warehouse, i)) is not None)
+    failures = ((i, f) for i in below if (f := failure_of(engine.warehouse, i)) is not None)
     return Status(
         item=item,
         upper=upper,
         lag=Lag.of(() if upper == CLOSED else _pending(engine, item, through), through),
         suspended=engine.relations.is_suspended(item),
         failure=failure_of(engine.warehouse, item),
-        origin=next(failed, None),
+        origin=next(failures, None),
     )
 
 
 def _pending(engine: LogReader, item: Item, through: int) -> list[int]:
     """The Ts of the pending commits of an output."""
     now = max(engine.timeline.now, clock.now_ms())
-    found = {
+    commits = {
         (source, time)
         for source, time, due in _commits(engine, item, through, {})
         if due > through and (due == time or due <= now)
     }
-    return [time for _, time in found]
+    return [time for _, time in commits]
 
 
 _Known = dict[tuple[str, int], frozenset[tuple[str, int, int]]]
@@ -220,8 +220,8 @@ def _find_commits(
     warehouse = engine.warehouse
     schedule = warehouse.schedules.schedule(item)
     if schedule is not None:
-        shown = warehouse.schedules.shown_at(item, since)
-        since = item.created - 1 if shown is None else shown
+        shown_at = warehouse.schedules.shown_at(item, since)
+        since = item.created - 1 if shown_at is None else shown_at
     plan = warehouse.relations.bound(item).plan
     due_kinds = due_changes(plan) if isinstance(plan, TaskWrite) else {}
     for read in warehouse.relations.followed(item):
@@ -229,10 +229,10 @@ def _find_commits(
             kinds = due_kinds.get(read.id, frozenset(Change))
             columns = input_columns(plan, read.id) if isinstance(plan, TaskWrite) else None
             times = _moves(engine, read, since, kinds, columns)
-            found: Iterable[tuple[str, int, int]] = ((read.id, t, t) for t in times)
+            commits: Iterable[tuple[str, int, int]] = ((read.id, t, t) for t in times)
         else:
-            found = _commits(engine, read, since, memo)
-        for source, time, due in found:
+            commits = _commits(engine, read, since, memo)
+        for source, time, due in commits:
             if schedule is not None:
                 due = warehouse.schedules.next_refresh(item, schedule, due)
             yield source, time, due

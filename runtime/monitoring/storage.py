@@ -47,12 +47,12 @@ def storage(reader: LogReader, request: Wanted) -> Iterator[StorageRow]:
             continue
         try:
             yield _row(item, ROWS, reader.relations.table(item))
-            found = list(tables_beside(reader.warehouse, item))
+            side_tables = list(tables_beside(reader.warehouse, item))
         except CtsqlError as problem:
             if problem.condition not in UNREADABLE:
                 raise
             continue
-        for beside in found:
+        for beside in side_tables:
             yield _row(item, beside.kind.value, beside.table)
 
 

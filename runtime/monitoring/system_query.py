@@ -73,8 +73,8 @@ class SystemQueries:
             return rows
         if sum(local_rows.row_count for local_rows in few.values()) > WITHOUT_CODE_MAX:
             return rows
-        found = sorted_here(rows)
-        return self._compute_if_few(few, lower, rows) if found is None else found
+        sorted_rows = sorted_here(rows)
+        return self._compute_if_few(few, lower, rows) if sorted_rows is None else sorted_rows
 
     def _compute_if_few(
         self,
@@ -86,10 +86,10 @@ class SystemQueries:
         names = [fold(name) for name in rows.columns]
         if len(set(names)) < len(names):
             return rows  # computed rows are known by the names of their columns
-        found = compute(
+        local_rows = compute(
             list(few.values()), lambda frames: lower(dict(zip(few, frames, strict=True)))
         )
-        return rows if isinstance(found, Declined) else found.plain_frame
+        return rows if isinstance(local_rows, Declined) else local_rows.plain_frame
 
     def all_rows(self, name: str) -> DataFrame:
         """All rows of a system table, for a statement that is no query."""
@@ -107,8 +107,8 @@ class SystemQueries:
             # Spark is not told of NOT NULL: of columns that nobody looks at there are no values.
             columns = [replace(c, nullable=True) for c in table.columns]
             schema = self._schemas[table.name] = empty(self._session, columns).schema
-        found = as_arrow(self._rows(table.name, request), request, schema)
-        return LocalRows(self._session, schema, found)
+        arrow = as_arrow(self._rows(table.name, request), request, schema)
+        return LocalRows(self._session, schema, arrow)
 
     def _rows(self, name: str, request: Wanted) -> list[Any]:
         try:

@@ -73,8 +73,8 @@ class Trace:
         (7, 8)
         """
         parent = next((o.parent for o in self.origins if o.parent is not None), None)
-        named = [[o.table, o.version] for o in self.origins]
-        digest = hashlib.sha256(json.dumps([self.t, named]).encode()).digest()
+        commits = [[o.table, o.version] for o in self.origins]
+        digest = hashlib.sha256(json.dumps([self.t, commits]).encode()).digest()
         trace = int.from_bytes(digest[:16], "big") if parent is None else parent[0]
         return trace, int.from_bytes(digest[16:24], "big"), None if parent is None else parent[1]
 
@@ -94,11 +94,11 @@ def parse_parent(user_metadata: str | None) -> tuple[int, int] | None:
     """
     text = (user_metadata or "").strip()
     try:
-        parsed = json.loads(text) if text.startswith("{") else {}
+        metadata = json.loads(text) if text.startswith("{") else {}
     except json.JSONDecodeError:
-        parsed = {}
-    found = _PARENT.fullmatch(str(parsed.get(KEY, text)).strip())
-    ids = None if found is None else (int(found[1], 16), int(found[2], 16))
+        metadata = {}
+    match = _PARENT.fullmatch(str(metadata.get(KEY, text)).strip())
+    ids = None if match is None else (int(match[1], 16), int(match[2], 16))
     return None if ids is None or 0 in ids else ids
 
 
@@ -119,7 +119,7 @@ class Traces:
         """Add a commit of an output; ``seconds`` since the one before, or since it began."""
         if refresh.t is None:
             return
-        ended = round(refresh.at.timestamp() * 1000)
+        ended_at = round(refresh.at.timestamp() * 1000)
         attributes = {
             "ctsql.kind": refresh.kind,
             "ctsql.version": refresh.version,
@@ -130,11 +130,13 @@ class Traces:
             "ctsql.rows_read": refresh.rows_read,
             "ctsql.jobs": refresh.jobs,
             "ctsql.process": refresh.process,
-            **{f"ctsql.seconds.{name}": spent for name, spent in refresh.phases.items()},
+            **{f"ctsql.seconds.{name}": duration for name, duration in refresh.phases.items()},
         }
-        known = {k: v for k, v in attributes.items() if v is not None}
+        known_attributes = {k: v for k, v in attributes.items() if v is not None}
         self._add(
-            refresh.t, Step(refresh.output, ended - round(seconds * 1000), ended, known), origins
+            refresh.t,
+            Step(refresh.output, ended_at - round(seconds * 1000), ended_at, known_attributes),
+            origins,
         )
 
     def add_failure(self, name: str, t: int, at_ms: int, reason: str) -> None:

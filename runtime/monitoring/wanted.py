@@ -131,11 +131,11 @@ def request_of(comparisons: Iterable[Comparison], newest: Newest | None = None) 
         newest: dropped if a comparison makes no range smaller, since then other rows than those of
             the range count.
     """
-    found = Wanted(newest=newest)
+    request = Wanted(newest=newest)
     for one in comparisons:
-        narrower = _narrow(found, one)
-        found = replace(found, newest=None) if narrower is None else narrower
-    return found
+        narrower = _narrow(request, one)
+        request = replace(request, newest=None) if narrower is None else narrower
+    return request
 
 
 def _narrow(request: Wanted, one: Comparison) -> Wanted | None:

@@ -36,19 +36,19 @@ def watched(reader: LogReader, refreshes_max: int) -> list[Watched]:
         reader.refresh_catalog()
         reader.timeline.refresh()
         rows = list(lags(reader, ALL))
-        opened = {f.object: f for f in failures(reader, Wanted(states=frozenset({OPEN})))}
+        open_failures = {f.object: f for f in failures(reader, Wanted(states=frozenset({OPEN})))}
         readable = {r.object for r in rows if r.state != State.UNREADABLE.value}
-        found = []
+        watched_rows = []
         for row in rows:
             request = Wanted(objects=frozenset({row.object}))
             last = refreshes(reader, request) if row.object in readable else iter(())
             # Of an older version's commits none says what it took: do not look for one that does.
             near = list(islice(last, refreshes_max))
-            failure = opened.get(row.object)
+            failure = open_failures.get(row.object)
             do = None if failure is None else failure.what_to_do
-            shown = tuple(r for r in reversed(near) if r.seconds is not None)
-            found.append(Watched(row, shown, do))
-    return in_order(found)
+            timed_refreshes = tuple(r for r in reversed(near) if r.seconds is not None)
+            watched_rows.append(Watched(row, timed_refreshes, do))
+    return in_order(watched_rows)
 
 
 def in_order(objects: Sequence[Watched]) -> list[Watched]:

@@ -100,32 +100,32 @@ def apply_folder(
             on the data.
     """
     engine.mint()
-    planned = plan_folder(engine, folder, prune=prune)
-    plan = planned.plan
+    planned_folder = plan_folder(engine, folder, prune=prune)
+    plan = planned_folder.plan
     check_not_refused(plan)
     if saved is not None:
         check_still(saved, plan)
-    planned = _alter_first(engine, folder, planned, prune=prune)
-    if _has_definitions(planned):
-        _Application(engine, planned).run()
-    _alter_last(engine, planned)
-    _bring_up(engine, planned)
-    for task in (i for o in planned.objects for i in o.items if o.old is None and i.earlier):
+    planned_folder = _alter_first(engine, folder, planned_folder, prune=prune)
+    if _has_definitions(planned_folder):
+        _Application(engine, planned_folder).run()
+    _alter_last(engine, planned_folder)
+    _bring_up(engine, planned_folder)
+    for task in (i for o in planned_folder.objects for i in o.items if o.old is None and i.earlier):
         TaskAlteration(Namespace(engine, task.search_schema)).forget(task)
     return plan
 
 
 def _alter_first(
-    engine: Engine, folder: Folder, planned: PlannedFolder, *, prune: bool
+    engine: Engine, folder: Folder, planned_folder: PlannedFolder, *, prune: bool
 ) -> PlannedFolder:
     """Make the alterations that come before the definitions; gives what is left to do.
 
     Raises DEFINITIONS_CHANGED where that is not what was planned.
     """
-    changes = [c for o in planned.objects if (c := o.altered) is not None and c.first]
+    changes = [c for o in planned_folder.objects if (c := o.altered) is not None and c.first]
     if not changes:
-        return planned
-    altering = Altering(engine, warehouse_digest, planned.plan.warehouse)
+        return planned_folder
+    altering = Altering(engine, warehouse_digest, planned_folder.plan.warehouse)
     altering.try_all(changes)
     for change in changes:
         altering.make(change, filter(drops_constraint, change.first))
@@ -134,27 +134,28 @@ def _alter_first(
     faults.point("tables_altered")
     again = plan_folder(engine, folder, prune=prune)
     tables = {str(c.table.name) for c in changes}
-    moved = moved_between(planned.plan.to_json(), again.plan.to_json())
+    names = moved_between(planned_folder.plan.to_json(), again.plan.to_json())
     is_left = any(o.altered is not None and o.altered.first for o in again.objects)
-    if is_left or again.plan.refused or set(moved) - tables:
+    if is_left or again.plan.refused or set(names) - tables:
         raise error("DEFINITIONS_CHANGED")
     return again
 
 
-def _alter_last(engine: Engine, planned: PlannedFolder) -> None:
+def _alter_last(engine: Engine, planned_folder: PlannedFolder) -> None:
     """Drop the columns that go."""
     expected = warehouse_digest(engine.refresh_catalog())
     altering = Altering(engine, warehouse_digest, expected)
-    for bound_object in planned.objects:
+    for bound_object in planned_folder.objects:
         if bound_object.altered is not None:
             altering.make(bound_object.altered, bound_object.altered.last)
 
 
-def _has_definitions(planned: PlannedFolder) -> bool:
+def _has_definitions(planned_folder: PlannedFolder) -> bool:
     """Is there anything to do but to alter tables?"""
-    return bool(planned.items_to_drop or planned.schemas or planned.followers) or any(
+    rest = planned_folder.items_to_drop or planned_folder.schemas or planned_folder.followers
+    return bool(rest) or any(
         o.old is None or set(o.parts) - (set(OF_TABLES) if o.altered is not None else set())
-        for o in planned.objects
+        for o in planned_folder.objects
     )
 
 
@@ -175,11 +176,13 @@ class _Application:
 
     def run(self) -> None:
         new = [o for o in self.planned.objects if o.old is None]
-        changed = [o for o in self.planned.objects if o.old is not None and o.parts]
+        changed_objects = [o for o in self.planned.objects if o.old is not None and o.parts]
         engine = self.engine
-        failed = self._end_before(changed)
-        anew, histories = self._give_columns(changed)
-        beside = [i for bound in changed for i in bound.items if i.id not in engine.catalog.items]
+        failure_times = self._end_before(changed_objects)
+        anew, histories = self._give_columns(changed_objects)
+        beside = [
+            i for bound in changed_objects for i in bound.items if i.id not in engine.catalog.items
+        ]
         new_items = [*(item for bound in new for item in bound.items), *beside]
         with undo_on_failure(engine, new_items):
             new_items = [item for bound in new for item in self._make(bound)]
@@ -187,35 +190,37 @@ class _Application:
             faults.point("catalog_table_made")
             bring_into_force(
                 engine,
-                partial(self._propose, new_items, changed, anew, histories),
-                tasks=partial(_task_changes, engine.warehouse, new_items, changed, failed),
+                partial(self._propose, new_items, changed_objects, anew, histories),
+                tasks=partial(
+                    _task_changes, engine.warehouse, new_items, changed_objects, failure_times
+                ),
                 tables=new_items,
             )
         for item in self.planned.items_to_drop:
             if item.location is not None:
                 engine.gateway.forget(item.location)
-        for item in (i for bound in changed for i in bound.redefined_items if i.is_task):
+        for item in (i for bound in changed_objects for i in bound.redefined_items if i.is_task):
             task = engine.relations.item(item.id)
             TaskAlteration(Namespace(engine, task.search_schema)).forget(task)
 
     # ---- preparing
 
-    def _end_before(self, changed: Iterable[BoundObject]) -> dict[str, int | None]:
+    def _end_before(self, changed_objects: Iterable[BoundObject]) -> dict[str, int | None]:
         """Run changed tasks up to now by their old definitions; when they failed, by id.
 
         What is not in the folder, over a plain view that changes, is brought up as well.
         """
-        failed = {}
+        failure_times = {}
         for follower in self.planned.followers:
             end_if_followed(self.engine, self._still_there(follower))
-        for item in (i for bound in changed for i in bound.redefined_items):
+        for item in (i for bound in changed_objects for i in bound.redefined_items):
             old = self._still_there(item)
             if item.is_task:
                 alteration = TaskAlteration(Namespace(self.engine, old.search_schema))
-                failed[item.id] = alteration.bring_up(old)
+                failure_times[item.id] = alteration.bring_up(old)
             elif item.kind is ObjectKind.MATERIALIZED_VIEW:
                 bring_to_an_end(self.engine, old)
-        return failed
+        return failure_times
 
     def _still_there(self, item: Item) -> Item:
         """A changed object as it is now; raises DEFINITIONS_CHANGED if it was dropped."""
@@ -224,7 +229,9 @@ class _Application:
             raise error("DEFINITIONS_CHANGED")
         return there
 
-    def _give_columns(self, changed: Iterable[BoundObject]) -> tuple[set[str], dict[str, History]]:
+    def _give_columns(
+        self, changed_objects: Iterable[BoundObject]
+    ) -> tuple[set[str], dict[str, History]]:
         """Give the tables of changed views columns at their end.
 
         Returns:
@@ -234,23 +241,23 @@ class _Application:
         Raises:
             The error of columns that a table cannot have.
         """
-        anew, found = set[str](), dict[str, History]()
-        for bound in changed:
+        anew, histories_by_id = set[str](), dict[str, History]()
+        for bound in changed_objects:
             views = [i for i in bound.redefined_items if i.kind is ObjectKind.MATERIALIZED_VIEW]
             for item in views:
                 old = self._still_there(item)
                 is_read = bool(self.engine.catalog.readers(item.id))
-                found[item.id] = give_columns(
+                histories_by_id[item.id] = give_columns(
                     self.engine.warehouse, old, item.columns, is_read=is_read
                 )
-            histories = [found[i.id] for i in views]
+            histories = [histories_by_id[i.id] for i in views]
             if any(i.id not in self.engine.catalog.items for i in bound.items):
                 histories.append(History.CUT)  # of a quarantine that it gets
             for item in views:
                 before, after = refresh_of(self._still_there(item)), refresh_of(item)
-                if found[item.id] is History.CUT or counts_anew(before, after, histories):
+                if histories_by_id[item.id] is History.CUT or counts_anew(before, after, histories):
                     anew.add(item.id)
-        return anew, found
+        return anew, histories_by_id
 
     def _make(self, bound: BoundObject) -> Sequence[Item]:
         """Make the tables of a new object, in folders of their own."""
@@ -290,7 +297,7 @@ class _Application:
     def _propose(
         self,
         new_items: Sequence[Item],
-        changed: Sequence[BoundObject],
+        changed_objects: Sequence[BoundObject],
         anew: Collection[str],
         histories: Mapping[str, History],
         current: Catalog,
@@ -299,23 +306,23 @@ class _Application:
         if warehouse_digest(current) != self.planned.plan.warehouse:
             raise error("DEFINITIONS_CHANGED")
         new_ids = {i.id for i in new_items}
-        later = [item for bound in changed for item in with_changes(current, bound)]
+        later = [item for bound in changed_objects for item in with_changes(current, bound)]
         later = [
             with_pace(item, current.items[item.id]) if item.id in anew else item
             for item in later
             if item.id not in new_ids
         ]
         later = [with_history(i, histories.get(i.id, History.KEPT), 0) for i in later]
-        begun = {i.id for i in new_items if i.kind not in (ObjectKind.TABLE, ObjectKind.VIEW)}
-        begun.update(anew)
-        gone = [current.items[i.id] for i in self.planned.items_to_drop]
-        check_not_referred_to(current, gone)
-        _check_not_followed(current, gone)
+        begun_ids = {i.id for i in new_items if i.kind not in (ObjectKind.TABLE, ObjectKind.VIEW)}
+        begun_ids.update(anew)
+        dropped_items = [current.items[i.id] for i in self.planned.items_to_drop]
+        check_not_referred_to(current, dropped_items)
+        _check_not_followed(current, dropped_items)
         return Proposal(
             id=uuid.uuid4().hex,
             items=(*new_items, *later),
-            begun=frozenset(begun),
-            gone=dropped(current, gone) if gone else None,
+            begun=frozenset(begun_ids),
+            gone=dropped(current, dropped_items) if dropped_items else None,
             schemas=self.planned.schemas,
         )
 
@@ -330,8 +337,8 @@ def _check_not_followed(current: Catalog, items: Iterable[Item]) -> None:
 def _task_changes(
     warehouse: Warehouse,
     new_items: Sequence[Item],
-    changed: Sequence[BoundObject],
-    failed: Mapping[str, int | None],
+    changed_objects: Sequence[BoundObject],
+    failure_times: Mapping[str, int | None],
     proposal: Proposal,
 ) -> TaskChanges:
     """The definitions of tasks that come into force: at the T, or where the old one failed.
@@ -339,12 +346,12 @@ def _task_changes(
     Of a new one that begins with the rows of a table its own, from the T after that.
     """
     numbers = {i.id: i.revision for i in proposal.items}
-    tasks = [i for bound in changed for i in bound.redefined_items if i.is_task]
+    tasks = [i for bound in changed_objects for i in bound.redefined_items if i.is_task]
     changes: dict[str, Callable[[TaskState, int], TaskState]] = {
         i.id: partial(
             _put_in_force,
             number=numbers[i.id],
-            begin=partial(mended_from, warehouse, i, failed[i.id]),
+            begin=partial(mended_from, warehouse, i, failure_times[i.id]),
         )
         for i in tasks
     }
@@ -360,11 +367,11 @@ def _put_in_force(
 
 def with_changes(current: Catalog, bound: BoundObject) -> list[Item]:
     """Changed objects as they will be, on top of what the newest catalog says of them."""
-    done, redefined = [], {i.id for i in bound.redefined_items}
+    items, redefined_ids = [], {i.id for i in bound.redefined_items}
     for item in bound.items:
         now = current.items.get(item.id)
         if now is None:  # the quarantine that it gets
-            done.append(item)
+            items.append(item)
             continue
         columns = item.columns
         if now.kind is ObjectKind.TABLE:  # only ALTER TABLE changes them
@@ -379,10 +386,10 @@ def with_changes(current: Catalog, bound: BoundObject) -> list[Item]:
             flow=item.flow,
             quarantine=item.quarantine,
         )
-        if item.id in redefined and item.is_task:
+        if item.id in redefined_ids and item.is_task:
             newest = Revision(number=now.revision + 1, definition=item.definition, reads=item.reads)
             later = later.with_revisions(newest, now.revisions)
-        elif item.id in redefined:
+        elif item.id in redefined_ids:
             later = replace(
                 later,
                 definition=item.definition,
@@ -390,24 +397,25 @@ def with_changes(current: Catalog, bound: BoundObject) -> list[Item]:
                 reads=item.reads,
                 revision=item.revision,
             )
-        done.append(later)
-    return done
+        items.append(later)
+    return items
 
 
-def _bring_up(engine: Engine, planned: PlannedFolder) -> None:
+def _bring_up(engine: Engine, planned_folder: PlannedFolder) -> None:
     """Write first contents and what differs, also what an apply that was killed has left.
 
     Raises:
         The first error, after all that can be written is.
     """
-    concerned = {i.id for o in planned.objects for i in o.items} | {i.id for i in planned.followers}
-    changed = {c.name for c in planned.plan.changes if c.status is Status.CHANGED}
+    ids = {i.id for o in planned_folder.objects for i in o.items}
+    ids |= {i.id for i in planned_folder.followers}
+    changed_names = {c.name for c in planned_folder.plan.changes if c.status is Status.CHANGED}
     problems: list[CtsqlError] = []
-    for item in engine.refresh_catalog().closure(i for i in concerned if i in engine.catalog.items):
-        if item.id not in concerned or not item.is_run:
+    for item in engine.refresh_catalog().closure(i for i in ids if i in engine.catalog.items):
+        if item.id not in ids or not item.is_run:
             continue
         try:
-            _bring_up_one(engine, item, is_changed=str(item.name) in changed)
+            _bring_up_one(engine, item, is_changed=str(item.name) in changed_names)
         except DataError as problem:
             problems.append(problem)
     if problems:

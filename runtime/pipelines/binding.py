@@ -160,8 +160,10 @@ class FolderBinder:
     def _new_object(
         self, definition: Definition, items: Sequence[Item], plans: dict[str, Bound] | None = None
     ) -> BoundObject:
-        done = tuple(with_comments(item, definition) for item in items)
-        return BoundObject(definition=definition, old=None, parts=(), items=done, plans=plans or {})
+        new_items = tuple(with_comments(item, definition) for item in items)
+        return BoundObject(
+            definition=definition, old=None, parts=(), items=new_items, plans=plans or {}
+        )
 
     def _table(self, definition: Definition, statement: st.CreateTable) -> Item:
         names = self._names(definition)
@@ -281,10 +283,10 @@ class FolderBinder:
         self, definition: Definition, statement: st.CreateMaterializedView, item: Item, plan: Bound
     ) -> tuple[tuple[Item, ...], dict[str, Bound]]:
         """A changed view with the quarantine that it has then, if any; and what is redefined."""
-        found = Creation(self._names(definition)).quarantine_of(item, statement)
-        if found is None:
+        quarantine = Creation(self._names(definition)).quarantine_of(item, statement)
+        if quarantine is None:
             return (replace(item, quarantine=None),), {item.id: plan}
-        away, bound = found
+        away, bound = quarantine
         if item.quarantine is None:
             return (replace(item, quarantine=away.id), away), {item.id: plan}
         away = replace(away, revision=away.revision + 1)
@@ -304,9 +306,9 @@ class FolderBinder:
         item = replace(item, flow=flow)
         self.overlay.add([item])
         alone = define(view, definition.schema)
-        shown, query, _ = self._other_materialized(alone, view, views[0], (Part.QUERY,))
-        plans = {i: p for i, p in ((item.id, plan), (shown.id, query)) if p is not None}
-        return (item, replace(shown, flow=flow)), plans
+        view_item, query, _ = self._other_materialized(alone, view, views[0], (Part.QUERY,))
+        plans = {i: p for i, p in ((item.id, plan), (view_item.id, query)) if p is not None}
+        return (item, replace(view_item, flow=flow)), plans
 
     def _parts(self, definition: Definition, old: Item) -> tuple[Part, ...]:
         """The parts whose words differ."""
@@ -319,19 +321,19 @@ class FolderBinder:
         own = _own(define(before, current.search_schema))
 
         def object_of(name: Name) -> str:
-            found = catalog.find(name)
-            known = then.get(name) or (found.id if found else None)
-            return own.get(name) or known or name.qualified()
+            item = catalog.find(name)
+            object_id = then.get(name) or (item.id if item else None)
+            return own.get(name) or object_id or name.qualified()
 
         now = _own(definition)
 
         def means(name: Name) -> str:
-            found = self.overlay.catalog.find(name)
-            return now.get(name) or (found.id if found else name.qualified())
+            item = self.overlay.catalog.find(name)
+            return now.get(name) or (item.id if item else name.qualified())
 
         one = Words(current.search_schema, object_of).parts(before)
         other = Words(definition.schema, means).parts(definition.statement)
-        return tuple(part for part, said in other.items() if one.get(part) != said)
+        return tuple(part for part, words in other.items() if one.get(part) != words)
 
     def _altered_table(
         self, definition: Definition, statement: st.CreateTable, old: Item, parts: tuple[Part, ...]
@@ -395,15 +397,15 @@ class FolderBinder:
         self, definition: Definition, statement: st.CreateView, old: Item, parts: tuple[Part, ...]
     ) -> tuple[Item, tuple[Part, ...]]:
         bound = self._names(definition).binder().bind_view(statement)
-        found = [] if same_columns(old.columns, bound.columns) else [Part.COLUMNS]
+        changed_parts = [] if same_columns(old.columns, bound.columns) else [Part.COLUMNS]
         # Other columns below change no plain view.
         if any(i.kind is ObjectKind.VIEW for i in self._changed_below(bound.reads)):
-            found.append(Part.BELOW)
-        if Part.QUERY in parts and (found or not self._same(old, bound.query)):
-            found.insert(0, Part.QUERY)
-        if not found:
+            changed_parts.append(Part.BELOW)
+        if Part.QUERY in parts and (changed_parts or not self._same(old, bound.query)):
+            changed_parts.insert(0, Part.QUERY)
+        if not changed_parts:
             return old, ()
-        if found == [Part.COLUMNS] and Part.QUERY not in parts:
+        if changed_parts == [Part.COLUMNS] and Part.QUERY not in parts:
             self.reshaped.add(old.id)
         item = replace(
             old,
@@ -416,7 +418,7 @@ class FolderBinder:
         check_no_cycle(self.overlay.catalog, old, item.reads, definition.span)
         creation.check_no_input(old, definition.span)
         self.touched.add(old.id)
-        return item, tuple(found)
+        return item, tuple(changed_parts)
 
     def _other_materialized(
         self,
@@ -431,20 +433,20 @@ class FolderBinder:
         check_not_suspended(self.engine.warehouse, old)
         item, bound = self._view(definition, statement, old)
         is_same = same_columns(old.columns, bound.columns)
-        found: list[Part] = [Part.OPTIONS] if Part.OPTIONS in parts else []
+        changed_parts: list[Part] = [Part.OPTIONS] if Part.OPTIONS in parts else []
         if not is_same:
             keeps = keeps_columns(old.columns, bound.columns)
-            found.append(Part.MORE_COLUMNS if keeps else Part.COLUMNS)
+            changed_parts.append(Part.MORE_COLUMNS if keeps else Part.COLUMNS)
             self.touched.add(old.id)
         if Part.QUERY in parts and not self._same(old, bound.view.desired):
-            found.insert(0, Part.QUERY)
+            changed_parts.insert(0, Part.QUERY)
         if Part.CONSTRAINTS in parts:
-            found.append(Part.CONSTRAINTS)
+            changed_parts.append(Part.CONSTRAINTS)
         if self._changed_below(bound.reads):
-            found.append(Part.BELOW)
-        if not found:
+            changed_parts.append(Part.BELOW)
+        if not changed_parts:
             return old, None, ()
-        if found == [Part.MORE_COLUMNS] and Part.QUERY not in parts:
+        if changed_parts == [Part.MORE_COLUMNS] and Part.QUERY not in parts:
             self.reshaped.add(old.id)
         item = replace(
             item,
@@ -453,7 +455,7 @@ class FolderBinder:
             revision=old.revision + 1,
         )
         check_no_cycle(self.overlay.catalog, old, item.reads, definition.span)
-        return item, bound, tuple(found)
+        return item, bound, tuple(changed_parts)
 
     def _other_task(
         self,

@@ -109,14 +109,14 @@ class _PlanningAnalyst(SparkAnalyst):
     def _analyse(self, query: Query) -> DataFrame:
         own = self._sources.own
         key = (query.sql, query.relations, tuple(own.items()))
-        found = self._known.get(key)
-        if found is None:
+        frame = self._known.get(key)
+        if frame is None:
             query = transform(query)
             with translate_spark_errors():
                 names = [self._view(node) for node in query.relations]
                 refs = dict(zip(query.sql.relations, names, strict=True))
-                found = self._known[key] = run_text(query.sql, refs, self._context)
-        return found
+                frame = self._known[key] = run_text(query.sql, refs, self._context)
+        return frame
 
     def _view(self, node: Node) -> str:
         """The name of a view with the columns of a relation that a query reads."""
@@ -163,11 +163,11 @@ class KnownViews:
 
     def rows_of(self, columns: tuple[Column, ...]) -> DataFrame:
         """The empty table with these columns; it has a view."""
-        found = self._by_columns.get(columns)
-        if found is None:
-            found = self._by_columns[columns] = empty(self._session, columns)
-            self._by_rows[found] = self.register(found)
-        return found
+        frame = self._by_columns.get(columns)
+        if frame is None:
+            frame = self._by_columns[columns] = empty(self._session, columns)
+            self._by_rows[frame] = self.register(frame)
+        return frame
 
     def named_view(self, rows: DataFrame) -> AbstractContextManager[str]:
         """The view of an empty table; of other rows one that ends with the context."""

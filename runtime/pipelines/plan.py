@@ -168,17 +168,17 @@ def read_plan(text: str, name: str) -> Mapping[str, Any]:
         raw = json.loads(text)
         if raw["format"] != FORMAT:
             raise ValueError(f"its format is {raw['format']}, and this ctsql writes {FORMAT}")
-        found: Mapping[str, Any] = {k: raw[k] for k in ("warehouse", "folder", "changes")}
-        moved_between(found, found)  # which fails unless all is there that is compared
+        plan: Mapping[str, Any] = {k: raw[k] for k in ("warehouse", "folder", "changes")}
+        moved_between(plan, plan)  # which fails unless all is there that is compared
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
         detail = f"{type(problem).__name__}: {problem}."
         raise error("PLAN_NOT_READ", name=name, detail=detail, cause=problem) from problem
-    return found
+    return plan
 
 
 def check_still(before: Mapping[str, Any], now: Plan) -> None:
     """Raise PLAN_OUTDATED where a saved plan is not what would be done now."""
-    moved = moved_between(before, now.to_json())
+    names = moved_between(before, now.to_json())
     reasons: Sequence[str] = [
         text
         for text, differs in (
@@ -187,23 +187,23 @@ def check_still(before: Mapping[str, Any], now: Plan) -> None:
         )
         if differs
     ]
-    if not reasons and not moved:
+    if not reasons and not names:
         return
     detail = " ".join(reasons)
-    if moved:
-        detail = f"{detail} It says otherwise of: {', '.join(moved)}.".strip()
+    if names:
+        detail = f"{detail} It says otherwise of: {', '.join(names)}.".strip()
     raise error("PLAN_OUTDATED", detail=detail)
 
 
 def moved_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """The names of the objects of which two plans, as values of JSON, do not say the same."""
     was, then = ({_of(c): c for c in plan["changes"]} for plan in (before, now))
-    moved = [
+    names = [
         c["name"]
         for key, c in then.items()
         if _without_figures(was.get(key)) != _without_figures(c)
     ]
-    return moved + [c["name"] for key, c in was.items() if key not in then]
+    return names + [c["name"] for key, c in was.items() if key not in then]
 
 
 def _of(change: Mapping[str, Any]) -> tuple[bool, str]:

@@ -98,16 +98,16 @@ class _Planning:
             self.changes.append(
                 Change(name=schema, keyword="SCHEMA", status=Status.NEW, effect=Effect.SCHEMA)
             )
-        refused: dict[Name, Definition] = {}
+        refused_definitions: dict[Name, Definition] = {}
         for definition in self.folder.definitions:
-            change = self._one(definition, refused)
+            change = self._one(definition, refused_definitions)
             if change.status is Status.REFUSED:
-                refused.update(dict.fromkeys(definition.names, definition))
+                refused_definitions.update(dict.fromkeys(definition.names, definition))
             self._add(definition.name, change)
         followers = self._followers()
-        gone = self._others()
-        self._check_readers(gone)
-        self._check_altered(gone)
+        items_to_drop = self._others()
+        self._check_readers(items_to_drop)
+        self._check_altered(items_to_drop)
         self._describe()
         plan = Plan(
             changes=tuple(self.changes),
@@ -118,15 +118,15 @@ class _Planning:
             plan=plan,
             objects=tuple(self.objects),
             followers=tuple(followers),
-            items_to_drop=tuple(gone),
+            items_to_drop=tuple(items_to_drop),
             schemas=tuple(schemas),
         )
 
-    def _one(self, definition: Definition, refused: dict[Name, Definition]) -> Change:
+    def _one(self, definition: Definition, refused_definitions: dict[Name, Definition]) -> Change:
         old = self.stored.find(definition.name)  # whose letters may be other ones, large or small
         name = str(definition.name if old is None else old.name)
         change = Change(name=name, keyword=definition.keyword, status=Status.UNCHANGED)
-        below = [str(name) for name in definition.reads if name in refused]
+        below = [str(name) for name in definition.reads if name in refused_definitions]
         if below:
             return replace(
                 change,
@@ -149,14 +149,14 @@ class _Planning:
         change = replace(
             change, status=Status.CHANGED, parts=tuple(part.value for part in bound.parts)
         )
-        altered = bound.altered
-        if altered is None:
+        table_change = bound.altered
+        if table_change is None:
             return replace(change, effect=effect_of_change(definition.kind, bound.parts))
         return replace(
             change,
-            effect=altered.effect,
-            alterations=altered.texts,
-            notices=altered.notices,
+            effect=table_change.effect,
+            alterations=table_change.texts,
+            notices=table_change.notices,
             note=note or change.note,
         )
 
@@ -181,14 +181,14 @@ class _Planning:
 
     def _followers(self) -> list[Item]:
         """Stored views and tasks that are as they were, over a plain view that is not."""
-        changed = {i.id for o in self.objects if o.old is not None and o.parts for i in o.items}
-        found = []
+        changed_ids = {i.id for o in self.objects if o.old is not None and o.parts for i in o.items}
+        followers = []
         for item in self.stored:
-            if not item.is_run or item.id in changed or item.problem:
+            if not item.is_run or item.id in changed_ids or item.problem:
                 continue
             if self.stored.fingerprint(item) == self.overlay.catalog.fingerprint(item):
                 continue
-            found.append(item)
+            followers.append(item)
             is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
             self._change(
                 item,
@@ -196,42 +196,42 @@ class _Planning:
                 parts=(Part.BELOW.value,),
                 effect=Effect.DIFFERENCE if is_view else Effect.NEXT_T,
             )
-        return found
+        return followers
 
     def _add(self, name: Name, change: Change) -> None:
         self.places[name] = len(self.changes)
         self.changes.append(change)
 
-    def _change(self, item: Item, **given: object) -> None:
+    def _change(self, item: Item, **fields: object) -> None:
         """Note what becomes of a stored object, be it in the folder or not."""
         place = self.places.get(item.name)
         change = Change(name=str(item.name), keyword=_keyword(item), status=Status.KEPT)
         if place is None:
-            self._add(item.name, replace(change, **given))  # type: ignore[arg-type]
+            self._add(item.name, replace(change, **fields))  # type: ignore[arg-type]
         elif self.changes[place].status is not Status.REFUSED:
-            self.changes[place] = replace(self.changes[place], **given)  # type: ignore[arg-type]
+            self.changes[place] = replace(self.changes[place], **fields)  # type: ignore[arg-type]
 
     def _others(self) -> list[Item]:
         """Objects that are not in the folder; those that are to be dropped are returned."""
         mine = {name for definition in self.folder.definitions for name in definition.names}
         others = [i for i in self.stored if i.name not in mine and not self._is_owned(i, mine)]
-        shown = set(self.places)
+        names = set(self.places)
         # A folder cannot say of streaming tables that they stay.
-        gone = [i for i in others if self.prune and not i.problem and not _is_streaming(i)]
+        items_to_drop = [i for i in others if self.prune and not i.problem and not _is_streaming(i)]
         aside = [
             away
             for bound_object in self.objects
             if (away := self._lost_quarantine(bound_object)) is not None
         ]
-        others, gone = [*others, *aside], [*gone, *aside]
+        others, items_to_drop = [*others, *aside], [*items_to_drop, *aside]
         for item in sorted(others, key=lambda i: i.name.key):
             is_part = item.kind is ObjectKind.TASK_OUTPUT or (item.flow and not item.is_task)
-            if is_part or (item.name in shown and not self.prune):
+            if is_part or (item.name in names and not self.prune):
                 continue
-            status = Status.GONE if item in gone else Status.KEPT
-            effect = Effect.DROPPED if item in gone else Effect.NONE
+            status = Status.GONE if item in items_to_drop else Status.KEPT
+            effect = Effect.DROPPED if item in items_to_drop else Effect.NONE
             self._change(item, status=status, effect=effect, parts=())
-        return gone
+        return items_to_drop
 
     def _lost_quarantine(self, bound_object: BoundObject) -> Item | None:
         """The quarantine of a view that has none by its new definition."""
@@ -252,9 +252,9 @@ class _Planning:
 
     def _check_readers(self, items_to_drop: Sequence[Item]) -> None:
         """Refuse changes of columns under readers that keep what they read, and drops under any."""
-        catalog, dropped = self.overlay.catalog, {i.id for i in items_to_drop}
-        bound = {i.id for o in self.objects for i in o.items}
-        redefined = {i.id for o in self.objects for i in o.redefined_items}
+        catalog, dropped_ids = self.overlay.catalog, {i.id for i in items_to_drop}
+        bound_ids = {i.id for o in self.objects for i in o.items}
+        redefined_ids = {i.id for o in self.objects for i in o.redefined_items}
         for bound_object in self.objects:
             for item in bound_object.redefined_items:
                 before = self.stored.items[item.id]
@@ -265,38 +265,40 @@ class _Planning:
                     readers = [
                         r
                         for r in readers_of_changed(self.engine, self.stored, before, item.columns)
-                        if r.id not in redefined or is_behind(self.engine, r)
+                        if r.id not in redefined_ids or is_behind(self.engine, r)
                     ]
                 else:
                     readers = [r for r in catalog.readers(item.id) if r.id in self.stored.items]
-                    readers = [r for r in readers if r.id not in bound]
-                readers = [r for r in readers if r.id not in dropped]
+                    readers = [r for r in readers if r.id not in bound_ids]
+                readers = [r for r in readers if r.id not in dropped_ids]
                 if readers:
                     self._refuse_columns(bound_object, item, readers)
         for item in items_to_drop:
-            readers = [r for r in catalog.readers(item.id) if r.id not in dropped]
+            readers = [r for r in catalog.readers(item.id) if r.id not in dropped_ids]
             followers = [f"subscription '{s.name}'" for s in self.stored.subscribers(item.id)]
             if readers or followers:
-                named = [f"{r.kind.value} {r.name}" for r in readers] + followers
-                detail = f"It is read by {', '.join(named)}."
+                reader_names = [f"{r.kind.value} {r.name}" for r in readers] + followers
+                detail = f"It is read by {', '.join(reader_names)}."
                 problem = in_use(item, detail, keyword=_keyword(item))
-                self._refuse(self._told_of_by(item), problem, named)
+                self._refuse(self._told_of_by(item), problem, reader_names)
 
     def _check_altered(self, items_to_drop: Sequence[Item]) -> None:
         """Say what the alterations of tables change for readers; refuse those that break one."""
-        altered = [o for o in self.objects if o.altered is not None]
-        dropped = {c for o in altered if o.altered is not None for c in o.altered.dropped}
+        altered_objects = [o for o in self.objects if o.altered is not None]
+        dropped_constraints = {
+            c for o in altered_objects if o.altered is not None for c in o.altered.dropped
+        }
         without = {i.id for o in self.objects for i in o.redefined_items} | {
             i.id for i in items_to_drop
         }
-        for bound_object in altered:
+        for bound_object in altered_objects:
             change, name = bound_object.altered, bound_object.definition.name
             assert change is not None  # those are looked at
             try:
-                found = effects_on_readers(
+                effects = effects_on_readers(
                     self.engine,
                     change,
-                    dropped=dropped,
+                    dropped=dropped_constraints,
                     catalog=self.overlay.catalog,
                     without=without,
                 )
@@ -304,15 +306,15 @@ class _Planning:
                 problem.span = bound_object.definition.span
                 self._refuse(name, problem, ())
                 continue
-            sentences = {e: f"{e.kind} {e.name}: {e.detail} {e.action}".strip() for e in found}
-            broken = [e for e in found if e.effect == BREAKS]
-            if broken:
-                item, hint = change.table, broken[0].action
-                detail = " ".join(capitalised(f"{e.kind} {e.name}: {e.detail}") for e in broken)
+            sentences = {e: f"{e.kind} {e.name}: {e.detail} {e.action}".strip() for e in effects}
+            breaks = [e for e in effects if e.effect == BREAKS]
+            if breaks:
+                item, hint = change.table, breaks[0].action
+                detail = " ".join(capitalised(f"{e.kind} {e.name}: {e.detail}") for e in breaks)
                 refusal = columns_in_use(item, detail, bound_object.definition.span, hint)
-                self._refuse(name, refusal, [f"{e.kind} {e.name}" for e in broken])
+                self._refuse(name, refusal, [f"{e.kind} {e.name}" for e in breaks])
                 continue
-            notices = (capitalised(sentences[e]) for e in found)
+            notices = (capitalised(sentences[e]) for e in effects)
             self._add_notices(name, notices)
 
     def _told_of_by(self, item: Item) -> Name:
@@ -326,8 +328,8 @@ class _Planning:
     def _add_notices(self, name: Name, notices: Iterable[str]) -> None:
         place = self.places[name]
         change = self.changes[place]
-        found = tuple(dict.fromkeys((*change.notices, *notices)))
-        self.changes[place] = replace(change, notices=found)
+        all_notices = tuple(dict.fromkeys((*change.notices, *notices)))
+        self.changes[place] = replace(change, notices=all_notices)
 
     def _only_grows(self, before: Item, item: Item) -> bool:
         """Has a plain view only more columns at its end, which no reader from before sees?"""
@@ -394,10 +396,10 @@ class _Planning:
         if isinstance(statement, st.CreateTable) and statement.query is not None:
             names = (catalog.find(n) for n in bound_object.definition.reads)
             others = [i.id for i in names if i is not None]
-        found = {
+        leaves = {
             i.id: i for item in bound_object.items for i in stored_reads(catalog, item, *others)
         }
-        return [i for i in found.values() if i.id not in own]
+        return [i for i in leaves.values() if i.id not in own]
 
     def _read(self, item: Item) -> Read:
         """What the log of a table says of its size."""
@@ -429,8 +431,8 @@ def _lost_columns(reader: Item, item: Item) -> str:
     """Which of the columns that a reader was bound to are no longer there, as text."""
     names = {fold(c.name) for c in item.columns}
     mine = (r for r in reader.reads if r.object_id == item.id)
-    lost = [c for r in mine for c in r.columns if fold(c) not in names]
-    return f" (was bound to {', '.join(lost)})" if lost else ""
+    columns = [c for r in mine for c in r.columns if fold(c) not in names]
+    return f" (was bound to {', '.join(columns)})" if columns else ""
 
 
 def effect_of_change(kind: ObjectKind, parts: Iterable[Part]) -> Effect:
@@ -443,20 +445,20 @@ def effect_of_change(kind: ObjectKind, parts: Iterable[Part]) -> Effect:
     >>> effect_of_change(ObjectKind.MATERIALIZED_VIEW, [Part.QUERY, Part.MORE_COLUMNS]).name
     'DIFFERENCE'
     """
-    found = set(parts)
-    if found == {Part.COMMENT}:
+    changed_parts = set(parts)
+    if changed_parts == {Part.COMMENT}:
         return Effect.NOTED
     if kind is ObjectKind.CONTINUAL_TASK:
         return Effect.NEXT_T
     if kind is ObjectKind.VIEW:
         return Effect.FOLLOWS
-    return Effect.ANEW if Part.COLUMNS in found else Effect.DIFFERENCE
+    return Effect.ANEW if Part.COLUMNS in changed_parts else Effect.DIFFERENCE
 
 
 def _unheeded_clauses(statement: st.Statement) -> str:
     """The clauses of a definition that have no effect, for people."""
-    found = [u.clause for u in getattr(statement, "unheeded", ())]
-    return f"{', '.join(found)} has no effect" if found else ""
+    clauses = [u.clause for u in getattr(statement, "unheeded", ())]
+    return f"{', '.join(clauses)} has no effect" if clauses else ""
 
 
 def _is_streaming(item: Item) -> bool:

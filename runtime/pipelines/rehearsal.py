@@ -133,9 +133,9 @@ def choose_times(
     """
     later_times = [t for t in times if t > first]
     waiting = [t for t in later_times if t > complete]
-    chosen = waiting[:count] if len(waiting) > count else later_times[-count:]
-    before = [t for t in later_times if chosen and t < chosen[0]]
-    return before[-1] if before else first, chosen
+    chosen_times = waiting[:count] if len(waiting) > count else later_times[-count:]
+    before = [t for t in later_times if chosen_times and t < chosen_times[0]]
+    return before[-1] if before else first, chosen_times
 
 
 @contextmanager
@@ -152,18 +152,18 @@ def rehearse(engine: Engine, folder: Folder, *, count: int) -> Iterator[Rehearsa
     present = Engine(engine.session, engine.location, read_only=True)
     present.context = engine.context
     present.mint()
-    planned = plan_folder(present, folder)
-    check_not_refused(planned.plan)
-    _check_quarantines(planned)
+    planned_folder = plan_folder(present, folder)
+    check_not_refused(planned_folder.plan)
+    _check_quarantines(planned_folder)
     with tempfile.TemporaryDirectory(prefix="ctsql-rehearse-") as place:
-        yield _Rehearsing(present, planned, place).run(count)
+        yield _Rehearsing(present, planned_folder, place).run(count)
 
 
-def _check_quarantines(planned: PlannedFolder) -> None:
+def _check_quarantines(planned_folder: PlannedFolder) -> None:
     """Raise NOT_SUPPORTED where something reads the quarantine that a table would get."""
-    for change in (o.altered for o in planned.objects if o.altered is not None):
+    for change in (o.altered for o in planned_folder.objects if o.altered is not None):
         for away in change.after[1:]:
-            for item in (i for o in planned.objects for i in o.items):
+            for item in (i for o in planned_folder.objects for i in o.items):
                 if any(r.object_id == away.id for r in item.reads):
                     why = f'"{away.name}" is made by a constraint that table gets.'
                     raise _over_altered(item, "a quarantine that is new", why, change)
@@ -217,9 +217,9 @@ class _Rehearsing:
     def _affected_items(self) -> list[Item]:
         """The tasks and views that may have other rows, each after what it reads."""
         catalog, followers = self.catalog, [i.id for i in self.planned.followers]
-        changed = (*self.changed, *followers)
-        read = {c: [r.id for r in catalog.all_readers(c)] for c in changed}
-        ids = dict.fromkeys(i for c in changed for i in (c, *read[c]))
+        changed_ids = (*self.changed, *followers)
+        read = {c: [r.id for r in catalog.all_readers(c)] for c in changed_ids}
+        ids = dict.fromkeys(i for c in changed_ids for i in (c, *read[c]))
         return [i for i in catalog.closure(ids) if i.id in ids and i.is_run]
 
     def _running(self) -> list[Item]:
@@ -245,14 +245,14 @@ class _Rehearsing:
         trial = self._trial(after)
         trial.advance(bases, last)
         self._go_through(trial, times or [after])
-        found = [r for item in self.affected for r in self._came_of(trial, item, after, times)]
-        moved = [i for i in bases if self._moves(i, after, last)]
+        outputs = [r for item in self.affected for r in self._came_of(trial, item, after, times)]
+        inputs = [i for i in bases if self._moves(i, after, last)]
         self._note_changes_since(last)
         return Rehearsal(
             after=after,
             times=tuple(times),
-            inputs=tuple(sorted(str(i.name) for i in moved)),
-            outputs=tuple(found),
+            inputs=tuple(sorted(str(i.name) for i in inputs)),
+            outputs=tuple(outputs),
             notes=tuple(self.notes),
         )
 
@@ -260,15 +260,15 @@ class _Rehearsing:
 
     def _bases(self) -> list[Item]:
         """What the affected objects read that is there, and as it was."""
-        affected = {i.id for i in (*self.affected, *self.running)}
+        affected_ids = {i.id for i in (*self.affected, *self.running)}
         below = self.catalog.closure(i.id for i in self.running)
         return [
             i
             for i in below
             if i.id in self.stored.items
-            and i.id not in affected
+            and i.id not in affected_ids
             and (i.kind is ObjectKind.TABLE or i.is_run)
-            and any(r.id in affected for r in self.catalog.all_readers(i.id))
+            and any(r.id in affected_ids for r in self.catalog.all_readers(i.id))
         ]
 
     def _moves(self, item: Item, after: int, until: int) -> set[int]:
@@ -291,10 +291,10 @@ class _Rehearsing:
             if after == first or len([t for t in times if t <= complete]) > count:
                 break
             back *= 4
-        after, chosen = choose_times(
+        after, chosen_times = choose_times(
             sorted(times), count=count, first=first, complete=min(now, complete)
         )
-        later = len([t for t in times if chosen and t > chosen[-1]])
+        later = len([t for t in times if chosen_times and t > chosen_times[-1]])
         if later:
             through = [(t, complete_through(present.warehouse, [t])) for t in tasks]
             self.notes += (
@@ -303,16 +303,16 @@ class _Rehearsing:
                 for task, at in through
                 if at <= complete
             )
-        return self._apart(tasks, after), chosen
+        return self._apart(tasks, after), chosen_times
 
     def _note_changes_since(self, last: int) -> None:
         """Say what was changed behind the Ts gone through, as by a replay: that is not compared."""
         for item in self.affected:
             there = _outputs(self.stored, item) if item.id in self.stored.items else ()
-            moved = {t for o in there for t in self._moves(o, last, self.present.timeline.now)}
-            if moved:
+            times = {t for o in there for t in self._moves(o, last, self.present.timeline.now)}
+            if times:
                 self.notes.append(
-                    f"{item.name} was changed again at {to_iso(max(moved))}: its rows are compared "
+                    f"{item.name} was changed again at {to_iso(max(times))}: its rows are compared "
                     f"with those as of {to_iso(last)}"
                 )
 
@@ -324,11 +324,11 @@ class _Rehearsing:
                 present.advance([item], now)
             except DataError:
                 tasks = (i for i in self.stored.closure([item.id]) if i.is_task)
-                found = [failure_of(present.warehouse, task) for task in tasks]
-                failed = [failure.time for failure in found if failure is not None]
-                if not failed:
+                failures = [failure_of(present.warehouse, task) for task in tasks]
+                times = [failure.time for failure in failures if failure is not None]
+                if not times:
                     raise
-                now = min(now, *(time - 1 for time in failed))
+                now = min(now, *(time - 1 for time in times))
                 self.notes.append(
                     f"{item.name} cannot be read from {to_iso(now + 1)} on: changes from there on "
                     "are left out"
@@ -348,8 +348,8 @@ class _Rehearsing:
         while True:
             before = after
             for output in outputs:
-                found = self.present.versions.find_storage(output, after)
-                if found.shared is not None:
+                storage = self.present.versions.find_storage(output, after)
+                if storage.shared is not None:
                     entries = self.present.relations.output(output).entries(since=after + 1)
                     after = min(after, max(entries[0].upper - 1, output.created))
             if after == before:
@@ -389,9 +389,9 @@ class _Rehearsing:
         (table,), schema = bound.items, bound.definition.schema
         if statement.location is None:
             location = f"file:{self.place}/{table.id}"
-            begun = OpenTransaction(self.present, after)  # it reads as of then
+            transaction = OpenTransaction(self.present, after)  # it reads as of then
             run_on_table(
-                self.present, statement.text, statement.target, location, schema, within=begun
+                self.present, statement.text, statement.target, location, schema, within=transaction
             )
             table = replace(table, location=location)
             table = Creation(Namespace(self.present, schema)).as_stored(table)
@@ -415,7 +415,7 @@ class _Rehearsing:
                 return
         if output.location is None:
             return
-        made = replace(
+        new_output = replace(
             output,
             location=f"file:{self.place}/{output.id}",
             created=after,
@@ -423,23 +423,23 @@ class _Rehearsing:
             revision=output.revision if output.is_task else 0,
         )
         with translate_spark_errors():
-            trial.session.sql(create_table_text(made, has_vectors=True))
-        trial.relations.add([made])
-        trial.relations.add([identify(trial.relations, made)])
+            trial.session.sql(create_table_text(new_output, has_vectors=True))
+        trial.relations.add([new_output])
+        trial.relations.add([identify(trial.relations, new_output)])
 
     def _go_through(self, trial: Engine, times: Iterable[int]) -> None:
-        stopped: set[str] = set()
+        stopped_ids: set[str] = set()
         for at in times:
             for item in self.running:
                 below = trial.catalog.closure([item.id])
-                if any(i.id in stopped for i in below):
+                if any(i.id in stopped_ids for i in below):
                     continue
                 try:
                     trial.advance_one(trial.catalog.items[item.id], at)
                 except DataError as problem:
                     failed_at = at
                     if item.is_task:
-                        stopped.add(item.id)
+                        stopped_ids.add(item.id)
                         failure = failure_of(trial.warehouse, item)
                         failed_at = at if failure is None else failure.time
                     self._note(item, failed_at, problem)
@@ -494,18 +494,18 @@ class _Rehearsing:
             if i.id != item.id and i.is_task and i.id in self.problems
         ]
         for number, output in enumerate(_outputs(trial.catalog, item)):
-            found = self._outcome_of(output, parts=self.parts.get(item.id, ()))
+            outcome = self._outcome_of(output, parts=self.parts.get(item.id, ()))
             if number == 0:
                 costs = _costs(trial, item, after, last)
-                found = replace(found, problems=problems, costs=costs)
+                outcome = replace(outcome, problems=problems, costs=costs)
             if waits:
-                found = replace(found, note=f"it waits for {', '.join(waits)}")
+                outcome = replace(outcome, note=f"it waits for {', '.join(waits)}")
             elif not (problems and (item.is_task or self.failed_at[item.id] == last)):
                 rows = trial.versions.contents_as_now(output, last)
-                found = self._compare(replace(found, rows=rows), output, last)
+                outcome = self._compare(replace(outcome, rows=rows), output, last)
             if number == 0:  # now that it is brought up by the present definitions, too
-                found = replace(found, before=self._costs_before(item, after, last))
-            yield found
+                outcome = replace(outcome, before=self._costs_before(item, after, last))
+            yield outcome
 
     def _costs_before(self, item: Item, after: int, last: int) -> Costs | None:
         if item.id not in self.stored.items:

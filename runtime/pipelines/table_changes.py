@@ -88,8 +88,8 @@ class TableChange:
     @property
     def parts(self) -> tuple[Part, ...]:
         """What of the table differs."""
-        found = dict.fromkeys(map(_part, (*self.first, *self.last)))
-        return tuple(p for p in OF_TABLES if p in found)
+        parts = dict.fromkeys(map(_part, (*self.first, *self.last)))
+        return tuple(p for p in OF_TABLES if p in parts)
 
     @property
     def effect(self) -> Effect:
@@ -145,8 +145,8 @@ class TableComparison:
         columns = declared_columns(statement.columns)
 
         def id_of(ref: st.RelationRef) -> str | None:
-            found = self.overlay.catalog.find(qualify(ref, definition.schema))
-            return None if found is None else found.id
+            item = self.overlay.catalog.find(qualify(ref, definition.schema))
+            return None if item is None else item.id
 
         place = statement.columns_span or statement.target.span
         texts = changes_between(there, columns)
@@ -155,10 +155,10 @@ class TableComparison:
         if self._prune:
             names = self._constraints_unsaid(statement, table)
             texts += (f"DROP CONSTRAINT {quote(name)}" for name in names)
-        named = {fold(one.name) for one in stored_constraints(delta_table.configuration())}
+        stored_names = {fold(one.name) for one in stored_constraints(delta_table.configuration())}
         # What a process that was killed has dropped, but not noted.
-        lost = (name for name, _ in table.refers if fold(name) not in named)
-        texts += (f"DROP CONSTRAINT IF EXISTS {quote(name)}" for name in lost)
+        lost_names = (name for name, _ in table.refers if fold(name) not in stored_names)
+        texts += (f"DROP CONSTRAINT IF EXISTS {quote(name)}" for name in lost_names)
         if not texts:
             return None
         alterations = [_parse(table, text) for text in texts]
@@ -169,9 +169,9 @@ class TableComparison:
         first = [one for one in alterations if one not in last]
         first.sort(key=lambda one: not drops_constraint(one))
         try:
-            found = self._simulate(definition, table, there, first, last)
-            self._check_constraints(definition, statement, found.after[0])
-            return found
+            table_change = self._simulate(definition, table, there, first, last)
+            self._check_constraints(definition, statement, table_change.after[0])
+            return table_change
         except CtsqlError as problem:
             problem.span = place
             raise
@@ -193,24 +193,26 @@ class TableComparison:
 
     def _check_lost(self, table: Item, alterations: Iterable[Alteration], place: Span) -> None:
         """Raise NOT_SUPPORTED for what a folder cannot say, and for values that would be lost."""
-        named = [one for one in alterations if isinstance(one, st.AlterTable)]
-        renamed = [one for one in named if isinstance(one.change, st.RenameColumn)]
-        if renamed:
+        table_alterations = [one for one in alterations if isinstance(one, st.AlterTable)]
+        renames = [one for one in table_alterations if isinstance(one.change, st.RenameColumn)]
+        if renames:
             what = "renaming a column of a table with the folder"
             why = "A column that goes while one of its type comes may be the same one."
-            typed = "; ".join(one.span.text for one in renamed)
-            gone = "; ".join(
+            rename_text = "; ".join(one.span.text for one in renames)
+            drop_text = "; ".join(
                 f"ALTER TABLE {table.name} DROP COLUMN {one.change.column.span.text}"
-                for one in renamed
+                for one in renames
                 if isinstance(one.change, st.RenameColumn)
             )
-            hint = f"If it is, type: {typed}. If it is not, drop it first: {gone}"
+            hint = f"If it is, type: {rename_text}. If it is not, drop it first: {drop_text}"
             raise not_supported(place, what, why=why, hint=hint)
-        gone_texts = [one.span.text for one in named if isinstance(one.change, st.DropColumns)]
+        gone_texts = [
+            one.span.text for one in table_alterations if isinstance(one.change, st.DropColumns)
+        ]
         if gone_texts and not self._prune:
             columns = ", ".join(
                 c.name
-                for one in named
+                for one in table_alterations
                 if isinstance(one.change, st.DropColumns)
                 for c in one.change.columns
             )
@@ -249,8 +251,8 @@ class TableComparison:
         for one in first:
             if isinstance(one, st.ChangeConstraints) and one.added is not None:
                 self._check_refers(one.added, definition.schema)
-                item, found = bind_constraints(names, item, [one.added])
-                beside += found
+                item, quarantines = bind_constraints(names, item, [one.added])
+                beside += quarantines
                 if one.added.is_of_delta:
                     key, value = property_of_delta(one.added.name, check_text(one.added))
                     now[key] = value
@@ -321,7 +323,7 @@ def effects_on_readers(
         COLUMNS_IN_USE: a constraint is about a column that goes. And what a topic says of columns.
     """
     alteration = TableAlteration(Namespace(engine, change.schema))
-    found: list[OnReader] = []
+    on_readers: list[OnReader] = []
     for one in (*change.first, *change.last):
         if not isinstance(one, st.AlterTable):
             continue
@@ -331,14 +333,14 @@ def effects_on_readers(
         )
         after = altered_columns(columns, one.change)
         if one in change.last:
-            found += alteration.effects(
+            on_readers += alteration.effects(
                 change.table, one.change, columns, after, catalog=catalog, without=without
             )
         else:
             effects = alteration.effects(change.table, one.change, columns, after)
-            rebuilt = {str(catalog.items[i].name) for i in without if i in catalog.items}
-            found += (e for e in effects if e.effect == BREAKS or e.name not in rebuilt)
-    return [e for e in found if e.effect in (CHANGES, BREAKS)]
+            names = {str(catalog.items[i].name) for i in without if i in catalog.items}
+            on_readers += (e for e in effects if e.effect == BREAKS or e.name not in names)
+    return [e for e in on_readers if e.effect in (CHANGES, BREAKS)]
 
 
 class Altering:
@@ -356,9 +358,9 @@ class Altering:
 
     def try_all(self, changes: Iterable[TableChange]) -> None:
         """Make what may fail of copies of the tables first; raises as the alterations would."""
-        found = list(changes)
-        others = {change.table.id: change for change in found}
-        for change in found:
+        all_changes = list(changes)
+        others = {change.table.id: change for change in all_changes}
+        for change in all_changes:
             if not all(map(drops_constraint, (*change.first, *change.last))):
                 self._try(change, others)
 
@@ -456,15 +458,15 @@ def _around_types(
     folder does not say: nobody would give it back after a kill.
     """
     changes = [one.change for one in alterations if isinstance(one, st.AlterTable)]
-    retyped = {fold(c.column.name) for c in changes if isinstance(c, st.RetypeColumn)}
-    gone = {fold(c.dropped) for c in alterations if isinstance(c, st.ChangeConstraints)}
+    retyped_columns = {fold(c.column.name) for c in changes if isinstance(c, st.RetypeColumn)}
+    dropped_names = {fold(c.dropped) for c in alterations if isinstance(c, st.ChangeConstraints)}
     constraints = {fold(c.name): constraint_text(c) for c in statement.constraints}
     texts = []
     for one in stored_constraints(properties):
-        if one.definition is not None or fold(one.name) in gone:
+        if one.definition is not None or fold(one.name) in dropped_names:
             continue
         words = words_of(Source(properties[one.key], "constraint").whole())
-        if not retyped & {fold(word.strip("`")) for word in words}:
+        if not retyped_columns & {fold(word.strip("`")) for word in words}:
             continue
         if fold(one.name) not in constraints:
             what = "another type for a column that a CHECK is about which the folder does not say"

@@ -50,8 +50,8 @@ class AtRest:
         return [i for i in run if not self._is_as_seen(i)]
 
     def _is_as_seen(self, item: Item) -> bool:
-        seen = self._seen.get(item.id)
-        return seen is not None and self._marks.get(item.id) == seen
+        version = self._seen.get(item.id)
+        return version is not None and self._marks.get(item.id) == version
 
     def leave_alone(self, engine: Engine, items: Sequence[Item], now: int) -> set[str]:
         """The ids of what needs not be brought up to a T that the engine has just bound.
@@ -65,26 +65,26 @@ class AtRest:
         if self.is_outdated(engine) or engine.timeline.now != now or suspended:
             self._marks = {}
             return set()
-        left: set[str] = set()
+        ids: set[str] = set()
         marks: dict[str, int] = {}
         for item in items:
             version = self._seen.get(item.id) if item.is_run else _bound(engine, item)
             if version is None:
                 continue
             below = {r.object_id for r in item.reads} - {item.id}
-            is_known = self._marks.get(item.id) == version and below <= left
+            is_known = self._marks.get(item.id) == version and below <= ids
             if is_known and not engine.schedules.is_timed(item):
-                left.add(item.id)
-            if item.id in left or not item.is_run:
+                ids.add(item.id)
+            if item.id in ids or not item.is_run:
                 marks[item.id] = version
         self._marks = marks
-        return left
+        return ids
 
     def note(self, item: Item, now: int) -> None:
         """Note that an object was brought up to a T."""
-        seen = self._seen.get(item.id)
-        if seen is not None and item.created <= now:
-            self._marks[item.id] = seen
+        version = self._seen.get(item.id)
+        if version is not None and item.created <= now:
+            self._marks[item.id] = version
 
 
 def _basis_of(engine: Engine) -> tuple[object, ...]:

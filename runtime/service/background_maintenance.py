@@ -91,23 +91,23 @@ class Upkeep:
         """
         versions, self._new_versions = self._new_versions, {}
         before, self._logs = self._logs, dict(logs)
-        moved = {i: (before.get(i, last) + 1, last) for i, last in logs.items()}
+        ranges = {i: (before.get(i, last) + 1, last) for i, last in logs.items()}
         return Due(
             objects=_due(versions, LOOK_EVERY_COMMITS),
-            checkpoints=_due(versions | moved, CHECKPOINT_EVERY_COMMITS),
+            checkpoints=_due(versions | ranges, CHECKPOINT_EVERY_COMMITS),
             trim=bool(_due(versions, TRIM_EVERY_COMMITS)),
         )
 
 
 def other_logs(engine: Engine) -> dict[str, int]:
     """The newest known versions of the timeline, and of tables that CREATE TABLE made."""
-    found = {_TIMELINE: engine.timeline.read_to}
+    versions = {_TIMELINE: engine.timeline.read_to}
     for item in engine.catalog:
         if item.kind is ObjectKind.TABLE and item.managed:
             version = engine.timeline.bound(item.id)
             if version is not None:
-                found[item.id] = version
-    return found
+                versions[item.id] = version
+    return versions
 
 
 def _due(versions: Mapping[str, tuple[int, int]], every: int) -> tuple[str, ...]:
@@ -196,24 +196,24 @@ def _compact(
     engine: Engine, item: Item, tell: Callable[[Event], None], stop: threading.Event
 ) -> None:
     for table, what in _tables(engine, item):
-        done = None
+        compaction = None
         for _ in range(COMPACT_TRIES_MAX):
             _check_goes_on(stop)
-            begun = clock.now_ms()
-            done = compact(table, lambda files: choose(files, ROUTINE))
-            if done is not None:
+            started_at = clock.now_ms()
+            compaction = compact(table, lambda files: choose(files, ROUTINE))
+            if compaction is not None:
                 break
-        if done is None or done.version is None:
+        if compaction is None or compaction.version is None:
             continue
-        ended = clock.now_ms()
+        ended_at = clock.now_ms()
         tell(
             Event(
                 kind=EventKind.COMPACTED,
-                at=ended,
+                at=ended_at,
                 name=str(item.name),
-                version=done.version,
-                seconds=(ended - begun) / 1000,
-                message=f"{done.before} files into {done.after}{what}",
+                version=compaction.version,
+                seconds=(ended_at - started_at) / 1000,
+                message=f"{compaction.before} files into {compaction.after}{what}",
             )
         )
 

@@ -63,15 +63,15 @@ class Event:
         quarantine_of: str | None = None,
     ) -> "Event":
         """The event for a commit that changed rows."""
-        inserted, deleted = rows_changed(commit)
+        insert_count, delete_count = rows_changed(commit)
         return Event(
             kind=EventKind.WROTE,
             at=clock.now_ms(),
             name=name,
             time=time,
             version=commit.version,
-            inserted=inserted,
-            deleted=deleted,
+            inserted=insert_count,
+            deleted=delete_count,
             seconds=seconds,
             refresh=refresh,
             origins=origins,

@@ -103,8 +103,8 @@ class Service:
         catalog = engine.refresh_catalog()
         tables = [i for i in catalog if i.kind is ObjectKind.TABLE]
         run = [i for i in catalog if i.is_run]
-        counted = f"{len(tables)} table(s) for {len(run)} task(s) and view(s)"
-        self._say(Event(kind=EventKind.STARTED, at=clock.now_ms(), message=counted))
+        message = f"{len(tables)} table(s) for {len(run)} task(s) and view(s)"
+        self._say(Event(kind=EventKind.STARTED, at=clock.now_ms(), message=message))
 
     def _follow(self, *, once: bool, pace: Pace) -> None:
         is_told = once
@@ -155,28 +155,28 @@ class Service:
     def _watching(self, engine: Engine) -> list[Item]:
         """The tables that something comes into, without those that wait after a failure."""
         waiting = {k for k, t in self._troubles.items() if not t.is_due(time.monotonic())}
-        found = [i for i in engine.catalog if i.feed is not None and i.id not in waiting]
-        return [] if not found or engine.read_only else found
+        tables = [i for i in engine.catalog if i.feed is not None and i.id not in waiting]
+        return [] if not tables or engine.read_only else tables
 
     def _take_in(self, engine: Engine) -> None:
         """Let files and messages in; a table that they do not fit keeps nothing else waiting."""
         for item in self._watching(engine):
-            begun = time.monotonic()
+            started_at = time.monotonic()
             problem = None
             try:
                 commits = engine.watched.take_in(item)
-            except CtsqlError as raised:
-                problem, commits = raised, []
+            except CtsqlError as failure:
+                problem, commits = failure, []
             self._finish(engine, item, problem, NOTHING)
             for commit in commits:
-                seconds = time.monotonic() - begun
+                seconds = time.monotonic() - started_at
                 self._say(Event.of_commit(commit, str(item.name), seconds=seconds))
 
     def _followed_tables(self, engine: Engine) -> list[DeltaTable]:
         tables = [engine.catalog_store.table, engine.timeline.table]
         tables += [table for _, table in engine.relations.sources().values()]
-        failed = (i for i in engine.catalog if i.id in self._troubles)
-        return tables + [t for i in failed if (t := _table_of(engine, i)) is not None]
+        failed_items = (i for i in engine.catalog if i.id in self._troubles)
+        return tables + [t for i in failed_items if (t := _table_of(engine, i)) is not None]
 
     def _note_versions(self, engine: Engine) -> None:
         """Note the newest versions; the next look finds later ones."""
@@ -186,18 +186,18 @@ class Service:
     # ---- ticking
 
     def _timed_tick(self, engine: Engine) -> None:
-        begun = self.pulse.ticking_since = time.monotonic()
+        started_at = self.pulse.ticking_since = time.monotonic()
         try:
             self._tick(engine)
         finally:
             self.pulse.ticking_since, self.pulse.queue = None, 0
             self.pulse.ticks += 1
-            self.pulse.tick_seconds += time.monotonic() - begun
+            self.pulse.tick_seconds += time.monotonic() - started_at
 
     def _tick(self, engine: Engine) -> None:
         self._failures.clear()
         self._events_sent = 0
-        begun = time.monotonic()
+        started_at = time.monotonic()
         engine.refresh_catalog()
         self._note_versions(engine)
         self._take_in(engine)
@@ -213,7 +213,7 @@ class Service:
             self._now = now
             self.on_time(now)
             if not self._events_sent:
-                seconds = time.monotonic() - begun
+                seconds = time.monotonic() - started_at
                 at = clock.now_ms()
                 self._say(Event(kind=EventKind.REACHED, at=at, time=now, seconds=seconds))
 
@@ -225,42 +225,44 @@ class Service:
         Raises:
             CtsqlError: the tick cannot continue; all workers have ended.
         """
-        known = engine.catalog.items
-        items = engine.catalog.closure(known)
-        done = self._at_rest.leave_alone(engine, items, now)
-        waiting = [i for i in items if i.id not in done]
-        reads = {i.id: ({r.object_id for r in i.reads} & known.keys()) - {i.id} for i in waiting}
-        left = sum(i.is_run for i in waiting)
-        blocked: set[str] = set()
+        items_by_id = engine.catalog.items
+        items = engine.catalog.closure(items_by_id)
+        done_ids = self._at_rest.leave_alone(engine, items, now)
+        waiting = [i for i in items if i.id not in done_ids]
+        reads = {
+            i.id: ({r.object_id for r in i.reads} & items_by_id.keys()) - {i.id} for i in waiting
+        }
+        output_count = sum(i.is_run for i in waiting)
+        blocked_ids: set[str] = set()
         running: dict[Future[CtsqlError | None], Item] = {}
         try:
             while waiting or running:
-                self.pulse.queue = left + len(running)
+                self.pulse.queue = output_count + len(running)
                 for item in self._worker_pool.in_turn(tuple(waiting)):
                     read = reads[item.id]
-                    if not read <= done:
+                    if not read <= done_ids:
                         continue
-                    if item.is_run and not read & blocked and self._is_due(engine, item, now):
+                    if item.is_run and not read & blocked_ids and self._is_due(engine, item, now):
                         if len(running) == self.workers:
                             continue
                         waiting.remove(item)
-                        left -= 1
+                        output_count -= 1
                         running[self._worker_pool.bring_up(engine, item, now)] = item
                         if self.workers == 1:
                             break
                         continue
                     waiting.remove(item)
-                    left -= item.is_run
-                    done.add(item.id)
-                    if read & blocked or item.is_run:
-                        blocked.add(item.id)
-                for ended in wait(running, return_when=FIRST_COMPLETED).done if running else ():
-                    item = running.pop(ended)
-                    done.add(item.id)
-                    if self._finish(engine, item, ended.result(), now):
+                    output_count -= item.is_run
+                    done_ids.add(item.id)
+                    if read & blocked_ids or item.is_run:
+                        blocked_ids.add(item.id)
+                for future in wait(running, return_when=FIRST_COMPLETED).done if running else ():
+                    item = running.pop(future)
+                    done_ids.add(item.id)
+                    if self._finish(engine, item, future.result(), now):
                         self._at_rest.note(item, now)
                     else:
-                        blocked.add(item.id)
+                        blocked_ids.add(item.id)
         finally:
             wait(running)
 
@@ -359,7 +361,7 @@ class Service:
 
 def _origins(engine: Engine, item: Item, time_: int) -> tuple[Origin, ...]:
     """The commits at a T of the sources that an output reads, also through others."""
-    found = []
+    origins = []
     for source in engine.catalog.closure([item.id]):
         if source.kind is not ObjectKind.TABLE:
             continue
@@ -367,8 +369,8 @@ def _origins(engine: Engine, item: Item, time_: int) -> tuple[Origin, ...]:
         for binding in engine.timeline.bindings_between(source.id, time_ - 1, time_):
             known = table.has(binding.version)
             parent = parse_parent(table.commit_at(binding.version).user_metadata) if known else None
-            found.append(Origin(str(source.name), binding.version, parent))
-    return tuple(found)
+            origins.append(Origin(str(source.name), binding.version, parent))
+    return tuple(origins)
 
 
 def _table_of(engine: Engine, item: Item) -> DeltaTable | None:

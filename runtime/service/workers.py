@@ -51,14 +51,14 @@ class WorkerPool:
 
         First those whose plans no busy engine has; another one would make them once more.
         """
-        left = []
+        rest = []
         for item in items:
             last = self._last.get(item.id)
             if last is None or last in self._idle:
                 yield item
             else:
-                left.append(item)
-        yield from left
+                rest.append(item)
+        yield from rest
 
     def bring_up(self, engine: Engine, item: Item, now: int) -> "Future[CtsqlError | None]":
         """Bring an output up to a T at which everything it reads is.
@@ -67,9 +67,9 @@ class WorkerPool:
             its error, or None. With one worker it is done on return.
         """
         if self.workers == 1:
-            done: Future[CtsqlError | None] = Future()
-            done.set_result(self._advance(engine, item, now))
-            return done
+            future: Future[CtsqlError | None] = Future()
+            future.set_result(self._advance(engine, item, now))
+            return future
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="ctsql-run")
         group = engine.session.sparkContext.getLocalProperty(GROUP)
@@ -113,12 +113,12 @@ class WorkerPool:
             self._idle.append(mine)
 
     def _advance(self, engine: Engine, item: Item, now: int) -> CtsqlError | None:
-        begun = time.monotonic()
+        started_at = time.monotonic()
 
         def report(object_id: str, entry: Entry) -> None:
-            nonlocal begun
-            before, begun = begun, time.monotonic()
-            self.on_commit(engine, object_id, entry, begun - before)
+            nonlocal started_at
+            before, started_at = started_at, time.monotonic()
+            self.on_commit(engine, object_id, entry, started_at - before)
 
         context = AdvanceContext(stop=self.stop, on_commit=report)
         try:

@@ -48,12 +48,12 @@ def propose(
     """
     if transaction.iterations == 1:
         return lower_transaction(transaction, context)
-    held: Mapping[str, OutputState] = {}
-    for held in states(transaction, context, columns):  # noqa: B007
+    outputs: Mapping[str, OutputState] = {}
+    for outputs in states(transaction, context, columns):  # noqa: B007
         pass  # the last one counts
     return {
-        o: Proposal(mark_broken(transaction.constraints_of(o), h.inserts, context), h.victims)
-        for o, h in held.items()
+        o: Proposal(mark_broken(transaction.constraints_of(o), s.inserts, context), s.victims)
+        for o, s in outputs.items()
     }
 
 
@@ -64,21 +64,23 @@ def states(
 
     Raises as :func:`propose`.
     """
-    stored = base(transaction, context)
-    held: Mapping[str, OutputState] = stored
-    yield held
+    base_states = base(transaction, context)
+    outputs: Mapping[str, OutputState] = base_states
+    yield outputs
     for _ in range(transaction.iterations):
-        after = lower_statements(transaction, context, held, keep=True)
+        after = lower_statements(transaction, context, outputs, keep=True)
         states_by_output = {
-            o: OutputState(None, _compute(h.inserts), _compute(h.victims)) for o, h in after.items()
+            o: OutputState(None, _compute(s.inserts), _compute(s.victims)) for o, s in after.items()
         }
-        if not any(_differ(held[o], states_by_output[o], columns[o]) for o in states_by_output):
+        if not any(_differ(outputs[o], states_by_output[o], columns[o]) for o in states_by_output):
             return
-        held = {
-            o: OutputState(_without_victims(stored[o].stored_rows, h.victims), h.inserts, h.victims)
-            for o, h in states_by_output.items()
+        outputs = {
+            o: OutputState(
+                _without_victims(base_states[o].stored_rows, s.victims), s.inserts, s.victims
+            )
+            for o, s in states_by_output.items()
         }
-        yield held
+        yield outputs
     if transaction.fixpoint:
         raise error("STEP_LIMIT_REACHED", limit=transaction.iterations)
 

@@ -75,11 +75,11 @@ class LeftOut:
 
 def count_marks(marks: Mapping[int, int], constraints: Sequence[Constraint]) -> dict[str, int]:
     """How many rows break each constraint, of rows by their marks; none left out is 0. Pure."""
-    counted = {
+    counts = {
         c.name: sum(rows for mark, rows in marks.items() if mark >> i & 1)
         for i, c in enumerate(constraints)
     }
-    return {name: rows for name, rows in counted.items() if rows}
+    return {name: rows for name, rows in counts.items() if rows}
 
 
 def check_rows(
@@ -118,23 +118,25 @@ def _check_few(
 ) -> Checked:
     marks: list[int] = rows.arrow.column(BROKEN).to_pylist()
     kept_columns = _carried_columns(rows.schema.names, columns)
-    broken = count_marks(Counter(marks), constraints)
-    if not broken:
+    broken_counts = count_marks(Counter(marks), constraints)
+    if not broken_counts:
         return Checked(rows.select(kept_columns))
     fates = [fate(mark, constraints) for mark in marks]
 
-    def having(*wanted: OnViolation | None) -> LocalRows:
-        return rows.take([i for i, one in enumerate(fates) if one in wanted])
+    def having(*actions: OnViolation | None) -> LocalRows:
+        return rows.take([i for i, one in enumerate(fates) if one in actions])
 
     if OnViolation.FAIL in fates:
         failing = having(OnViolation.FAIL).plain_frame
-        raise _violation(constraints, failing, columns, broken, hint)
+        raise _violation(constraints, failing, columns, broken_counts, hint)
     away = having(OnViolation.QUARANTINE)
     output_rows = having(None, OnViolation.WARN).select(kept_columns)
     out = [i for i, one in enumerate(fates) if one in _LEAVES_OUT]
     left_out_counts = count_marks(Counter(marks[i] for i in out), constraints)
     left_out = LeftOut(rows.take(out), len(out), left_out_counts) if out else None
-    return Checked(output_rows, broken, None if away.is_empty else away.plain_frame, left_out)
+    return Checked(
+        output_rows, broken_counts, None if away.is_empty else away.plain_frame, left_out
+    )
 
 
 def _carried_columns(names: Sequence[str], columns: Sequence[str]) -> list[str]:
@@ -153,27 +155,27 @@ def _check_many(
     is_out = f"CAST({BROKEN} & {out}L != 0 AS BIGINT)"
     bits = [f"(shiftright({BROKEN}, {i}) & 1L)" for i in range(len(constraints))]
     texts = [*bits, *(f"{bit} * {is_out}" for bit in bits), is_out]
-    counted = rows.agg(*(F.expr(f"sum({text})").alias(f"n{i}") for i, text in enumerate(texts)))
-    first = counted.first()
+    totals = rows.agg(*(F.expr(f"sum({text})").alias(f"n{i}") for i, text in enumerate(texts)))
+    first = totals.first()
     assert first is not None  # an aggregate without groups gives one row
     sums, names = list(first), [c.name for c in constraints]
-    broken = {name: n for name, n in zip(names, sums, strict=False) if n}
-    named = backtick_all(_carried_columns(rows.columns, columns))
-    if not broken:
-        return Checked(rows.select(*named))
-    if any(c.name in broken for c in constraints if c.action is OnViolation.FAIL):
+    broken_counts = {name: n for name, n in zip(names, sums, strict=False) if n}
+    quoted_columns = backtick_all(_carried_columns(rows.columns, columns))
+    if not broken_counts:
+        return Checked(rows.select(*quoted_columns))
+    if any(c.name in broken_counts for c in constraints if c.action is OnViolation.FAIL):
         failing = rows.where(f"{BROKEN} & {fails}L != 0")
-        raise _violation(constraints, failing, columns, broken, hint)
-    output_rows = rows.where(f"{BROKEN} & {out}L = 0").select(*named)
+        raise _violation(constraints, failing, columns, broken_counts, hint)
+    output_rows = rows.where(f"{BROKEN} & {out}L = 0").select(*quoted_columns)
     away = None
-    if any(c.name in broken for c in constraints if c.action is OnViolation.QUARANTINE):
+    if any(c.name in broken_counts for c in constraints if c.action is OnViolation.QUARANTINE):
         away = rows.where(f"{BROKEN} & {quarantines}L != 0")
     left_out = None
     if sums[-1]:
         left_out_counts = {name: n for name, n in zip(names, sums[len(names) :], strict=False) if n}
-        found = SparkRows(rows.where(f"{BROKEN} & {out}L != 0"))
-        left_out = LeftOut(found, sums[-1], left_out_counts)
-    return Checked(SparkRows(output_rows), broken, away, left_out)
+        out_rows = SparkRows(rows.where(f"{BROKEN} & {out}L != 0"))
+        left_out = LeftOut(out_rows, sums[-1], left_out_counts)
+    return Checked(SparkRows(output_rows), broken_counts, away, left_out)
 
 
 def check_none_broken(rows: DataFrame) -> None:
@@ -190,12 +192,14 @@ def _violation(
     constraints: Sequence[Constraint],
     failing: DataFrame,
     columns: Sequence[str],
-    broken: Mapping[str, int],
+    broken_counts: Mapping[str, int],
     hint: str,
 ) -> CtsqlError:
     """CONSTRAINT_VIOLATED at the first constraint that is broken, with some of the rows."""
-    found = [c for c in constraints if c.action is OnViolation.FAIL and c.name in broken]
-    first = found[0]
+    violations = [
+        c for c in constraints if c.action is OnViolation.FAIL and c.name in broken_counts
+    ]
+    first = violations[0]
     bit = 1 << list(constraints).index(first)
     text = row_text(columns)
     rows = (
@@ -205,13 +209,13 @@ def _violation(
         .limit(ROWS_NAMED_MAX)
         .collect()
     )
-    listed = ", ".join(row["row"] for row in rows)
-    others = ", ".join(f'"{c.name}" by {broken[c.name]}' for c in found[1:])
+    row_list = ", ".join(row["row"] for row in rows)
+    others = ", ".join(f'"{c.name}" by {broken_counts[c.name]}' for c in violations[1:])
     return error(
         "CONSTRAINT_VIOLATED",
         span=first.predicate.sql.span if first.predicate else None,
-        message=f'constraint "{first.name}" is broken by {broken[first.name]} row(s)',
-        detail=f"{first.rule} does not hold for: {listed}."
+        message=f'constraint "{first.name}" is broken by {broken_counts[first.name]} row(s)',
+        detail=f"{first.rule} does not hold for: {row_list}."
         + (f" Also broken: {others}." if others else ""),
         hint=hint,
     )

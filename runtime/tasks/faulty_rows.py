@@ -63,15 +63,15 @@ def find_faulty(
         the faults by the rows' numbers, and the number of runs; no faults if none of the rows is
         at fault; None if more runs would be needed.
     """
-    found: dict[int, _Fault] = {}
+    faults: dict[int, _Fault] = {}
     runs = int(has_others and count > 0)
     if not count or (runs and fault_of(0, 0) is not None):
-        return found, runs
+        return faults, runs
     failing = [(0, count, whole)]
     while failing:
         start, stop, fault = failing.pop()
         if stop - start == 1:
-            found[start] = fault
+            faults[start] = fault
             continue
         if runs + 2 > runs_max:
             return None
@@ -86,7 +86,7 @@ def find_faulty(
         runs += 1
         if second is not None:
             failing.append((middle, stop, second))
-    return found, runs
+    return faults, runs
 
 
 class Overtaken(Exception):
@@ -156,9 +156,9 @@ class TriedRows:
         return LocalRows(self.all_rows.session, schema, table).plain_frame
 
     def _as_json(self, numbers: Sequence[int]) -> list[str]:
-        chosen = self.all_rows.take(numbers).plain_frame
-        text = F.to_json(F.struct(*backtick_all(chosen.columns)), AS_JSON)
-        return [row[0] for row in chosen.select(text).collect()]
+        rows = self.all_rows.take(numbers).plain_frame
+        text = F.to_json(F.struct(*backtick_all(rows.columns)), AS_JSON)
+        return [row[0] for row in rows.select(text).collect()]
 
 
 def part_of(

@@ -74,8 +74,8 @@ class Surroundings:
             rows = sources.stored_rows(item.id)
             if rows is not None and self.victims is not None:
                 rows = rows.withColumn(FILE_COLUMN, _file_name())
-                gone = row_set(self.victims).frame.select(_file_name(), ROW_COLUMN)
-                rows = rows.join(gone, [FILE_COLUMN, ROW_COLUMN], "left_anti")
+                places = row_set(self.victims).frame.select(_file_name(), ROW_COLUMN)
+                rows = rows.join(places, [FILE_COLUMN, ROW_COLUMN], "left_anti")
         return None if rows is None else place_columns(rows, _looked_in(constraint)).distinct()
 
     def _referred_rows(self, constraint: Constraint) -> DataFrame:
@@ -83,8 +83,8 @@ class Surroundings:
         node = _referred_relation(constraint)
         sources = StoredSources(self.warehouse, own_writes=self.own_writes)
         rows = sources.contents(node.object_id, self.at)
-        lost = {fold(c) for c in constraint.keys} - {fold(c) for c in rows.columns}
-        for column in (c for c in constraint.keys if fold(c) in lost):
+        missing_columns = {fold(c) for c in constraint.keys} - {fold(c) for c in rows.columns}
+        for column in (c for c in constraint.keys if fold(c) in missing_columns):
             raise error(
                 "UNKNOWN_COLUMN",
                 column=column,
@@ -112,18 +112,18 @@ class Surroundings:
             return None
         table = self.warehouse.relations.table(item)
         keys = Keys(few, constraint.key)
-        found = find_with_keys(table, version, _looked_in(constraint), keys, only_keys=True)
-        if found is None or isinstance(found, Declined) or constraint.references is not None:
-            return found
-        return self._without_victims(found)
+        rows = find_with_keys(table, version, _looked_in(constraint), keys, only_keys=True)
+        if rows is None or isinstance(rows, Declined) or constraint.references is not None:
+            return rows
+        return self._without_victims(rows)
 
     def _without_victims(self, rows: LocalRows) -> LocalRows | Declined:
         if self.victims is None:
             return rows
-        gone = row_set(self.victims).collect()
-        if isinstance(gone, Declined):
-            return gone
-        away = set(_places(gone))
+        victims = row_set(self.victims).collect()
+        if isinstance(victims, Declined):
+            return victims
+        away = set(_places(victims))
         return rows.take([i for i, place in enumerate(_places(rows)) if place not in away])
 
 
@@ -149,9 +149,9 @@ def mark_keys(
     if small or rows.is_of_few:
         local_rows = rows.collect()
         if not isinstance(local_rows, Declined) and fits_arrow(local_rows.schema):
-            marked = _mark_few(constraints, order, local_rows, around)
-            if not isinstance(marked, Declined):
-                return marked
+            marked_rows = _mark_few(constraints, order, local_rows, around)
+            if not isinstance(marked_rows, Declined):
+                return marked_rows
     frame = stack.enter_context(persisted(rows.frame))
     return SparkRows(_mark_many(constraints, order, frame, around))
 
@@ -169,10 +169,10 @@ def _mark_few(
         if not by_key:
             continue
         firsts = rows.take([numbers[0] for numbers in by_key.values()])
-        found = around.find_few(constraint, firsts)
-        if isinstance(found, Declined):
-            return found
-        there = set() if found is None else set(_keys(found, _looked_in(constraint)))
+        matches = around.find_few(constraint, firsts)
+        if isinstance(matches, Declined):
+            return matches
+        there = set() if matches is None else set(_keys(matches, _looked_in(constraint)))
         for number in _breaking(constraint, by_key, there, rows):
             marks[number] |= 1 << index
     schema, arrow = rows.schema, rows.arrow
@@ -192,15 +192,15 @@ def _by_key(
     rows: LocalRows, columns: Sequence[str], numbers: Sequence[int]
 ) -> Mapping[Hashable, list[int]]:
     """The numbers of rows by their keys; those with a NULL left out."""
-    taken = rows.arrow.select(list(columns)).take(pa.array(numbers, pa.int64()))
+    keys = rows.arrow.select(list(columns)).take(pa.array(numbers, pa.int64()))
     is_null = reduce(lambda a, b: [x or y for x, y in zip(a, b, strict=True)], (
-        column.is_null().to_pylist() for column in taken.columns
+        column.is_null().to_pylist() for column in keys.columns
     ))  # fmt: skip
-    found: dict[Hashable, list[int]] = defaultdict(list)
-    for number, key, no_key in zip(numbers, values_of(taken), is_null, strict=True):
+    numbers_by_key: dict[Hashable, list[int]] = defaultdict(list)
+    for number, key, no_key in zip(numbers, values_of(keys), is_null, strict=True):
         if not no_key:
-            found[key].append(number)
-    return found
+            numbers_by_key[key].append(number)
+    return numbers_by_key
 
 
 def _keys(rows: LocalRows, columns: Sequence[str]) -> list[Hashable]:
@@ -216,26 +216,26 @@ def _breaking(
     """The numbers of the rows that break a constraint, by the keys that are there."""
     if constraint.references is not None:
         return [n for key, numbers in by_key.items() if key not in there for n in numbers]
-    broken = [n for key, numbers in by_key.items() if key in there for n in numbers]
+    breaking_numbers = [n for key, numbers in by_key.items() if key in there for n in numbers]
     rivals = [numbers for key, numbers in by_key.items() if key not in there and len(numbers) > 1]
     if rivals:
         row_numbers = [n for numbers in rivals for n in numbers]
         texts = dict(zip(row_numbers, _texts(rows, row_numbers), strict=True))
         ids = rows.arrow.column(ROW_ID).to_pylist() if ROW_ID in rows.schema.names else None
         for numbers in rivals:
-            broken += sorted(numbers, key=lambda n: (texts[n], _rank(ids, n), n))[1:]
-    return broken
+            breaking_numbers += sorted(numbers, key=lambda n: (texts[n], _rank(ids, n), n))[1:]
+    return breaking_numbers
 
 
 def _rank(ids: Sequence[int | None] | None, number: int) -> int:
     """The place of a row among equal ones: those that are new first, as Spark sorts NULL."""
-    found = None if ids is None else ids[number]
-    return -1 if found is None else found
+    row_id = None if ids is None else ids[number]
+    return -1 if row_id is None else row_id
 
 
 def _texts(rows: LocalRows, numbers: Sequence[int]) -> list[bytes]:
-    chosen = rows.take(numbers).plain_frame.drop(BROKEN)
-    return [bytes(row[0]) for row in chosen.select(_text(chosen)).collect()]
+    frame = rows.take(numbers).plain_frame.drop(BROKEN)
+    return [bytes(row[0]) for row in frame.select(_text(frame)).collect()]
 
 
 def _text(rows: DataFrame) -> SparkColumn:
@@ -278,15 +278,15 @@ def _mark_many(
             equal = reduce(and_, (k == F.col(f"{KEY_}{i}") for i, k in enumerate(key)))
             rows = rows.join(there, equal, "left")
             is_there = F.col(_THERE).isNotNull()
-        broken = ~is_there
+        is_broken = ~is_there
         if constraint.references is None:
             order = [_text(rows.select(*backtick_all(columns)))]
             order += [F.col(ROW_ID)] if ROW_ID in columns else []
             first = Window.partitionBy(looked_at, *key).orderBy(*order)
-            broken = is_there | (F.row_number().over(first) > 1)
-        bit = F.when(looked_at & broken, F.lit(1 << index)).otherwise(F.lit(0)).cast("bigint")
-        marked = F.col(BROKEN).bitwiseOR(bit).alias(BROKEN)
-        rows = rows.select(*(marked if c == BROKEN else backtick(c) for c in columns))
+            is_broken = is_there | (F.row_number().over(first) > 1)
+        bit = F.when(looked_at & is_broken, F.lit(1 << index)).otherwise(F.lit(0)).cast("bigint")
+        mark = F.col(BROKEN).bitwiseOR(bit).alias(BROKEN)
+        rows = rows.select(*(mark if c == BROKEN else backtick(c) for c in columns))
     return rows
 
 

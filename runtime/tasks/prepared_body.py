@@ -97,13 +97,13 @@ def _shape(body: Transaction, output: str, inputs: list[str]) -> Hashable:
 
 def _read(body: Transaction) -> list[str] | None:
     """The inputs that a body reads the inserts of, if it reads nothing else and no clock."""
-    found: dict[str, None] = {}
+    object_ids: dict[str, None] = {}
     if body.iterations != 1 or not all(isinstance(s, Insert | Delete) for s in body.statements):
         return None
     for node in descend(body):
         match node:
             case InsertsInput(object_id=object_id):
-                found[object_id] = None
+                object_ids[object_id] = None
             case SelfReference(object_id=object_id):
                 if sole_lookup(body, object_id) is None:
                     return None
@@ -111,4 +111,4 @@ def _read(body: Transaction) -> list[str] | None:
                 return None
             case Query(sql=sql) if sql.clocks:
                 return None
-    return list(found) or None
+    return list(object_ids) or None

@@ -64,11 +64,11 @@ def first_due(warehouse: Warehouse, item: Item) -> int:
 
 def suspended_below(warehouse: Warehouse, item: Item) -> list[Item]:
     """The suspended tasks that an object reads, directly or through others."""
-    suspended = set(warehouse.timeline.suspended())
-    if not suspended:
+    suspended_ids = set(warehouse.timeline.suspended())
+    if not suspended_ids:
         return []
     below = warehouse.catalog.closure([item.id])
-    return [i for i in below if i.id != item.id and i.id in suspended]
+    return [i for i in below if i.id != item.id and i.id in suspended_ids]
 
 
 def limit_by_suspended(warehouse: Warehouse, item: Item, until: int) -> int:
@@ -83,11 +83,11 @@ def check_not_suspended(warehouse: Warehouse, item: Item) -> None:
     Raises:
         TASK_SUSPENDED: it would be given contents that RESUME changes afterwards.
     """
-    suspended = suspended_below(warehouse, item)
+    tasks = suspended_below(warehouse, item)
     if warehouse.relations.is_suspended(item):
-        suspended.append(item)
-    if suspended:
-        raise error("TASK_SUSPENDED", name=str(suspended[0].name))
+        tasks.append(item)
+    if tasks:
+        raise error("TASK_SUSPENDED", name=str(tasks[0].name))
 
 
 def failure_of(warehouse: Warehouse, item: Item) -> Failure | None:

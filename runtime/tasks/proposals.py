@@ -61,28 +61,28 @@ def stage_proposals(
             if any(c.key for c in constraints):
                 around = Surroundings(warehouse, batches.read[object_id], proposal.victims, at)
                 inserts = mark_keys(constraints, inserts, around, small=small, stack=stack)
-            checked = check_rows(constraints, inserts, own, small=small, stack=stack)
-            if checked.quarantined is not None:
+            check = check_rows(constraints, inserts, own, small=small, stack=stack)
+            if check.quarantined is not None:
                 name = names[object_id].name.qualified()
-                away.append(quarantine_rows(constraints, checked.quarantined, name, own, at))
+                away.append(quarantine_rows(constraints, check.quarantined, name, own, at))
             part = waiting.get(object_id)
             if part is None:
                 continue  # it holds T
             part.has_rows = warehouse.queries.stage(
-                part.batch.at(at), checked.output_rows, proposal.victims, own, small=small
+                part.batch.at(at), check.output_rows, proposal.victims, own, small=small
             )
-            if checked.broken:
+            if check.broken:
                 _, domains = part.output.table.domains()
-                tallies = add_tallies(tallies_of(domains), constraints, checked.broken, at)
+                tallies = add_tallies(tallies_of(domains), constraints, check.broken, at)
                 part.batch.domains[TALLIES] = tallies
-                part.metadata = {COUNTED: dict(checked.broken)}
+                part.metadata = {COUNTED: dict(check.broken)}
                 part.has_rows = True
         quarantine = _quarantine(waiting, plan)
         if quarantine is not None and (away or leaving is not None):
             rows = union_all(*away)
-            listed = [name for name, _ in QUARANTINE_COLUMNS]
+            column_names = [name for name, _ in QUARANTINE_COLUMNS]
             quarantine.has_rows = warehouse.queries.stage(
-                quarantine.batch.at(at), rows, leaving, listed, small=small
+                quarantine.batch.at(at), rows, leaving, column_names, small=small
             )
 
 

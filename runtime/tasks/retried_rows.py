@@ -76,31 +76,31 @@ class Retried:
 
     def among(self, changes: Mapping[str, InputChange]) -> dict[str, InputChange]:
         """The changes of the inputs with the mended rows among those inserted."""
-        found = dict(changes)
+        new_changes = dict(changes)
         for group, rows in self.groups:
             if group.is_input:
-                change = found[group.object_id]
-                named = backtick_all(change.inserts.columns)
-                added = union_all(change.inserts, rows.select(*named))
-                found[group.object_id] = InputChange(change.nothing, added)
-        return found
+                change = new_changes[group.object_id]
+                column_names = backtick_all(change.inserts.columns)
+                inserts = union_all(change.inserts, rows.select(*column_names))
+                new_changes[group.object_id] = InputChange(change.nothing, inserts)
+        return new_changes
 
     def proposals(
         self, transaction: lp.Transaction, proposals: Mapping[str, Proposed], context: Context
     ) -> dict[str, Proposed]:
         """What the body proposes, with the mended rows of its outputs, marked by constraints."""
-        found = dict(proposals)
+        new_proposals = dict(proposals)
         for group, rows in self.groups:
             if group.is_input:
                 continue
-            marked = mark_broken(transaction.constraints_of(group.object_id), rows, context)
-            assert marked is not None  # there are rows
-            proposal = found.get(group.object_id, Proposed(None, None))
+            marked_rows = mark_broken(transaction.constraints_of(group.object_id), rows, context)
+            assert marked_rows is not None  # there are rows
+            proposal = new_proposals.get(group.object_id, Proposed(None, None))
             own = None if proposal.inserts is None else row_set(proposal.inserts).frame
             if own is not None:
-                own = own.select(*backtick_all(marked.columns))
-            found[group.object_id] = replace(proposal, inserts=union_all(own, marked))
-        return found
+                own = own.select(*backtick_all(marked_rows.columns))
+            new_proposals[group.object_id] = replace(proposal, inserts=union_all(own, marked_rows))
+        return new_proposals
 
 
 def groups_of(plan: lp.TaskWrite, named: Mapping[str, Item]) -> list[Group]:
@@ -110,15 +110,15 @@ def groups_of(plan: lp.TaskWrite, named: Mapping[str, Item]) -> list[Group]:
         named: by the id of each output the object whose names the rows have.
     """
     alone = len(plan.all_outputs) == 1
-    found = []
+    groups = []
     for output in plan.all_outputs:
         which = "constraint_name IS NOT NULL"
         if not alone:
             under = named[output.object_id]
             names = map(quote_text, (under.name.qualified(), *under.called))
             which += f" AND relation IN ({', '.join(names)})"
-        found.append(Group(output.object_id, output.name.name, output.columns, which))
-    return found
+        groups.append(Group(output.object_id, output.name.name, output.columns, which))
+    return groups
 
 
 def group_of_input(warehouse: Warehouse, plan: lp.TaskWrite) -> Group | None:
@@ -128,13 +128,15 @@ def group_of_input(warehouse: Warehouse, plan: lp.TaskWrite) -> Group | None:
         return None
     (node,) = inputs
     item = warehouse.relations.item(node.object_id)
-    seen: lp.InsertsInput | lp.ViewReference = next(iter(plan.input_views), node)
-    if seen.object_id in warehouse.catalog.items:
-        item = warehouse.relations.item(seen.object_id)
+    relation: lp.InsertsInput | lp.ViewReference = next(iter(plan.input_views), node)
+    if relation.object_id in warehouse.catalog.items:
+        item = warehouse.relations.item(relation.object_id)
     there = warehouse.relations.columns_now(item)
-    known = (schemas.find(there, name) for name in seen.columns)
-    columns = tuple(column for column in known if column is not None)  # as far as it has them still
-    return Group(seen.object_id, seen.name.name, columns, "constraint_name IS NULL", is_input=True)
+    current_columns = (schemas.find(there, name) for name in relation.columns)
+    columns = tuple(c for c in current_columns if c is not None)  # as far as it has them still
+    return Group(
+        relation.object_id, relation.name.name, columns, "constraint_name IS NULL", is_input=True
+    )
 
 
 def find_retried(
@@ -187,10 +189,10 @@ def rows_to_retry(
         DATA_ERROR: a value does not fit its column.
     """
     stored_rows = stack.enter_context(persisted(stored_rows))
-    found, refused, kinds = [], None, 0
-    named = written_under(warehouse.catalog, warehouse.relations.item(plan.object_id))
-    given = group_of_input(warehouse, plan)
-    groups = [*groups_of(plan, named), *([] if given is None else [given])]
+    group_rows, refusal, kinds = [], None, 0
+    items_by_output = written_under(warehouse.catalog, warehouse.relations.item(plan.object_id))
+    input_group = group_of_input(warehouse, plan)
+    groups = [*groups_of(plan, items_by_output), *([] if input_group is None else [input_group])]
     for group, is_there in zip(groups, _are_there(stored_rows, groups), strict=True):
         try:
             there = stored_rows.where(group.which)
@@ -198,7 +200,7 @@ def rows_to_retry(
         except StatementError as problem:
             if problem.condition != "UNKNOWN_COLUMN":
                 raise
-            refused = refused or problem
+            refusal = refusal or problem
             continue
         kinds += 1
         if not is_there:
@@ -206,20 +208,20 @@ def rows_to_retry(
         rows = stack.enter_context(persisted(rows))
         if rows.isEmpty():
             continue
-        lost = _lost_value(group, statement)
-        if lost is not None and refuses:
-            raise _lost_error(lost, statement)
-        if lost is None:
-            found.append((group, rows))
-    if not kinds and refused is not None:
-        raise refused
-    victims = union_all(*(rows.drop(RETRIED) for _, rows in found))
+        lost_value = _lost_value(group, statement)
+        if lost_value is not None and refuses:
+            raise _lost_error(lost_value, statement)
+        if lost_value is None:
+            group_rows.append((group, rows))
+    if not kinds and refusal is not None:
+        raise refusal
+    victims = union_all(*(rows.drop(RETRIED) for _, rows in group_rows))
     if victims is None:
         return None
-    mended = [(group, rows.select(*_as_stored(group))) for group, rows in found]
+    mended_rows = [(group, rows.select(*_as_stored(group))) for group, rows in group_rows]
     places = (FILE_COLUMN, ROW_COLUMN)
-    located = [(group, rows.select(*places, *_as_stored(group))) for group, rows in found]
-    return Retried(victims, mended, located)
+    located_rows = [(group, rows.select(*places, *_as_stored(group))) for group, rows in group_rows]
+    return Retried(victims, mended_rows, located_rows)
 
 
 def _lost_value(group: Group, statement: st.RetryQuarantine) -> Column | None:
@@ -245,9 +247,9 @@ def _survives(column: Column) -> bool:
 
 def _are_there(stored_rows: DataFrame, groups: Sequence[Group]) -> Sequence[bool]:
     """Whether a quarantine has rows of each group; one job."""
-    found = stored_rows.agg(*(F.max(F.expr(group.which)) for group in groups)).first()
-    assert found is not None  # an aggregate without groups gives one row
-    return [bool(is_there) for is_there in found]
+    row = stored_rows.agg(*(F.max(F.expr(group.which)) for group in groups)).first()
+    assert row is not None  # an aggregate without groups gives one row
+    return [bool(is_there) for is_there in row]
 
 
 def _as_stored(group: Group) -> list[SparkColumn]:

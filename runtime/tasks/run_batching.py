@@ -52,12 +52,12 @@ def may_run_together(warehouse: Warehouse, item: Item, waiting: Sequence[Run]) -
     plan = warehouse.relations.in_force(item, waiting[0].time)[1]
     if warehouse.gateway.read_only or not is_row_local(plan):
         return []
-    found: list[Run] = []
+    runs: list[Run] = []
     for run in waiting[:RUNS_MAX]:
         if run.revision != waiting[0].revision or not _only_inserts(warehouse, plan, run):
             break
-        found.append(run)
-    return found
+        runs.append(run)
+    return runs
 
 
 def _only_inserts(warehouse: Warehouse, plan: TaskWrite, run: Run) -> bool:
@@ -93,8 +93,8 @@ def stage_batched_runs(
     with ExitStack() as stack:
         stack.enter_context(translate_spark_errors())
         stack.enter_context(unadaptive(session))
-        for seen in plan.input_views:
-            rows = lower_seen(carry_time_below(seen), rows, movements[0][0])
+        for view in plan.input_views:
+            rows = lower_seen(carry_time_below(view), rows, movements[0][0])
         context = Context(session, RowsOfSource(session, rows), movements[0][0], clock_at=TIME)
         inserts = lower_inserts(carry_time(plan.transaction), context, TIME)
         local_rows = collect_bounded(inserts)
@@ -106,13 +106,13 @@ def stage_batched_runs(
         if plan.transaction.constraints:
             check_none_broken(rows_once)
             rows_once = rows_once.drop(BROKEN)
-        found = rows_once.select(TIME)
+        time_rows = rows_once.select(TIME)
         if isinstance(local_rows, Declined):
-            found = found.distinct()
-        times_with_rows = sorted({row[0] for row in found.collect()})
+            time_rows = time_rows.distinct()
+        times_with_rows = sorted({row[0] for row in time_rows.collect()})
         if not times_with_rows:
             return []
         # Spark writes a file for its first partition even where that has no row.
         place = F.array_position(F.array(*map(F.lit, times_with_rows)), F.col(TIME)) - 1
-        placed = rows_once.repartitionById(len(times_with_rows), place.cast("int")).drop(TIME)
-        return staging.stage_shared(placed, times_with_rows)
+        partitions = rows_once.repartitionById(len(times_with_rows), place.cast("int")).drop(TIME)
+        return staging.stage_shared(partitions, times_with_rows)

@@ -55,25 +55,25 @@ def due_runs(warehouse: Warehouse, item: Item, *, after: int, until: int) -> lis
     Before the task's first write that is the snapshot at the time of its creation, or what
     BACKFILL FROM says.
     """
-    found: list[Run] = []
+    runs: list[Run] = []
     if after < item.created:
         snapshot = Movement(item.created, SNAPSHOT, SNAPSHOT)
         first = warehouse.timeline.task(item.id).revision_at(item.created)
         then, plan = warehouse.relations.in_force(item, item.created)
         inputs = tuple((i, snapshot) for i in snapshot_inputs(plan))
-        found.append(Run(item.created, first, inputs, anyway=then.once))
+        runs.append(Run(item.created, first, inputs, anyway=then.once))
         after = item.created
-    moved: dict[tuple[int, int], list[tuple[str, Movement]]] = {}
+    movements: dict[tuple[int, int], list[tuple[str, Movement]]] = {}
     for time, revision, object_id, movement in warehouse.schedules.due_movements(
         item, after=after, until=until
     ):
-        moved.setdefault((time, revision), []).append((object_id, movement))
+        movements.setdefault((time, revision), []).append((object_id, movement))
     state = warehouse.timeline.task(item.id)
     anyway = warehouse.schedules.trims(item, after=after, until=until)
     for time in anyway:
-        moved.setdefault((time, state.revision_at(time)), [])
-    return found + [
-        Run(time, revision, tuple(m), time in anyway) for (time, revision), m in moved.items()
+        movements.setdefault((time, state.revision_at(time)), [])
+    return runs + [
+        Run(time, revision, tuple(m), time in anyway) for (time, revision), m in movements.items()
     ]
 
 
@@ -81,7 +81,7 @@ def first_lost(warehouse: Warehouse, item: Item, *, after: int, until: int) -> i
     """The first T with after < T <= until of which the logs no longer say what an input did."""
     plan = warehouse.relations.in_force(item, until)[1]
     schedule = warehouse.schedules.schedule(item)
-    found = []
+    times = []
     for object_id in due_changes(plan):
         source, columns = warehouse.relations.item(object_id), input_columns(plan, object_id)
         for movement in warehouse.versions.movements(source, after=after, until=until):
@@ -91,9 +91,9 @@ def first_lost(warehouse: Warehouse, item: Item, *, after: int, until: int) -> i
                 if problem.condition != "HISTORY_LOST":
                     raise
                 time = movement.time
-                found.append(time if schedule is None else schedule.round_up(time))
+                times.append(time if schedule is None else schedule.round_up(time))
                 break
-    return min(found, default=None)
+    return min(times, default=None)
 
 
 class RunInputs:
@@ -131,10 +131,10 @@ class RunInputs:
     def are_small(self) -> bool:
         """Is the whole change, as far as the log says, small enough for the driver?"""
         for object_id, movement in self.run.movements:
-            counted = self.count_inserts(object_id, movement)
-            if counted is None and movement.version == SNAPSHOT:
+            row_count = self.count_inserts(object_id, movement)
+            if row_count is None and movement.version == SNAPSHOT:
                 return False
-            if counted is not None and counted > DRIVER_ROWS_MAX:
+            if row_count is not None and row_count > DRIVER_ROWS_MAX:
                 return False
         return True
 
@@ -167,28 +167,28 @@ class RunInputs:
 
     def _name(self, object_id: str) -> str:
         """The id by which the body reads an input: the source's, or that of a view of it."""
-        seen = self.seen.get(object_id)
-        return object_id if seen is None else seen.object_id
+        view = self.seen.get(object_id)
+        return object_id if view is None else view.object_id
 
     def _nothing(self, object_id: str) -> DataFrame:
         item = self.warehouse.relations.item(object_id)
         return self.warehouse.versions.nothing_at(item, self.run.time)
 
     def _nothing_seen(self, object_id: str) -> DataFrame:
-        seen, nothing = self.seen.get(object_id), self._nothing(object_id)
-        return nothing if seen is None else lower_seen(seen, nothing, self.run.time)
+        view, nothing = self.seen.get(object_id), self._nothing(object_id)
+        return nothing if view is None else lower_seen(view, nothing, self.run.time)
 
     def _visible_change(
         self, object_id: str, movement: Movement, stack: ExitStack
     ) -> InputChange | None:
         """What the body sees of an input's change; None when that is nothing."""
         change = self._change(object_id, movement, stack)
-        seen = self.seen.get(object_id)
-        if change is None or seen is None:
+        view = self.seen.get(object_id)
+        if change is None or view is None:
             return change
         keep = partial(self._persist, stack=stack)
         inserts = Change.DELETE not in self.due[object_id]
-        return seen_change(seen, change, self.run.time, keep, only_inserts=inserts)
+        return seen_change(view, change, self.run.time, keep, only_inserts=inserts)
 
     def _change(self, object_id: str, movement: Movement, stack: ExitStack) -> InputChange | None:
         """The change of an input; None when it is empty.
@@ -197,21 +197,21 @@ class RunInputs:
         few rows the exchanges of a body's aggregates.
         """
         warehouse, item = self.warehouse, self.warehouse.relations.item(object_id)
-        counted = self.count_inserts(object_id, movement)
-        if counted == 0:
+        row_count = self.count_inserts(object_id, movement)
+        if row_count == 0:
             return None
         if movement.version != SNAPSHOT and warehouse.versions.only_loses_columns(
             item, movement, self.columns[object_id]
         ):
             return None
         nothing = partial(self._nothing, object_id)
-        is_small = counted is not None and counted <= DRIVER_ROWS_MAX
+        is_small = row_count is not None and row_count <= DRIVER_ROWS_MAX
         kind = None
         if movement.version != SNAPSHOT:
             kind = warehouse.versions.change_of(item, movement, self.columns[object_id])
         if kind is None:
             rows = StoredSources(warehouse).contents(object_id, movement.time)
-            if counted is None and rows.isEmpty():
+            if row_count is None and rows.isEmpty():
                 return None
         elif kind is Change.APPEND:
             if is_small:
@@ -219,7 +219,7 @@ class RunInputs:
                 if not isinstance(few, Declined):
                     return InputChange(nothing, few=few)
             rows = added_rows(warehouse.relations.table(item), movement)
-            if counted is None:
+            if row_count is None:
                 rows = self._persist(rows, stack)
                 if rows.isEmpty():
                     return None
@@ -234,14 +234,16 @@ class RunInputs:
                 if not isinstance(change, Declined):
                     return _few_change(nothing, change, only_inserts=inserts)
             rows = warehouse.versions.changed_by(item, movement, columns, only_inserts=inserts)
-            changed = warehouse.queries.consolidate_change_feed(rows, columns)
-            changed = self._persist(changed.where(f"{DIFF} > 0") if inserts else changed, stack)
-            return None if changed.isEmpty() else InputChange(nothing, changed=changed)
+            signed_rows = warehouse.queries.consolidate_change_feed(rows, columns)
+            signed_rows = self._persist(
+                signed_rows.where(f"{DIFF} > 0") if inserts else signed_rows, stack
+            )
+            return None if signed_rows.isEmpty() else InputChange(nothing, changed=signed_rows)
         more = Declined("the log tells of more rows")
-        found = warehouse.queries.collect_bounded(rows) if is_small else more
-        if isinstance(found, Declined):
+        local_rows = warehouse.queries.collect_bounded(rows) if is_small else more
+        if isinstance(local_rows, Declined):
             return InputChange(nothing, rows)
-        return InputChange(nothing, few=LocalRows.of(found))
+        return InputChange(nothing, few=LocalRows.of(local_rows))
 
     def _persist(self, rows: DataFrame, stack: ExitStack) -> DataFrame:
         frame = stack.enter_context(persisted(rows))

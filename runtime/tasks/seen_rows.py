@@ -36,7 +36,7 @@ class RowsOfSource(EmptySources):
 def seen_of(plan: TaskWrite) -> dict[str, ViewReference]:
     """What a body sees of each source of which it does not see all, by the source's id."""
     sources = ((n, s) for s in plan.input_views for n in descend(s) if isinstance(n, InsertsInput))
-    return {source.object_id: seen for source, seen in sources}
+    return {source.object_id: view for source, view in sources}
 
 
 def lower_seen(node: Node, rows: DataFrame, at: int) -> DataFrame:
@@ -71,12 +71,12 @@ def seen_change(
         if not isinstance(rows, Declined):
             return None if rows.is_empty else InputChange(nothing, few=rows)
     if change.changed is None:
-        added = lower_seen(view, change.inserts, at)
-        return None if added.isEmpty() else InputChange(nothing, added)
-    come, gone = (lower_seen(view, rows, at) for rows in (change.inserts, change.deletes))
-    columns = [c for c in come.columns if c in gone.columns]  # what the source still has
+        inserts = lower_seen(view, change.inserts, at)
+        return None if inserts.isEmpty() else InputChange(nothing, inserts)
+    inserts, deletes = (lower_seen(view, rows, at) for rows in (change.inserts, change.deletes))
+    columns = [c for c in inserts.columns if c in deletes.columns]  # what the source still has
     names = backtick_all(columns)
-    signed = [r.select(*names, F.lit(n).alias(DIFF)) for r, n in ((come, 1), (gone, -1))]
-    changed = consolidate(signed[0].unionAll(signed[1]), columns)
-    changed = keep(changed.where(f"{DIFF} > 0") if only_inserts else changed)
-    return None if changed.isEmpty() else InputChange(nothing, changed=changed)
+    parts = [r.select(*names, F.lit(n).alias(DIFF)) for r, n in ((inserts, 1), (deletes, -1))]
+    signed_rows = consolidate(parts[0].unionAll(parts[1]), columns)
+    signed_rows = keep(signed_rows.where(f"{DIFF} > 0") if only_inserts else signed_rows)
+    return None if signed_rows.isEmpty() else InputChange(nothing, changed=signed_rows)

@@ -312,29 +312,29 @@ class TaskSink:
         plan = self.warehouse.relations.in_force(self.item, run.time)[1]
         if not plan.quarantine_errors or problem.condition != "DATA_ERROR":
             return None
-        named = {i.id: i.name.qualified() for i in self.warehouse.relations.followed(self.item)}
+        names = {i.id: i.name.qualified() for i in self.warehouse.relations.followed(self.item)}
         inputs = RunInputs(self.warehouse, plan, run)
         with translate_spark_errors(), inputs.opened() as changes, ExitStack() as stack:
             again = self._find_retried(run, plan, self._quarantine_before(run.time), stack)
             if changes is not None and again is not None:
                 changes = again.among(changes)
-            whole = Declined("nothing changed") if changes is None else part_of(changes, named)
+            whole = Declined("nothing changed") if changes is None else part_of(changes, names)
             if isinstance(whole, Declined):
                 problem.detail = f"{problem.detail or ''} No row was set aside: {whole.reason}."
                 return None
-            found = find_faulty(
+            outcome = find_faulty(
                 len(whole.numbers),
                 problem,
                 lambda start, stop: self._fault_of(run, whole.from_to(start, stop), again),
                 has_others=again is not None and again.has_rows_of_outputs,
             )
-        if found is None:
+        if outcome is None:
             problem.detail = (
                 f"{problem.detail or ''} No row was set aside: {PARTS_MAX} runs over parts of the "
                 f"{len(whole.numbers)} rows of that T did not find all that are at fault."
             )
             return None
-        return whole.without(*found) if found[0] else None
+        return whole.without(*outcome) if outcome[0] else None
 
     def _quarantine_before(self, time: int) -> dict[str, tuple[Item, int | None]]:
         """The quarantine, by its id, with its version before a time."""
@@ -506,9 +506,9 @@ class TaskSink:
                 changes = again.among(changes)
             at_fault = None if part is None else part.quarantine_rows(run.time)
             leaving = None if again is None else again.victims
-            taken = taken_over(self.warehouse, then, batches.read, run.time)
-            if taken is not None:
-                at_fault, leaving = taken
+            takeover = taken_over(self.warehouse, then, batches.read, run.time)
+            if takeover is not None:
+                at_fault, leaving = takeover
             sources = StoredSources(self.warehouse, changes, batches.read, are_small=small)
             columns = {o.object_id: [c.name for c in o.columns] for o in plan.all_outputs}
             proposals = queries.propose(plan.transaction, sources, run.time, columns)
@@ -555,8 +555,8 @@ class TaskSink:
         _, plan = self.warehouse.relations.in_force(self.item, runs[0].time)
         ((object_id, _),) = runs[0].movements
         table = self.warehouse.relations.table(self.warehouse.relations.item(object_id))
-        moved = [(run.time, movement) for run in runs for _, movement in run.movements]
-        return self.warehouse.queries.stage_batched_runs(plan, table, moved, staging)
+        movements = [(run.time, movement) for run in runs for _, movement in run.movements]
+        return self.warehouse.queries.stage_batched_runs(plan, table, movements, staging)
 
     def settle(self, through: int) -> None:
         """Note in the log that the task has run through a time, after which it need not look."""

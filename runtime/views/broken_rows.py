@@ -34,6 +34,6 @@ def count_broken(warehouse: Warehouse, item: Item) -> tuple[dict[str, int], int]
     with translate_spark_errors():
         context = Context(warehouse.gateway.session, StoredSources(warehouse), at, clock_at=at)
         sums = (F.expr(f"count_if(NOT n{i})") for i in range(len(definition.constraints)))
-        counted = lower_query(query, context).agg(*sums).first()
-    assert counted is not None  # an aggregate without groups gives one row
-    return dict(zip((c.name for c in definition.constraints), counted, strict=True)), at
+        counts = lower_query(query, context).agg(*sums).first()
+    assert counts is not None  # an aggregate without groups gives one row
+    return dict(zip((c.name for c in definition.constraints), counts, strict=True)), at

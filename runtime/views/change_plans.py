@@ -81,10 +81,10 @@ class Prepared:
 
     def place(self, reason: Reason) -> Span | None:
         """What is to blame in the user's text; None for what is in a plain view below it."""
-        found = reason.span
-        if found is None or found.source.text != self._text.text:
+        span = reason.span
+        if span is None or span.source.text != self._text.text:
             return None
-        start, stop = (self._text.origin(o) for o in (found.start, found.stop))
+        start, stop = (self._text.origin(o) for o in (span.start, span.stop))
         return Span(self._view.desired.sql.span.source, start, max(start, stop))
 
     def sentence_of(self, reason: Reason) -> str:
@@ -168,8 +168,8 @@ def prepared(warehouse: Warehouse, item: Item, at: int | None = None) -> Prepare
 def prepared_for(warehouse: Warehouse, plan: ViewWrite, at: int | None = None) -> Prepared:
     """The change plan of a view that may not exist yet."""
     reader = _Reader(warehouse, at)
-    rewritten, relations = reader.read(plan.desired)
-    return Prepared(warehouse, plan, rewritten, relations, reader.tables)
+    text, relations = reader.read(plan.desired)
+    return Prepared(warehouse, plan, text, relations, reader.tables)
 
 
 def check_followed(warehouse: Warehouse, plan: ViewWrite) -> None:

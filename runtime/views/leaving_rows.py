@@ -51,11 +51,11 @@ class LeavingRows:
     def stage(self, staging: Staging) -> None:
         """Stage the deletion of the stored rows that leave."""
         turning = self._stored_rows.where(self.window.may_turn(self.before, self.at))
-        gone = turning.where(f"NOT ({self.window.passes(self.at)})")
-        gone = gone.select(FILE_COLUMN, ROW_COLUMN)
-        few = SparkRows(gone).collect()
+        rows = turning.where(f"NOT ({self.window.passes(self.at)})")
+        rows = rows.select(FILE_COLUMN, ROW_COLUMN)
+        few = SparkRows(rows).collect()
         if isinstance(few, Declined):
-            staging.delete_rows(_by_file(gone))
+            staging.delete_rows(_by_file(rows))
         elif few.arrow.num_rows:
             files, numbers = (few.arrow.column(c).to_pylist() for c in (FILE_COLUMN, ROW_COLUMN))
             places = sorted(zip(files, numbers, strict=True))
@@ -73,9 +73,9 @@ class LeavingRows:
             turns = self._turns(self._stored_rows, until).withColumn(DIFF, F.lit(1))
             if signed is not None:
                 turns = _turns_left(turns, self._turns(signed, until, DIFF))
-            (found,) = turns.agg(F.min(_TURN).alias(_TURN)).collect()
-            if found[_TURN] is not None:
-                return Due(int(found[_TURN]))
+            (row,) = turns.agg(F.min(_TURN).alias(_TURN)).collect()
+            if row[_TURN] is not None:
+                return Due(int(row[_TURN]))
         return Due(None)
 
     def _turns(self, rows: DataFrame, until: int | None, *more: str) -> DataFrame:
@@ -89,21 +89,21 @@ class LeavingRows:
         return passing.select(turn, *more).where(is_near)
 
 
-def _turns_left(stored_turns: DataFrame, signed: DataFrame) -> DataFrame:
+def _turns_left(stored_turns: DataFrame, signed_rows: DataFrame) -> DataFrame:
     """The turns of which a row is left. Equal rows turn together, so their number is enough."""
-    gone = signed.where(F.col(DIFF) < 0).select(_TURN).distinct()
-    marked = F.broadcast(gone.withColumn(_IS_TOUCHED, F.lit(True)))
-    both = stored_turns.unionAll(signed).join(marked, _TURN, "left")
+    touched_turns = signed_rows.where(F.col(DIFF) < 0).select(_TURN).distinct()
+    marks = F.broadcast(touched_turns.withColumn(_IS_TOUCHED, F.lit(True)))
+    both = stored_turns.unionAll(signed_rows).join(marks, _TURN, "left")
     # All turns that lose no row are one group.
-    counted = both.groupBy(F.when(F.col(_IS_TOUCHED), F.col(_TURN))).agg(
+    groups = both.groupBy(F.when(F.col(_IS_TOUCHED), F.col(_TURN))).agg(
         F.min(_TURN).alias(_TURN), F.sum(DIFF).alias(DIFF)
     )
-    return counted.where(F.col(DIFF) > 0)
+    return groups.where(F.col(DIFF) > 0)
 
 
 def _by_file(rows: DataFrame) -> Iterator[tuple[str, list[int]]]:
-    grouped = rows.groupBy(FILE_COLUMN).agg(F.collect_list(ROW_COLUMN).alias("rows"))
-    for row in grouped.toLocalIterator():
+    files = rows.groupBy(FILE_COLUMN).agg(F.collect_list(ROW_COLUMN).alias("rows"))
+    for row in files.toLocalIterator():
         yield row[FILE_COLUMN], row["rows"]
 
 

@@ -116,15 +116,15 @@ class _Forms:
 
     def _telling(self, conditions: Iterable[int]) -> tuple[int, ...]:
         """Conditions without those that another one implies."""
-        found = set(conditions)
-        compared = set()
-        for number in found:
+        numbers = set(conditions)
+        operands = set()
+        for number in numbers:
             form = self._forms[number]
             if form[0] in _COMPARING:
-                compared |= set(form[1:])
-        implied = {n for n in found if self._forms[n][:1] == ("IsNotNull",)}
-        implied = {n for n in implied if self._forms[n][1] in compared}
-        return tuple(sorted(found - implied))
+                operands |= set(form[1:])
+        null_tests = {n for n in numbers if self._forms[n][:1] == ("IsNotNull",)}
+        null_tests = {n for n in null_tests if self._forms[n][1] in operands}
+        return tuple(sorted(numbers - null_tests))
 
     def _project(self, plan: Plan, child: _Rows, outer: Columns) -> _Rows:
         (items, *_) = plan.parts
@@ -175,11 +175,11 @@ class _Forms:
         columns = {**outer, **child.columns}
         keys = frozenset(self.expr(key, columns) for key in grouping)
         number = self._number("Aggregate", self._whole(child), tuple(sorted(keys)), bool(grouping))
-        found = {}
+        outputs = {}
         for item in items:
             expr = item.child if isinstance(item, Alias) else item
-            found[item.id] = self._of_group(expr, columns, keys, number)
-        return _Rows((number,), columns=found)
+            outputs[item.id] = self._of_group(expr, columns, keys, number)
+        return _Rows((number,), columns=outputs)
 
     def _of_group(self, expr: Any, columns: Columns, keys: frozenset[int], aggregate: int) -> int:
         """An expression over the results of an aggregate and its keys."""
@@ -238,10 +238,10 @@ class _Forms:
         columns = read | {c: self._number("own", i) for c, i in own.items()}
         parts = tuple("child" if p == CHILD else self.part(p, columns) for p in plan.parts)
         number = self._number(plan.name, children, parts)
-        found = {c: columns[c] for c in plan.outputs}
+        outputs = {c: columns[c] for c in plan.outputs}
         if len(below) != 1 or plan.name not in _PASSING:
-            found = {c: self._number("made", number, i) for i, c in enumerate(plan.outputs)}
-        return _Rows((number,), columns=found)
+            outputs = {c: self._number("made", number, i) for i, c in enumerate(plan.outputs)}
+        return _Rows((number,), columns=outputs)
 
     # ---- expressions
 
@@ -265,8 +265,8 @@ class _Forms:
                 return self.expr(part, columns)
             case Plan():
                 rows = self.plan(part, columns)
-                listed = (self._column(i, rows.columns) for i in part.outputs)
-                return ("plan", self._whole(rows), *listed)
+                numbers = (self._column(i, rows.columns) for i in part.outputs)
+                return ("plan", self._whole(rows), *numbers)
             case tuple():
                 return tuple(self.part(each, columns) for each in part)
             case float():

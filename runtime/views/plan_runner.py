@@ -35,21 +35,21 @@ class PlanRunner:
 
     def rows(self, query: Query) -> RowSet:
         """The rows of a query, which are not computed yet."""
-        picked = query.picked if isinstance(query, Text) else None
-        if picked is not None and (found := self._pick(picked)) is not None:
-            return found
+        selection = query.picked if isinstance(query, Text) else None
+        if selection is not None and (rows := self._pick(selection)) is not None:
+            return rows
         inputs = {use: self._input(use) for use in query.inputs}
         return self._engine.run(query, inputs, self._names)
 
-    def _pick(self, picked: Picked) -> LocalRows | None:
+    def _pick(self, selection: Picked) -> LocalRows | None:
         """Columns of rows that the driver holds; distinct where it can tell which are equal."""
         parts = []
-        for use, columns in picked.columns:
+        for use, columns in selection.columns:
             rows = self._input(use).local
             if isinstance(rows, Declined):
                 return None
-            parts.append(rows.select(columns, picked.names))
-        return distinct_of(parts) if picked.is_distinct else _plain(parts[0])
+            parts.append(rows.select(columns, selection.names))
+        return distinct_of(parts) if selection.is_distinct else _plain(parts[0])
 
     def _input(self, use: Input) -> RowSet:
         match use:
@@ -79,7 +79,7 @@ class PlanRunner:
                 groups. group_types: the columns of what these become.
         """
         texts = [*(step.rows for step in steps), *last]
-        uses, awaited = step_uses(texts), key_steps(texts)
+        uses, key_names = step_uses(texts), key_steps(texts)
         waiting: list[StepText] = []
         for step in steps:
             if step.role is StepRole.STORED_GROUPS and groups is not None:
@@ -89,7 +89,7 @@ class PlanRunner:
             if steps_read(step.rows) & {one.name for one in waiting}:
                 self._keep_all(waiting)
             rows = self.steps[step.name] = self._of_step(step, group_types)
-            is_held = step.role in (StepRole.KEYS, StepRole.GROUPS) or step.name in awaited
+            is_held = step.role in (StepRole.KEYS, StepRole.GROUPS) or step.name in key_names
             is_read_often = step.must_be_stored or (
                 uses[step.name] > 1 and not _is_cheap(step, rows)
             )
@@ -103,9 +103,9 @@ class PlanRunner:
         few = [n for n in names if self.steps[n].is_of_few and not self.steps[n].is_local]
         rows = [self.steps[name] for name in few]
         if len(few) > 1 and rows_read(rows) <= DRIVER_ROWS_MAX:
-            found = together(rows)
-            if not isinstance(found, Declined):
-                self.steps.update(zip(few, found, strict=True))
+            row_sets = together(rows)
+            if not isinstance(row_sets, Declined):
+                self.steps.update(zip(few, row_sets, strict=True))
         for step in waiting:
             self.steps[step.name] = self.keep(self.steps[step.name])
         waiting.clear()
@@ -137,19 +137,19 @@ class PlanRunner:
                 self.steps[step.name] = self._of_step(step, group_types)
             groups = [step.name for step in steps if step.role is StepRole.GROUPS]
             if all(self._input(use).is_of_few for text in last for use in text.inputs):
-                found = together([*(self.steps[name] for name in groups), *results()])
-                if not isinstance(found, Declined):
-                    self.steps.update(zip(groups, found, strict=False))
-                    return found[len(groups) :]
+                row_sets = together([*(self.steps[name] for name in groups), *results()])
+                if not isinstance(row_sets, Declined):
+                    self.steps.update(zip(groups, row_sets, strict=False))
+                    return row_sets[len(groups) :]
         self.run(steps, last, group_types=group_types)
         return results()
 
 
 def is_true(row: RowSet) -> bool:
     """The one value of the one row of a test."""
-    found = row.collect()
-    assert not isinstance(found, Declined)  # one row is few
-    (value,) = found.arrow.column(0).to_pylist()
+    local_rows = row.collect()
+    assert not isinstance(local_rows, Declined)  # one row is few
+    (value,) = local_rows.arrow.column(0).to_pylist()
     return bool(value)
 
 

@@ -44,15 +44,15 @@ def view_of_few(
 
 def _read(view: ViewWrite) -> list[str] | None:
     """The objects that a view reads the rows of; None where it reads anything else."""
-    found: dict[str, None] = {}
+    object_ids: dict[str, None] = {}
     for node in descend(view.desired):
         match node:
             case NormalReference(object_id=object_id):
-                found[object_id] = None
+                object_ids[object_id] = None
             case ViewReference():
                 pass  # the relations of its query follow
             case Relation():
                 return None
             case Query(sql=sql) if sql.clocks:
                 return None
-    return list(found) or None
+    return list(object_ids) or None

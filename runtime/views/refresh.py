@@ -99,30 +99,32 @@ class ViewRefresh:
         Raises:
             VIEW_FAILED: the query cannot be computed on the data.
         """
-        spent = self._cost(clock)
+        cost_ms = self._cost(clock)
         try:
             outcome = self._follow()
         except (DataError, StatementError, EnvironmentProblem) as problem:
             outcome = _failure(problem)
         if isinstance(outcome, RefreshOutcome):
-            return replace(outcome, ms=spent())
+            return replace(outcome, ms=cost_ms())
         self.context.staging.discard()
         self.state.discard()
         self.turns.discard()
         if outcome.code == "TEXTS_FAILED" and self.state.is_used:
             self.state.refuse(outcome.code)
-        spent = self._cost(clock)
-        done = _first_applicable(self.context)
-        assert isinstance(done, Staged)  # recomputing follows no changes
+        cost_ms = self._cost(clock)
+        recompute = _first_applicable(self.context)
+        assert isinstance(recompute, Staged)  # recomputing follows no changes
         return RefreshOutcome(
-            strategy=done.strategy, why=outcome.code, detail=outcome.detail, ms=spent()
+            strategy=recompute.strategy, why=outcome.code, detail=outcome.detail, ms=cost_ms()
         )
 
     def _cost(self, clock: Callable[[], int]) -> Callable[[], int]:
         """The milliseconds from now on, without what is done once in a process."""
         queries = self.warehouse.queries
-        begun, once, self._preparing_ms = clock(), queries.once_ms(), 0
-        return lambda: max(clock() - begun - self._preparing_ms - (queries.once_ms() - once), 0)
+        started_at, once, self._preparing_ms = clock(), queries.once_ms(), 0
+        return lambda: max(
+            clock() - started_at - self._preparing_ms - (queries.once_ms() - once), 0
+        )
 
     def keep_state(self, outcome: RefreshOutcome) -> None:
         """After a refresh: fill the state table, if the next one is likely to use it."""
@@ -206,10 +208,10 @@ class ViewRefresh:
             refusal = self._refusal_of(query.refusal_to_read)
             if refusal is not None:
                 return Fallback(refusal)
-            gone: RefreshOutcome = self.warehouse.queries.follow(
+            leaving_outcome: RefreshOutcome = self.warehouse.queries.follow(
                 self.context, query, None, moves, span
             )
-            return gone
+            return leaving_outcome
         why = recompute_why(self.policy, self._sizes(query, moves, at), self.costs)
         if why is not None:
             return Fallback(why)
@@ -221,17 +223,17 @@ class ViewRefresh:
         moves = {name: moves[table] for name, table in origin.items() if table in moves}
         state = self.state.look(query.plan, query)
         self.turns.look(query)
-        done: RefreshOutcome | Fallback = self.warehouse.queries.follow(
+        outcome: RefreshOutcome | Fallback = self.warehouse.queries.follow(
             self.context, query, None if state is None else state[0], moves, span
         )
-        return done
+        return outcome
 
     def _refusal_of(self, look: Callable[[], str | None]) -> str | None:
         """What a look says that is made once in a process; its time is no cost of a refresh."""
-        begun = time.monotonic()
-        found = look()
-        self._preparing_ms = int((time.monotonic() - begun) * 1000)
-        return found
+        started_at = time.monotonic()
+        refusal = look()
+        self._preparing_ms = int((time.monotonic() - started_at) * 1000)
+        return refusal
 
     def _span(self) -> tuple[int, int] | Fallback:
         """The time whose contents are stored, and the one to be reached."""
@@ -283,25 +285,25 @@ class ViewRefresh:
             return Sizes((), ())
         items = [self.warehouse.relations.item(table.object_id) for table in query.tables.values()]
         rows = [self.warehouse.versions.rows_count(item, at) for item in items]
-        changed = [moves[name].rows if name in moves else 0 for name in query.tables]
-        return Sizes(tuple(rows), tuple(changed))
+        changes = [moves[name].rows if name in moves else 0 for name in query.tables]
+        return Sizes(tuple(rows), tuple(changes))
 
 
 def _make_or_refuse(side: SideTable, fill: Callable[[], Fallback | None]) -> None:
     """Fill a table beside the view, or say in the view's commit why there is none."""
     try:
-        failed = fill()
+        failure = fill()
     except (DataError, StatementError, EnvironmentProblem) as problem:
         if isinstance(problem, EnvironmentProblem) and problem.condition in DAMAGED:
             side.remove()
             return
-        failed = _failure(problem)
-    if failed is None:
+        failure = _failure(problem)
+    if failure is None:
         return
-    if failed.code == "HISTORY_LOST":
+    if failure.code == "HISTORY_LOST":
         side.remove()  # a file of its table, as the query's own were just read
     else:
-        side.refuse(failed.code)
+        side.refuse(failure.code)
 
 
 def _failure(problem: Exception) -> Fallback:
@@ -355,26 +357,26 @@ def follow_changes(
         ExitStack() as stack,
     ):
         runner = PlanRunner(relations, stack)
-        changed = tuple(sorted(relations.changes))
-        done: Staged | Fallback = Staged(Strategy.NO_CHANGE)
-        if changed or leaving is not None:
+        changed_names = tuple(sorted(relations.changes))
+        outcome: Staged | Fallback = Staged(Strategy.NO_CHANGE)
+        if changed_names or leaving is not None:
             changes = FollowedChanges(
                 plan=plan,
-                changed=changed,
+                changed=changed_names,
                 at=at,
                 state_plan=state_plan,
                 runner=runner,
                 leaving=leaving,
             )
-            done = _first_applicable(replace(context, changes=changes))
+            outcome = _first_applicable(replace(context, changes=changes))
         else:
             context.state.leave_unchanged()
-        if isinstance(done, Fallback):
-            return done
+        if isinstance(outcome, Fallback):
+            return outcome
         context.turns.follow(turns, relations.table_changes, at)
-    named = {plan.windows[n].table if n in plan.windows else n for n in changed}
-    due = context.turns.due if done.due is None else done.due
-    return RefreshOutcome(strategy=done.strategy, changed=tuple(sorted(named)), due=due)
+    tables = {plan.windows[n].table if n in plan.windows else n for n in changed_names}
+    due = context.turns.due if outcome.due is None else outcome.due
+    return RefreshOutcome(strategy=outcome.strategy, changed=tuple(sorted(tables)), due=due)
 
 
 def fill_state(
@@ -422,16 +424,16 @@ def next_turn(warehouse: Warehouse, item: Item, at: int) -> int | None:
     reads = {name: [c.name for c in table.columns] for name, table in query.tables.items()}
     items = (warehouse.relations.item(table.object_id) for table in query.tables.values())
     counts = [warehouse.versions.rows_count(item, at) for item in items]
-    found: list[int] = []
+    turns: list[int] = []
     with opened(warehouse, query.tables, {}, reads, at) as relations, ExitStack() as stack:
         runner = PlanRunner(relations, stack)
         for until in looked_ahead(counts, at):
             for text in query.clock.next_turns(at, until):
                 dues = (row["due"] for row in runner.rows(text).frame.collect())
-                found += [due for due in dues if due is not None]
-            if found:
+                turns += [due for due in dues if due is not None]
+            if turns:
                 break
-    return min(found, default=None)
+    return min(turns, default=None)
 
 
 def _first_applicable(context: RefreshContext) -> Staged | Fallback:

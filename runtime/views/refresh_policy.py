@@ -205,8 +205,8 @@ def recompute_why(policy: Policy, sizes: Sizes, costs: Costs) -> str | None:
             return None
         case Policy.AUTO:
             small = _are_small(sizes)
-            for rows, changed in zip(sizes.tables, sizes.changed, strict=True):
-                if rows is not None and changed is not None and changed > CHANGED_PART_MAX * rows:
+            for rows, changes in zip(sizes.tables, sizes.changed, strict=True):
+                if rows is not None and changes is not None and changes > CHANGED_PART_MAX * rows:
                     return "SMALL_TABLES" if small else "LARGE_CHANGE"
             if costs.follow_ms is None:
                 is_cheap = costs.full_ms is None or costs.full_ms < WORTH_MS

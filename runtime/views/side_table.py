@@ -100,8 +100,8 @@ class Named:
     @staticmethod
     def all_of(metadata: object) -> "tuple[Named, ...]":
         """From a list of such; none where there is no list."""
-        listed = metadata if isinstance(metadata, list) else []
-        return tuple(named for one in listed if (named := Named.of(one)) is not None)
+        entries = metadata if isinstance(metadata, list) else []
+        return tuple(pointer for one in entries if (pointer := Named.of(one)) is not None)
 
     def to_metadata(self) -> dict[str, Any]:
         """For the metadata of a commit."""
@@ -268,11 +268,11 @@ class SideTable:
 
     def _open(self) -> Output:
         """Its write handle, which lives as long as the process: it may have files to see after."""
-        found = self.warehouse.relations.states.get(self.location)
-        if found is None:
-            found = Output(self.table, f"{self.item.app}:{self.kind.suffix}")
-            self.warehouse.relations.states[self.location] = found
-        return found
+        output = self.warehouse.relations.states.get(self.location)
+        if output is None:
+            output = Output(self.table, f"{self.item.app}:{self.kind.suffix}")
+            self.warehouse.relations.states[self.location] = output
+        return output
 
     def _forget(self) -> None:
         """What this process knows of the table is that of one that is gone."""
@@ -293,12 +293,14 @@ class SideTable:
             output = self._open()
             lower, upper = batch.text.lower, batch.text.upper
             metadata = self.warehouse.versions.reads_at(self.item, at)
-            done = output.compare_and_append([batch], expected=lower, new=upper, metadata=metadata)
+            outcome = output.compare_and_append(
+                [batch], expected=lower, new=upper, metadata=metadata
+            )
         self._batch = None
-        if isinstance(done, Committed):
+        if isinstance(outcome, Committed):
             faults.point("state_committed")
             self.next_pointer = Named(
-                digest=self.digest, table=output.table.table_id, version=done.version
+                digest=self.digest, table=output.table.table_id, version=outcome.version
             )
         else:
             self.next_pointer = self._of_rival(at)
@@ -354,9 +356,9 @@ def tables_beside(warehouse: Warehouse, item: Item) -> Iterator[Beside]:
         return
     metadata = table.commit_at(entries[-1].version).metadata
     state = Named.of(metadata.get(STATE))
-    found = [(Kind.STATE, state)] if state is not None else []
-    found += [(Kind.TURNS, named) for named in Named.all_of(metadata.get(TURNS))]
-    for kind, named in found:
-        location = f"{item.location}/{kind.folder}/{named.digest}"
-        if named.refused is None and warehouse.gateway.exists(location):
-            yield Beside(kind, warehouse.gateway.table(location), named)
+    pointers = [(Kind.STATE, state)] if state is not None else []
+    pointers += [(Kind.TURNS, pointer) for pointer in Named.all_of(metadata.get(TURNS))]
+    for kind, pointer in pointers:
+        location = f"{item.location}/{kind.folder}/{pointer.digest}"
+        if pointer.refused is None and warehouse.gateway.exists(location):
+            yield Beside(kind, warehouse.gateway.table(location), pointer)

@@ -160,11 +160,11 @@ class ViewSink:
             times.add(self.item.created)
         times |= self.warehouse.schedules.change_times(self.item, after=after, until=until)
         stale = self.output.has_foreign_rows() or is_redefined(self.warehouse, self.item)
-        shown = self.warehouse.schedules.shown_at(self.item, until)
-        if shown is not None and (self._full or (stale and until >= upper)):
+        shown_at = self.warehouse.schedules.shown_at(self.item, until)
+        if shown_at is not None and (self._full or (stale and until >= upper)):
             times.add(until)
-        if shown is not None and times and self.plan.reads_clock:
-            times.add(max(shown, *times))  # what time changes until then is in it
+        if shown_at is not None and times and self.plan.reads_clock:
+            times.add(max(shown_at, *times))  # what time changes until then is in it
         return sorted(times)
 
     def _write_error(self, time: int, problem: DataError, *, is_last: bool) -> bool:
@@ -249,20 +249,20 @@ class ViewSink:
         refresh = ViewRefresh(context, full=self._full)
         phases = Phases(meter.ms)
         with discard_on_error([batch, state, turns]):
-            done = refresh.run(meter.ms)
+            outcome = refresh.run(meter.ms)
             phases.end("compute")
-            costs = refresh.costs.after(done.strategy, done.ms)
+            costs = refresh.costs.after(outcome.strategy, outcome.ms)
             work = meter.work().to_metadata()
-            refresh.keep_state(done)  # once for many refreshes: not among the costs of this one
-            refresh.keep_turns(done)
+            refresh.keep_state(outcome)  # once for many refreshes: not among the costs of this one
+            refresh.keep_turns(outcome)
             phases.end("state")
-            if (state.is_filled or turns.is_filled) and done.strategy is not Strategy.RECOMPUTE:
+            if (state.is_filled or turns.is_filled) and outcome.strategy is not Strategy.RECOMPUTE:
                 costs = costs.anew()
-            metadata = {**done.to_metadata(), "work": work, "costs": costs.to_metadata()}
+            metadata = {**outcome.to_metadata(), "work": work, "costs": costs.to_metadata()}
             if self.plan.reads_clock:
                 at = self.warehouse.schedules.shown_at(self.item, time)
                 assert at is not None  # as it is written
-                metadata[DUE] = self._next_turn(at) if done.due is None else done.due.time
+                metadata[DUE] = self._next_turn(at) if outcome.due is None else outcome.due.time
                 phases.end("clock")
             metadata |= phases.to_metadata()
         return Written(batch, metadata, (state, turns))
@@ -295,8 +295,8 @@ class ViewSink:
                     metadata = {**self.warehouse.versions.reads_at(self.item, at), **metadata}
                     return self._append([batch], upper, description.upper, metadata)
                 case Advance(lower):
-                    advanced = self._append((), upper, lower, revision_of(self.item))
-                    if isinstance(advanced, Committed):
+                    outcome = self._append((), upper, lower, revision_of(self.item))
+                    if isinstance(outcome, Committed):
                         faults.point("mv_advanced_upper")
 
     def _append(

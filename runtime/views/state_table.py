@@ -107,18 +107,18 @@ class ViewState(SideTable):
         batch = self.start(rows.schema, at)
         if batch is None:
             return
-        with persisted(rows) as kept, discard_on_error([self]):
-            if is_above(kept, plan.bounded_columns):
+        with persisted(rows) as groups, discard_on_error([self]):
+            if is_above(groups, plan.bounded_columns):
                 self.refuse("STATE_ROUNDS")
                 return
-            if rows_max is not None and kept.count() > rows_max:
+            if rows_max is not None and groups.count() > rows_max:
                 self.refuse("STATE_LARGE")
                 return
             table, version = self.table, batch.version_read
             stored_rows = table.locate_rows(version) if table.files(version) else None
             columns = [f.name for f in rows.schema.fields]
             self.warehouse.queries.stage(
-                batch.at(self.time), kept, stored_rows, columns, small=False
+                batch.at(self.time), groups, stored_rows, columns, small=False
             )
         self.is_filled = True
         self.did = "it was filled from all rows"

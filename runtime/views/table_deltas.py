@@ -208,10 +208,10 @@ class Relations:
     def _rows(self, use: TableUse) -> RowSet:
         is_change = use.version is Version.DELTA
         span = None if is_change else self.spans.get(use.table)
-        found: RowSet | Declined = self.changes[use.table] if is_change else self._local_rows(use)
-        if not isinstance(found, Declined) and found.is_local:
-            return found
-        rows = self._read(use) if isinstance(found, Declined) else found.frame
+        row_set: RowSet | Declined = self.changes[use.table] if is_change else self._local_rows(use)
+        if not isinstance(row_set, Declined) and row_set.is_local:
+            return row_set
+        rows = self._read(use) if isinstance(row_set, Declined) else row_set.frame
         if span is not None:
             at = span.before if use.version is Version.OLD else self.at
             rows = rows.where(span.window.passes(at))
@@ -240,9 +240,9 @@ class Relations:
         if not use.keys:
             return rows_of(table, storage.version, columns)
         if any(isinstance(keys, TableUse) for keys, _ in use.keys):
-            found = rows_of(table, storage.version, columns, FEW_MAX)
-            if not isinstance(found, Declined):
-                return found
+            rows = rows_of(table, storage.version, columns, FEW_MAX)
+            if not isinstance(rows, Declined):
+                return rows
         keys = self._keys(use)
         if isinstance(keys, Declined):
             return keys
@@ -276,9 +276,9 @@ def opened(
     with ExitStack() as stack:
         relations = Relations(warehouse, tables, at, moves, reads, spans=spans or {})
         for name, span in relations.spans.items():
-            turned = _window_change(relations, name, span, stack)
-            if turned is not None and not (kept := turned.keep(stack)).is_empty:
-                relations.changes[name] = kept
+            window_change = _window_change(relations, name, span, stack)
+            if window_change is not None and not (change := window_change.keep(stack)).is_empty:
+                relations.changes[name] = change
         for name, one in moves.items():
             if name in relations.spans:
                 continue
@@ -320,17 +320,17 @@ def _window_change(relations: Relations, name: str, span: Span, stack: ExitStack
     parts: list[RowSet] = []
     if name in relations.moves:
         both = list(dict.fromkeys([*columns, *window.columns]))
-        moved = relations.table_changes[name] = _moved_rows(
+        change = relations.table_changes[name] = _moved_rows(
             relations.warehouse, relations.moves[name], both, stack
         )
-        if not moved.is_empty:
-            parts.append(SparkRows(moved.plain_frame.where(window.passes(relations.at))))
+        if not change.is_empty:
+            parts.append(SparkRows(change.plain_frame.where(window.passes(relations.at))))
     if span.before < relations.at:
         if span.turns is None:
-            turned: RowSet | None = SparkRows(_turned_by_table(relations, name, span))
+            turns: RowSet | None = SparkRows(_turned_by_table(relations, name, span))
         else:
-            turned = span.turns.between(span.before, relations.at)
-        parts += [] if turned is None else [turned]
+            turns = span.turns.between(span.before, relations.at)
+        parts += [] if turns is None else [turns]
     if not parts:
         return None
     return consolidate_all([part.select([*columns, DIFF]) for part in parts], columns)
@@ -344,6 +344,6 @@ def _turned_by_table(relations: Relations, name: str, span: Span) -> DataFrame:
         for at in (relations.at, span.before)
     )
     rows = StoredSources(relations.warehouse).contents(item.id, span.before)
-    turned = rows.where(span.window.may_turn(span.before, relations.at))
-    signed = turned.withColumn(DIFF, F.expr(f"CAST({now} - {then} AS BIGINT)"))
-    return signed.where(F.col(DIFF) != 0)
+    candidates = rows.where(span.window.may_turn(span.before, relations.at))
+    signed_rows = candidates.withColumn(DIFF, F.expr(f"CAST({now} - {then} AS BIGINT)"))
+    return signed_rows.where(F.col(DIFF) != 0)

@@ -113,8 +113,8 @@ class TurnTable(SideTable):
 
         None if no file may have one.
         """
-        found = self._turns(after, until)
-        return None if found is None else found.select([*self._kept, DIFF], [*self.columns, DIFF])
+        turns = self._turns(after, until)
+        return None if turns is None else turns.select([*self._kept, DIFF], [*self.columns, DIFF])
 
     def _turns(self, after: int, until: int | None) -> RowSet | None:
         assert self._stored is not None  # it stands
@@ -171,9 +171,9 @@ class TurnTable(SideTable):
         version = self._stored.version_read
         for until in looked_ahead([self.table.rows_count(version)], at):
             parts = [rows for rows in (self._turns(at, until), fresh) if rows is not None]
-            found = _first_left([p.select([_TURN, *self._kept, DIFF]) for p in parts])
-            if found is not None and (until is None or found <= until):
-                return found
+            turn = _first_left([p.select([_TURN, *self._kept, DIFF]) for p in parts])
+            if turn is not None and (until is None or turn <= until):
+                return turn
         return None
 
     def build(self, rows: DataFrame, at: int, siblings: Sequence[str]) -> None:
@@ -203,12 +203,12 @@ class TurnTable(SideTable):
             *names, DIFF, enters.alias(_ENTERS), leaves.alias(_LEAVES)
         )
         both = f"stack(2, {_ENTERS}, 1L, {_LEAVES}, -1L) AS ({_TURN}, {_SIGN})"
-        turned = signed_bounds.where(F.col(_ENTERS) < F.col(_LEAVES)).select(
+        turns = signed_bounds.where(F.col(_ENTERS) < F.col(_LEAVES)).select(
             *self._kept, DIFF, F.expr(both)
         )
         is_to_come = (F.col(_TURN) > after) & (F.col(_TURN) < NEVER)
-        signed = (F.col(DIFF) * F.col(_SIGN)).alias(DIFF)
-        return turned.where(is_to_come).select(_TURN, *self._kept, signed)
+        diff = (F.col(DIFF) * F.col(_SIGN)).alias(DIFF)
+        return turns.where(is_to_come).select(_TURN, *self._kept, diff)
 
 
 def _first_left(parts: Sequence[RowSet]) -> int | None:
@@ -216,12 +216,12 @@ def _first_left(parts: Sequence[RowSet]) -> int | None:
     if not parts:
         return None
     columns = [name for name in parts[0].schema.names if name != DIFF]
-    left = consolidate_all(parts, columns)
-    local_rows = left.local
+    turns = consolidate_all(parts, columns)
+    local_rows = turns.local
     if not isinstance(local_rows, Declined):
-        found: int | None = pc.min(local_rows.arrow.column(_TURN)).as_py()
-        return found
-    (row,) = left.frame.agg(F.min(_TURN).alias(_TURN)).collect()
+        turn: int | None = pc.min(local_rows.arrow.column(_TURN)).as_py()
+        return turn
+    (row,) = turns.frame.agg(F.min(_TURN).alias(_TURN)).collect()
     return None if row[_TURN] is None else int(row[_TURN])
 
 
@@ -244,7 +244,7 @@ class TurnTables:
         """Find out which ones the plan may have: none if none is needed, or may be written."""
         if self.by_window or query.leaving is not None or self._warehouse.gateway.read_only:
             return
-        pointers = {named.digest: named for named in self.pointers}
+        pointers = {pointer.digest: pointer for pointer in self.pointers}
         for name, window in query.plan.windows.items():
             columns = dict.fromkeys([*query.plan.reads[name], *window.columns])
             table = query.read_tables[name]
@@ -280,8 +280,8 @@ class TurnTables:
         for one in self.by_window.values():
             if one.is_refused and one.next_pointer is None and not retry:
                 one.leave_unchanged()
-        found = self.by_window.items()
-        return {name: one for name, one in found if one.next_pointer is None and not one.did}
+        tables = self.by_window.items()
+        return {name: one for name, one in tables if one.next_pointer is None and not one.did}
 
     @property
     def is_filled(self) -> bool:

@@ -43,7 +43,7 @@ def signed_form(view: ViewWrite, signed: RowSet) -> RowSet:
     """Signed rows as the view's table holds them, with what is refused; not computed yet."""
     return derive(
         [signed],
-        lambda given: with_refused(cast_to_stored(given[0], view, [DIFF]), view.failing),
+        lambda rows: with_refused(cast_to_stored(rows[0], view, [DIFF]), view.failing),
         ("signed", stored_key(view)),
     )
 
@@ -54,8 +54,8 @@ def stage_signed_rows(
     """Stage signed rows in their :func:`signed_form`."""
     view = context.view
     not_null = (*view.not_null, *((BROKEN,) if view.failing else ()))
-    done = stage_signed(context.staging, rows, context.stored_rows, context.columns, not_null)
-    match done:
+    outcome = stage_signed(context.staging, rows, context.stored_rows, context.columns, not_null)
+    match outcome:
         case Signed.ROWS_DIFFER:
             return Fallback("ROWS_DIFFER")
         case Signed.REFUSED:  # the query itself says what is wrong

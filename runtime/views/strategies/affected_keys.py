@@ -23,10 +23,10 @@ KEYS_COUNTED_MIN = 2_000
 def headline(plan: ChangePlan, sentence_of: Telling) -> str | None:
     """How EXPLAIN calls it, for a view that shows the keys of its topmost operator."""
     if plan.adds_groups:
-        added = "change of the view, added to the groups it holds where these are certain"
+        sentence = "change of the view, added to the groups it holds where these are certain"
         if plan.kept_state is None:
-            return added
-        return f"{added}, and from a state table beside it once rows have gone"
+            return sentence
+        return f"{sentence}, and from a state table beside it once rows have gone"
     if plan.inexact is None:
         return None
     return f"change of the view by the stored rows of its keys ({sentence_of(plan.inexact)})"
@@ -57,8 +57,8 @@ def _are_most(stored_rows: StoredRows | None, keys: RowSet) -> bool:
     if count is None or count < KEYS_COUNTED_MIN:
         return False
     local_keys = keys.local
-    found = keys.frame.count() if isinstance(local_keys, Declined) else local_keys.row_count
-    return found > count // 2
+    key_count = keys.frame.count() if isinstance(local_keys, Declined) else local_keys.row_count
+    return key_count > count // 2
 
 
 def _affected_rows(context: RefreshContext, runner: PlanRunner, texts: KeyedTexts) -> RowSet | None:
@@ -73,11 +73,11 @@ def _add_to_groups(
     context: RefreshContext, changes: FollowedChanges, texts: KeyedTexts, certain: CertainTexts
 ) -> Outcome:
     """The touched groups, and what they come to if all are certain, are computed in one job."""
-    runner, stored_rows = changes.runner, context.stored_rows
-    number = [step.name for step in texts.steps].index(certain.step)
-    first, touched, later = texts.steps[:number], texts.steps[number], texts.steps[number + 1 :]
+    runner, stored_rows, steps = changes.runner, context.stored_rows, texts.steps
+    number = [step.name for step in steps].index(certain.step)
+    first, touched_step, later = steps[:number], steps[number], steps[number + 1 :]
     rest = [*(step.rows for step in later), texts.rows]
-    runner.run(first, [touched.rows, *rest])
+    runner.run(first, [touched_step.rows, *rest])
     before = None
     if stored_rows is None:
         runner.state_rows = SparkRows(context.warehouse.versions.contents(context.item, None))
@@ -86,23 +86,23 @@ def _add_to_groups(
     else:
         keys = runner.steps[certain.keys] = runner.keep(runner.steps[certain.keys])
         runner.state_rows = before = stored_rows.with_keys(keys, certain.pairs)
-    groups = runner.steps[touched.name] = runner.rows(touched.rows)
-    found = together([groups, stored_form(context.view, runner.rows(certain.rows))])
-    if isinstance(found, Declined):
-        runner.run([touched], [certain.rows, *rest])
+    groups = runner.steps[touched_step.name] = runner.rows(touched_step.rows)
+    row_sets = together([groups, stored_form(context.view, runner.rows(certain.rows))])
+    if isinstance(row_sets, Declined):
+        runner.run([touched_step], [certain.rows, *rest])
         desired = stored_form(context.view, runner.rows(certain.rows))
     else:
-        runner.steps[touched.name], desired = found
-    rows_went = not runner.steps[touched.name].where_nonzero(certain.flag).is_empty
+        runner.steps[touched_step.name], desired = row_sets
+    rows_went = not runner.steps[touched_step.name].where_nonzero(certain.flag).is_empty
     if changes.state_plan is not None:
         context.state.rows_went = rows_went
     if rows_went:
         runner.run(later, [texts.rows])
-        wanted = runner.rows(texts.rows)  # which finds out whether a table is scanned
+        rows = runner.rows(texts.rows)  # which finds out whether a table is scanned
         is_large = changes.state_plan is not None and runner.relations.is_scanning
         if is_large and context.policy is Policy.AUTO:
             return _from_filled(context, changes, stored_rows)
-        desired = stored_form(context.view, wanted)
+        desired = stored_form(context.view, rows)
     stage_rows(context, desired, before or _affected_rows(context, runner, texts))
     return Staged(NAME)
 

@@ -61,8 +61,8 @@ def _built_beside(context: RefreshContext, at: int) -> DataFrame | None:
     if item.built_beside is None or not is_redefined(warehouse, item):
         return None
     replacement_id, revision = item.built_beside
-    found = (i for _, i in warehouse.catalog.all_dropped() if i.id == replacement_id)
-    replacement = next(found, None)
+    replacements = (i for _, i in warehouse.catalog.all_dropped() if i.id == replacement_id)
+    replacement = next(replacements, None)
     if replacement is None or revision != item.revision:
         return None
     if missing_table(warehouse.relations, [replacement]) is not None:

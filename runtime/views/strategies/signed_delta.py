@@ -37,8 +37,8 @@ def refresh(context: RefreshContext) -> Outcome:
         rows = runner.keep(rows)
     if leaving is None:
         return stage_delta(context, rows, NAME)
-    done = stage_delta(context, rows, NAME)
-    if isinstance(done, Fallback):
-        return done
+    outcome = stage_delta(context, rows, NAME)
+    if isinstance(outcome, Fallback):
+        return outcome
     leaving.stage(context.staging)  # other rows than those of the change, which pass now
     return Staged(NAME, leaving.due(cast_to_stored(rows.plain_frame, context.view, [DIFF])))

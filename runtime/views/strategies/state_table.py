@@ -47,9 +47,9 @@ def refresh(context: RefreshContext) -> Outcome:
         return NotApplicable()
     following = _Following(context, changes, changes.state_plan, stored_groups)
     if changes.plan.is_limited and not changes.plan.compares_groups and not stored_groups.is_near:
-        done = following.first_rows()
-        if done is not None:
-            return done
+        outcome = following.first_rows()
+        if outcome is not None:
+            return outcome
     return following.all_rows() if changes.plan.reads_all_groups else following.change()
 
 
@@ -112,7 +112,7 @@ class _Following:
         texts = self._texts(self.changes.plan.delta)
         if texts is None:
             return self._leave_unchanged()
-        (signed,) = self._run(
+        (signed_rows,) = self._run(
             texts,
             [texts.rows],
             lambda: [signed_form(self.context.view, self.runner.rows(texts.rows))],
@@ -120,11 +120,11 @@ class _Following:
         if self._is_refused(texts):
             return NotApplicable()
         if self.runner.relations.has_many:
-            signed = self.runner.keep(signed)
-        done = stage_signed_rows(self.context, signed, NAME)
-        if isinstance(done, Staged):
+            signed_rows = self.runner.keep(signed_rows)
+        outcome = stage_signed_rows(self.context, signed_rows, NAME)
+        if isinstance(outcome, Staged):
             self._stage(texts)
-        return done
+        return outcome
 
     def _texts(self, make: Callable[..., Made]) -> Made:
         changes = self.changes
@@ -151,18 +151,18 @@ class _Following:
         at = names.index(groups.after) if groups is not None and is_last else len(steps)
         first, rest = steps[:at], steps[at:]
         runner.run(first, [*(step.rows for step in rest), *last], self._before(groups), types)
-        found = runner.run_together(rest, last, results, types)
+        row_sets = runner.run_together(rest, last, results, types)
         self._done = texts.steps
-        return found
+        return row_sets
 
     def _before(self, steps: StateSteps | None) -> Callable[[StepText], RowSet]:
         def before(step: StepText) -> RowSet:
             """The stored groups that change, read once, with their places."""
             assert steps is not None  # this is one of them
-            self._located = located = self.runner.keep(
+            self._located = groups = self.runner.keep(
                 _groups(self.runner, self.stored_groups, steps)
             )
-            return located.select(self.state_plan.columns, step.rows.names)
+            return groups.select(self.state_plan.columns, step.rows.names)
 
         return before
 
