@@ -17,7 +17,7 @@ from ctsql.planner.syntax import ast as st
 
 
 class BodyBinder:
-    """Binds statements that write ``own``, of the column list ``declared``, with these roles."""
+    """Binds statements that write ``own``, of the column list ``column_defs``, with these roles."""
 
     def __init__(
         self,
