@@ -74,10 +74,10 @@ def _turn(house: Warehouse, part: float, number: int) -> dict[str, float]:
 
 def _show(house: Warehouse, view: str, part: float, took: dict[str, list[float]]) -> None:
     """Print what a view's refreshes took."""
-    follows, anew, chosen = (statistics.median(took[p]) for p in POLICIES)
+    follows, anew, auto = (statistics.median(took[p]) for p in POLICIES)
     print(
         f"{part:7.2%} {view:<10} follows {follows:7.2f} s  anew {anew:7.2f} s"
-        f" {anew / follows:6.2f}x  auto {chosen:7.2f} s  {house.how(f'{view}_auto')}",
+        f" {anew / follows:6.2f}x  auto {auto:7.2f} s  {house.how(f'{view}_auto')}",
         flush=True,
     )
 
@@ -98,8 +98,8 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--parts", type=float, nargs="*", default=list(PARTS))
     parser.add_argument("--rounds", type=int, default=3)
-    asked = parser.parse_args()
-    measure(asked.scale, asked.parts, asked.rounds)
+    options = parser.parse_args()
+    measure(options.scale, options.parts, options.rounds)
 
 
 if __name__ == "__main__":

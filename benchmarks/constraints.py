@@ -42,9 +42,9 @@ def tick(con: Connection, first: int, rows: int, change: int) -> float:
     new += [(chance.randrange(rows), 0), (first + change, 10 * rows)]
     texts = ", ".join(f"({key}, {ref}, 'new')" for key, ref in new)
     con.execute(f"INSERT INTO feed VALUES {texts}")
-    begun = time.monotonic()
+    start = time.monotonic()
     con.run(once=True)
-    return time.monotonic() - begun
+    return time.monotonic() - start
 
 
 def measure(rows: int, ticks: int, change: int) -> dict[str, float]:
@@ -52,7 +52,7 @@ def measure(rows: int, ticks: int, change: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="ctsql-constraints-") as folder:
         con = ctsql.connect(folder)
         make(con, rows)
-        first, found = rows, {}
+        first, medians = rows, {}
         for name in ("without", "with"):
             if name == "with":
                 for text in CONSTRAINTS:
@@ -61,11 +61,11 @@ def measure(rows: int, ticks: int, change: int) -> dict[str, float]:
             for _ in range(ticks + 2):
                 seconds.append(tick(con, first, rows, change))
                 first += 2 * change
-            found[name] = statistics.median(seconds[2:])
-        counted = {r[2]: int(r[5]) for r in con.execute("SHOW CONSTRAINTS FOR copy").fetchall()}
-        assert counted == {"u": ticks + 2, "r": ticks + 2}, counted
+            medians[name] = statistics.median(seconds[2:])
+        counts = {r[2]: int(r[5]) for r in con.execute("SHOW CONSTRAINTS FOR copy").fetchall()}
+        assert counts == {"u": ticks + 2, "r": ticks + 2}, counts
         con.close()
-    return found
+    return medians
 
 
 def main() -> None:
@@ -74,13 +74,13 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs=2, default=[1_000_000, 10_000_000])
     parser.add_argument("--ticks", type=int, default=9)
     parser.add_argument("--change", type=int, default=100)
-    asked = parser.parse_args()
-    found = {}
-    for rows in asked.rows:
-        found[rows] = measure(rows, asked.ticks, asked.change)
-        told = ", ".join(f"{name} {seconds:.3f} s" for name, seconds in found[rows].items())
-        print(f"{rows:>12,} rows: {told}", flush=True)
-    small, large = (found[rows] for rows in asked.rows)
+    options = parser.parse_args()
+    medians = {}
+    for rows in options.rows:
+        medians[rows] = measure(rows, options.ticks, options.change)
+        times = ", ".join(f"{name} {seconds:.3f} s" for name, seconds in medians[rows].items())
+        print(f"{rows:>12,} rows: {times}", flush=True)
+    small, large = (medians[rows] for rows in options.rows)
     for name in small:
         print(f"ratio {name}: {large[name] / small[name]:.2f}")
 

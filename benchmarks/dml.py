@@ -41,8 +41,8 @@ def measure(rows: int, files: int, rounds: int, verbs: list[str]) -> None:
         assert engine is not None  # it has run statements
         places = {}
         for name in ("ours", "sparks"):
-            listed = con.execute(f"DESCRIBE EXTENDED {name}").fetchall()
-            (place,) = [str(value) for key, value, *_ in listed if key == "# location"]
+            details = con.execute(f"DESCRIBE EXTENDED {name}").fetchall()
+            (place,) = [str(value) for key, value, *_ in details if key == "# location"]
             places[name] = unquote(place.removeprefix("file:"))
         session, target = engine.session, f"delta.`{places['sparks']}`"
         for verb in verbs:
@@ -71,8 +71,13 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--only", choices=STATEMENTS, help="one of the statements")
-    given = parser.parse_args()
-    measure(given.rows, given.files, given.rounds, [given.only] if given.only else [*STATEMENTS])
+    options = parser.parse_args()
+    measure(
+        options.rows,
+        options.files,
+        options.rounds,
+        [options.only] if options.only else [*STATEMENTS],
+    )
 
 
 if __name__ == "__main__":

@@ -117,20 +117,20 @@ class House:
             for name in self.inputs:
                 rows.write.format("delta").mode("append").save(self.location(name))
         before = self.commits()
-        found = self._measured(lambda: self.con.run(once=True, workers=self.workers))
-        found["commits"] = self.commits() - before
+        figures = self._measured(lambda: self.con.run(once=True, workers=self.workers))
+        figures["commits"] = self.commits() - before
         with active(self.session):
-            found["rival"] = self._measured(lambda: self._append(rows))["ms"]
-        return found
+            figures["rival"] = self._measured(lambda: self._append(rows))["ms"]
+        return figures
 
     def _append(self, rows: DataFrame) -> None:
         for name in self.outputs:
             rows.write.format("delta").mode("append").save(f"{self.folder}/rival/{name}")
 
     def _measured(self, act: Callable[[], object]) -> dict[str, float]:
-        jobs, calls, begun = jobs_started(self.session), self.calls.made, time.perf_counter()
+        jobs, calls, start = jobs_started(self.session), self.calls.made, time.perf_counter()
         act()
-        ms = (time.perf_counter() - begun) * 1000
+        ms = (time.perf_counter() - start) * 1000
         calls = self.calls.made - calls
         return {"ms": ms, "jobs": jobs_started(self.session) - jobs, "calls": calls}
 
@@ -141,18 +141,18 @@ class House:
         return _medians([self.round() for _ in range(rounds)])
 
 
-def _medians(found: list[dict[str, float]]) -> dict[str, float]:
-    return {name: statistics.median(one[name] for one in found) for name in found[0]}
+def _medians(rounds: list[dict[str, float]]) -> dict[str, float]:
+    return {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
 
 
 def report(name: str, one: dict[str, float], many: dict[str, float], more: int) -> None:
     """Print a tick of one output, of many, and what one more takes."""
     each = {key: (many[key] - one[key]) / more for key in one}
     print(f"\n{name:<22}{'ms':>9}{'jobs':>8}{'calls':>9}{'commits':>9}{'rival ms':>10}{'ratio':>7}")
-    for title, found in (("1", one), (f"{more + 1}", many), ("one more", each)):
-        counted = "".join(f"{found[c]:>{w}.1f}" for c, w in zip(COUNTED, (8, 9, 9), strict=True))
-        ratio = found["ms"] / found["rival"]
-        print(f"  {title:<20}{found['ms']:>9.0f}{counted}{found['rival']:>10.0f}{ratio:>7.2f}")
+    for title, figures in (("1", one), (f"{more + 1}", many), ("one more", each)):
+        counts = "".join(f"{figures[c]:>{w}.1f}" for c, w in zip(COUNTED, (8, 9, 9), strict=True))
+        ratio = figures["ms"] / figures["rival"]
+        print(f"  {title:<20}{figures['ms']:>9.0f}{counts}{figures['rival']:>10.0f}{ratio:>7.2f}")
 
 
 def bench_tasks(house: House, many: int, rounds: int, *, chained: bool) -> None:
@@ -209,10 +209,11 @@ def first_ticks(house: House) -> None:
     house.rounds = time.time_ns() % 1_000_000
     for which in ("first", "second"):
         before = time.process_time()
-        found = house.round()
+        figures = house.round()
         print(
-            f"{which} tick: {found['ms'] / 1000:.1f} s, {found['jobs']:.0f} jobs, "
-            f"{found['calls']:.0f} calls, {found['ms'] / found['rival']:.2f} of as many appends; "
+            f"{which} tick: {figures['ms'] / 1000:.1f} s, {figures['jobs']:.0f} jobs, "
+            f"{figures['calls']:.0f} calls, "
+            f"{figures['ms'] / figures['rival']:.2f} of as many appends; "
             f"with these {time.process_time() - before:.1f} s of Python's CPU",
             flush=True,
         )
@@ -221,13 +222,13 @@ def first_ticks(house: House) -> None:
 def bench_outputs(house: House, rounds: int) -> None:
     """A task and a view over each of many inputs."""
     _add_outputs(house)
-    found = house.measure(rounds)
-    counted = ", ".join(f"{found[name]:.0f} {name}" for name in COUNTED)
+    medians = house.measure(rounds)
+    counts = ", ".join(f"{medians[name]:.0f} {name}" for name in COUNTED)
     print(
-        f"\n{2 * INPUTS} outputs with one change each: {found['ms'] / 1000:.2f} s, {counted}; ",
+        f"\n{2 * INPUTS} outputs with one change each: {medians['ms'] / 1000:.2f} s, {counts}; ",
         end="",
     )
-    print(f"as many bare appends: {found['rival'] / 1000:.2f} s")
+    print(f"as many bare appends: {medians['rival'] / 1000:.2f} s")
 
 
 def main() -> None:
@@ -238,23 +239,23 @@ def main() -> None:
     parser.add_argument("--only", choices=PARTS, action="append")
     parser.add_argument("--workers", type=int, help="of the service; default: its own")
     parser.add_argument("--in", dest="folder", help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    options = parser.parse_args()
     calls = Calls()
-    if given.folder is not None:
-        house = House(given.folder, calls, given.workers)
+    if options.folder is not None:
+        house = House(options.folder, calls, options.workers)
         house.con.start()
         first_ticks(house)
         house.con.close()
         return
-    for part in given.only or PARTS:
+    for part in options.only or PARTS:
         with tempfile.TemporaryDirectory(prefix="ctsql-bench-") as folder:
-            house = House(folder, calls, given.workers)
+            house = House(folder, calls, options.workers)
             if part == "first":
-                bench_first(house, min(given.rounds, 3))
+                bench_first(house, min(options.rounds, 3))
             elif part == "outputs":
-                bench_outputs(house, min(given.rounds, 3))
+                bench_outputs(house, min(options.rounds, 3))
             else:
-                bench_tasks(house, given.many, given.rounds, chained=part == "links")
+                bench_tasks(house, options.many, options.rounds, chained=part == "links")
             house.con.close()
 
 

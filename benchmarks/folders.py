@@ -39,20 +39,20 @@ def definitions(objects: int) -> tuple[list[str], list[str]]:
         f"ON t.k = c.k WHERE t.v > {i} GROUP BY t.k"
         for i in range(many)
     ]
-    named = {f"m{i}": query for i, query in enumerate(queries)}
-    named |= {f"mm{i}": f"SELECT k, max(s) AS s FROM m{i % many} GROUP BY k" for i in range(above)}
-    texts += [f"CREATE MATERIALIZED VIEW {name} AS {query}" for name, query in named.items()]
+    views = {f"m{i}": query for i, query in enumerate(queries)}
+    views |= {f"mm{i}": f"SELECT k, max(s) AS s FROM m{i % many} GROUP BY k" for i in range(above)}
+    texts += [f"CREATE MATERIALIZED VIEW {name} AS {query}" for name, query in views.items()]
     return texts, queries
 
 
 def seconds_of(act: Callable[[], object], rounds: int) -> float:
     """The median of some rounds."""
-    found = []
+    seconds = []
     for _ in range(rounds):
-        begun = time.perf_counter()
+        start = time.perf_counter()
         act()
-        found.append(time.perf_counter() - begun)
-    return statistics.median(found)
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds)
 
 
 def main() -> None:
@@ -60,31 +60,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--objects", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=3)
-    asked = parser.parse_args()
-    texts, queries = definitions(asked.objects)
+    options = parser.parse_args()
+    texts, queries = definitions(options.objects)
     folder = read_folder([Source(";\n".join(texts), "all.sql")])
     with tempfile.TemporaryDirectory(prefix="ctsql-folders-") as place:
         con = ctsql.connect(place)
         con.execute("CREATE TABLE warm (a INT); INSERT INTO warm VALUES (1); SELECT * FROM warm")
-        begun = time.perf_counter()
+        start = time.perf_counter()
         plan(con, folder)
-        print(f"{asked.objects} new objects, the first plan of a process: ", end="")
-        print(f"{time.perf_counter() - begun:.2f} s", flush=True)
-        new = seconds_of(lambda: plan(con, folder), asked.rounds)
-        print(f"{asked.objects} new objects, again: {new:.2f} s", flush=True)
-        begun = time.perf_counter()
+        print(f"{options.objects} new objects, the first plan of a process: ", end="")
+        print(f"{time.perf_counter() - start:.2f} s", flush=True)
+        new = seconds_of(lambda: plan(con, folder), options.rounds)
+        print(f"{options.objects} new objects, again: {new:.2f} s", flush=True)
+        start = time.perf_counter()
         apply(con, folder)
-        print(f"apply: {time.perf_counter() - begun:.1f} s", flush=True)
-        same = seconds_of(lambda: plan(con, folder), asked.rounds)
-        print(f"{asked.objects} objects that are there: {same:.2f} s", flush=True)
+        print(f"apply: {time.perf_counter() - start:.1f} s", flush=True)
+        same = seconds_of(lambda: plan(con, folder), options.rounds)
+        print(f"{options.objects} objects that are there: {same:.2f} s", flush=True)
         spark = con.spark
-        for name in (f"t{i}" for i in range(max(1, asked.objects // 10))):
+        for name in (f"t{i}" for i in range(max(1, options.objects // 10))):
             columns = "id BIGINT, k INT, v DECIMAL(10, 2), s STRING, at TIMESTAMP"
             spark.createDataFrame([], columns).createOrReplaceTempView(name)
         for i in range(len(queries)):
             spark.createDataFrame([], "k INT, n BIGINT").createOrReplaceTempView(f"c{i}")
-        alone = seconds_of(lambda: [spark.sql(query).schema for query in queries], asked.rounds)
-        part = len(queries) / asked.objects
+        alone = seconds_of(lambda: [spark.sql(query).schema for query in queries], options.rounds)
+        part = len(queries) / options.objects
         print(
             f"Spark alone, {len(queries)} of the queries: {alone:.2f} s; {part:.0%} of the objects"
         )

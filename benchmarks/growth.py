@@ -39,10 +39,10 @@ def measure_block(con: ctsql.Connection, ticks: int, number: int) -> dict[str, f
     python, java = time.process_time(), _java_cpu_ms(con)
     for _ in range(ticks):
         rows = ", ".join(f"({random.randrange(KEYS)}, {number})" for _ in range(ROWS))
-        begun = time.perf_counter()
+        start = time.perf_counter()
         con.execute(f"INSERT INTO feed VALUES {rows}")
         con.execute("SELECT * FROM latest LIMIT 1").fetchall()
-        walls.append((time.perf_counter() - begun) * 1000)
+        walls.append((time.perf_counter() - start) * 1000)
     median = statistics.median(walls)
     return {
         "median": median,
@@ -76,27 +76,27 @@ def main() -> None:
     parser.add_argument("--block", type=int, default=100)
     parser.add_argument("--warehouse", help="a folder to keep; ticks that it has are counted")
     parser.add_argument("--no-maintenance", action="store_true", help="leave the output as it is")
-    given = parser.parse_args()
-    if given.ticks < 2 * given.block or given.block < 2:
+    options = parser.parse_args()
+    if options.ticks < 2 * options.block or options.block < 2:
         parser.error("there are at least two blocks, of two ticks")
     with (
         tempfile.TemporaryDirectory() as folder,
-        ctsql.connect(given.warehouse or f"{folder}/warehouse") as con,
+        ctsql.connect(options.warehouse or f"{folder}/warehouse") as con,
     ):
         con.execute("CREATE TABLE IF NOT EXISTS feed (k BIGINT, v BIGINT)")
         con.execute(UPSERT)
         rows = con.execute("SELECT count(*) FROM feed").scalar() or 0
-        begun = rows // ROWS // given.block
-        if given.no_maintenance:
+        first_block = rows // ROWS // options.block
+        if options.no_maintenance:
             con.execute("SET background_maintenance = false")
         blocks: list[dict[str, float]] = []
-        for number in range(given.ticks // given.block):
-            block = measure_block(con, given.block, begun + number)
+        for number in range(options.ticks // options.block):
+            block = measure_block(con, options.block, first_block + number)
             if not blocks:
                 print(f"{'ticks':>12}" + "".join(f"{name:>9}" for name in block))
-            first = (begun + number) * given.block
-            shown = "".join(f"{value:9.{0 if value >= 20 else 1}f}" for value in block.values())
-            print(f"{first:>6}-{first + given.block - 1:<5}{shown}", flush=True)
+            first = (first_block + number) * options.block
+            cells = "".join(f"{value:9.{0 if value >= 20 else 1}f}" for value in block.values())
+            print(f"{first:>6}-{first + options.block - 1:<5}{cells}", flush=True)
             blocks.append(block)
         ratios = {name: blocks[-1][name] / blocks[1][name] for name in ("median", "python", "jvm")}
         print("last block over the second: ", end="")

@@ -61,8 +61,8 @@ class Clock:
 
     def lap(self) -> dict[str, float]:
         """Seconds by label since the last lap."""
-        spent, self._spent = dict(self._spent), defaultdict(float)
-        return spent
+        seconds, self._spent = dict(self._spent), defaultdict(float)
+        return seconds
 
 
 HOOKS: tuple[tuple[Any, str, str], ...] = (

@@ -66,26 +66,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=3)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, connect(f"{folder}/warehouse") as con:
         for kind in ("csv", "parquet"):
             files = f"{folder}/files-{kind}"
-            made = con.spark.sql(ROWS.format(rows=asked.rows)).write.option("header", "true")
-            made.format(kind).save(files)
+            writer = con.spark.sql(ROWS.format(rows=options.rows)).write.option("header", "true")
+            writer.format(kind).save(files)
             seconds: dict[str, list[float]] = {name: [] for name in CONTESTANTS}
-            for turn in range(asked.rounds):
+            for turn in range(options.rounds):
                 for name, fill in CONTESTANTS.items():
                     run = partial(fill, con, kind, files, f"{name}_{kind}_{turn}", folder)
                     start = time.perf_counter()
                     run()
                     seconds[name].append(time.perf_counter() - start)
             size = sum(path.stat().st_size for path in Path(files).glob("part-*")) / 1e6
-            print(f"{asked.rows:,} rows of {kind}, {size:,.0f} MB: seconds, median and least")
+            print(f"{options.rows:,} rows of {kind}, {size:,.0f} MB: seconds, median and least")
             plain = statistics.median(seconds["spark"])
-            for name, found in seconds.items():
-                ratio = statistics.median(found) / plain
+            for name, times in seconds.items():
+                ratio = statistics.median(times) / plain
                 print(
-                    f"  {name:<10}{statistics.median(found):>8.1f}{min(found):>8.1f}{ratio:>8.2f}"
+                    f"  {name:<10}{statistics.median(times):>8.1f}{min(times):>8.1f}{ratio:>8.2f}"
                 )
 
 

@@ -48,9 +48,9 @@ class Series:
         act()
         seconds = time.perf_counter() - start
         jobs = jobs_started(self.session) - jobs
-        commits, files, written = (b - a for a, b in zip(before, self._written(), strict=True))
+        commits, files, size = (b - a for a, b in zip(before, self._written(), strict=True))
         read = _rows_read(self.session) - read_before
-        cost = Cost(seconds, jobs, read, commits, files, written)
+        cost = Cost(seconds, jobs, read, commits, files, size)
         self.costs.append(cost)
         return cost
 
@@ -61,7 +61,7 @@ class Series:
 
     def _written(self) -> tuple[int, int, int]:
         """Commits, files and bytes below the folders, up to now."""
-        commits = files = written = 0
+        commits = files = size = 0
         for top in self.folders:
             for folder, _, names in os.walk(top):
                 if os.path.basename(folder) == "_delta_log":
@@ -69,8 +69,8 @@ class Series:
                     continue
                 whole = [n for n in names if not n.endswith(".crc")]
                 files += len(whole)
-                written += sum(os.path.getsize(os.path.join(folder, n)) for n in whole)
-        return commits, files, written
+                size += sum(os.path.getsize(os.path.join(folder, n)) for n in whole)
+        return commits, files, size
 
 
 COLUMNS = fields(Cost)
@@ -78,8 +78,8 @@ COLUMNS = fields(Cost)
 
 def delta_properties(configuration: Mapping[str, str]) -> str:
     """A table's properties that are Delta's, as TBLPROPERTIES lists them: for a rival's tables."""
-    told = configuration.items()
-    return ", ".join(f"'{key}' = '{value}'" for key, value in told if key.startswith("delta."))
+    items = configuration.items()
+    return ", ".join(f"'{key}' = '{value}'" for key, value in items if key.startswith("delta."))
 
 
 def jobs_started(session: SparkSession) -> int:
@@ -93,8 +93,8 @@ def _rows_read(session: SparkSession) -> int:
     context.listenerBus().waitUntilEmpty()
     store = context.statusStore()
     defaults = (getattr(store, f"stageList$default${i}")() for i in range(2, 6))
-    listed = store.stageList(None, *defaults)
-    return sum(int(listed.apply(i).inputRecords()) for i in range(listed.size()))
+    stages = store.stageList(None, *defaults)
+    return sum(int(stages.apply(i).inputRecords()) for i in range(stages.size()))
 
 
 def _context(session: SparkSession) -> Any:

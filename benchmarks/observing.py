@@ -76,12 +76,12 @@ class Log:
         return dict(json.loads(self._actions[0]["commitInfo"].get("userMetadata", "{}")))
 
     def add(
-        self, at: int, upper: int | None, said: dict[str, Any], domains: dict[str, Any]
+        self, at: int, upper: int | None, metadata: dict[str, Any], domains: dict[str, Any]
     ) -> None:
         """Add a commit; its files are those of the last one."""
         self.version += 1
         info = self._actions[0]["commitInfo"]
-        info |= {"inCommitTimestamp": at, "timestamp": at, "userMetadata": json.dumps(said)}
+        info |= {"inCommitTimestamp": at, "timestamp": at, "userMetadata": json.dumps(metadata)}
         for action in self._actions:
             if "txn" in action:
                 action["txn"]["version"] = upper
@@ -104,12 +104,12 @@ def lengthen(warehouse: Path, ticks: int) -> int:
     feed = Log(next(f for f in folders if f.name.startswith("feed-")))
     timeline = Log(warehouse / "_ctsql" / "timeline")
     ((_, source, _),) = timeline.said["bindings"]
-    begun = int(time.time() * 1000) - ticks * TICK_MS
-    times = [begun + n * TICK_MS for n in range(1, ticks + 1)]
+    start = int(time.time() * 1000) - ticks * TICK_MS
+    times = [start + n * TICK_MS for n in range(1, ticks + 1)]
     for t in times:
         feed.add(t, None, {}, {})
-        said = {**timeline.said, "bindings": [[t, source, feed.version]], "upper": t + 1}
-        timeline.add(t + 5, t + 1, said, {source: feed.version})
+        metadata = {**timeline.said, "bindings": [[t, source, feed.version]], "upper": t + 1}
+        timeline.add(t + 5, t + 1, metadata, {source: feed.version})
     logs = [Log(f) for f in folders if not f.name.startswith("feed-")]
     for i, log in enumerate(logs):
         first = log.said
@@ -122,22 +122,22 @@ def lengthen(warehouse: Path, ticks: int) -> int:
 
 def made(warehouse: Path, objects: int, ticks: int) -> int:
     """Make a warehouse with a history, unless it is there; returns a T in its middle."""
-    noted = warehouse / "middle"
-    if not noted.exists():
+    middle_file = warehouse / "middle"
+    if not middle_file.exists():
         con = ctsql.connect(str(warehouse))
         make(con, objects)
         con.close()
         middle = lengthen(warehouse, ticks)
-        noted.write_text(str(middle))
+        middle_file.write_text(str(middle))
         print(f"{objects} objects, {ticks:,} ticks")
-    return int(noted.read_text())
+    return int(middle_file.read_text())
 
 
 def timed(ask: Callable[[], object]) -> float:
     """The seconds that it takes."""
-    begun = time.perf_counter()
+    start = time.perf_counter()
     ask()
-    return time.perf_counter() - begun
+    return time.perf_counter() - start
 
 
 def measured(warehouse: Path, middle: int, rounds: int) -> Iterator[tuple[str, list[float]]]:
@@ -152,11 +152,11 @@ def measured(warehouse: Path, middle: int, rounds: int) -> Iterator[tuple[str, l
         for _ in range(rounds + 1):
             query = text.format(middle=middle)
             seconds.append(timed(lambda query=query: con.execute(query).fetchall()))
-        found = [seconds[0], statistics.median(seconds[1:])]
+        times = [seconds[0], statistics.median(seconds[1:])]
         if " " not in name:
             reader = LocalLogReader(str(warehouse), read_only=True)
-            found.append(timed(lambda r=reader, t=name: system_rows(r, t)))
-        yield name, found
+            times.append(timed(lambda r=reader, t=name: system_rows(r, t)))
+        yield name, times
     con.close()
 
 
@@ -167,14 +167,14 @@ def main() -> None:
     parser.add_argument("--ticks", type=int, default=500)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--warehouse", type=Path, help="a folder for it, or one that is there")
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        warehouse = given.warehouse or Path(folder) / "warehouse"
-        middle = made(warehouse, given.objects, given.ticks)
+        warehouse = options.warehouse or Path(folder) / "warehouse"
+        middle = made(warehouse, options.objects, options.ticks)
         print(f"{'question':26}{'first':>9}{'again':>9}{'without Spark':>15}")
-        for name, seconds in measured(warehouse, middle, given.rounds):
-            shown = "".join(f"{s:{w}.2f}" for s, w in zip(seconds, (9, 9, 15), strict=False))
-            print(f"{name:26}{shown}")
+        for name, seconds in measured(warehouse, middle, options.rounds):
+            cells = "".join(f"{s:{w}.2f}" for s, w in zip(seconds, (9, 9, 15), strict=False))
+            print(f"{name:26}{cells}")
 
 
 if __name__ == "__main__":

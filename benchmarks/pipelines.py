@@ -22,9 +22,9 @@ DATABASE = "declared"
 
 def free_port() -> int:
     """A port that nobody listens on now."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def with_connect_server() -> int:
@@ -66,7 +66,7 @@ class Pipelines:
         )
         from pyspark.pipelines.spark_connect_pipeline import create_dataflow_graph, start_run
 
-        begun = time.perf_counter()
+        start = time.perf_counter()
         graph = create_dataflow_graph(self.remote, "spark_catalog", DATABASE, self.settings)
         SparkConnectGraphElementRegistry(self.remote, graph).register_sql(
             f"CREATE MATERIALIZED VIEW {name}"
@@ -75,4 +75,4 @@ class Pipelines:
         )
         for _ in start_run(self.remote, graph, [], False, [], False, self.storage):
             pass  # the events; a run that fails raises
-        return time.perf_counter() - begun
+        return time.perf_counter() - start

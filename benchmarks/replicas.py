@@ -144,23 +144,23 @@ def bench_race(folder: str, ticks: int, rounds: int) -> bool:
     try:
         for _ in range(2):  # warm up: every process runs the body many times
             race.run(len(race.replicas), ticks)
-        found: dict[int, list[float]] = {n: [] for n in REPLICAS}
+        rates: dict[int, list[float]] = {n: [] for n in REPLICAS}
         shares: dict[int, list[list[int]]] = {n: [] for n in REPLICAS}
         for _ in range(rounds):
             for count in REPLICAS:
                 seconds, wrote = race.run(count, ticks)
-                found[count].append(ticks / seconds)
+                rates[count].append(ticks / seconds)
                 shares[count].append(wrote)
     finally:
         race.close()
-    alone = statistics.median(found[1])
+    alone = statistics.median(rates[1])
     print(f"Race: {ticks} ticks of {CHANGED} keys, {rounds} rounds, {os.cpu_count()} cores")
     print(f"  {'processes':<12}{'ticks/s':>8}{'ratio':>8}   ticks each wrote")
     for count in REPLICAS:
-        rate = statistics.median(found[count])
+        rate = statistics.median(rates[count])
         each = "  ".join("+".join(map(str, wrote)) for wrote in shares[count])
         print(f"  {count:<12}{rate:>8.2f}{rate / alone:>8.2f}   {each}")
-    worst = min(statistics.median(found[n]) for n in REPLICAS) / alone
+    worst = min(statistics.median(rates[n]) for n in REPLICAS) / alone
     print(f"lowest ratio {worst:.2f}    (aim: at least {RATIO_WANTED})")
     return worst >= RATIO_WANTED
 
@@ -207,8 +207,8 @@ def bench_idle(folder: str, seconds: float) -> None:
         time.sleep(10)  # the JVM compiles and collects what the start left
         before, start = _cpu_seconds(process), time.perf_counter()
         time.sleep(seconds)
-        used, lasted = _cpu_seconds(process) - before, time.perf_counter() - start
-    print(f"Idle: {used / lasted * 60:.2f} CPU seconds a minute, over {lasted:.0f} s")
+        cpu, wall = _cpu_seconds(process) - before, time.perf_counter() - start
+    print(f"Idle: {cpu / wall * 60:.2f} CPU seconds a minute, over {wall:.0f} s")
 
 
 def main() -> None:

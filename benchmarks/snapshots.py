@@ -31,22 +31,24 @@ def measure(con: ctsql.Connection, folder: str, rounds: int) -> None:
     engine = con._engine
     assert engine is not None  # it has run statements
     session = engine.session
-    given = engine.gateway.table(str(next(iter(engine.catalog)).location))
-    properties = delta_properties(given.metadata.configuration)
+    source = engine.gateway.table(str(next(iter(engine.catalog)).location))
+    properties = delta_properties(source.metadata.configuration)
     for name, (columns, query) in QUERIES.items():
         plain = Series(session, "plain Spark and Delta", [f"{folder}/rival"])
         task = Series(session, "a continual task", [f"{folder}/warehouse"])
         view = Series(session, "a materialized view", [f"{folder}/warehouse"])
-        here, there = query.format(t="given"), query.format(t=f"delta.`{given.location}`")
-        made = f"CREATE CONTINUAL TASK task {columns} ON INPUT given AS (INSERT INTO task {here})"
-        viewed = f"CREATE MATERIALIZED VIEW view AS {here}"
+        here, there = query.format(t="given"), query.format(t=f"delta.`{source.location}`")
+        task_text = (
+            f"CREATE CONTINUAL TASK task {columns} ON INPUT given AS (INSERT INTO task {here})"
+        )
+        view_text = f"CREATE MATERIALIZED VIEW view AS {here}"
         for n in range(rounds + 1):
-            copied = f"CREATE TABLE delta.`{folder}/rival/{name}{n}` USING delta "
-            copied += f"TBLPROPERTIES ({properties}) AS {there}"
+            copy_text = f"CREATE TABLE delta.`{folder}/rival/{name}{n}` USING delta "
+            copy_text += f"TBLPROPERTIES ({properties}) AS {there}"
             with active(session):
-                plain.measure(partial(session.sql, copied))
-            task.measure(partial(con.execute, made))
-            view.measure(partial(con.execute, viewed))
+                plain.measure(partial(session.sql, copy_text))
+            task.measure(partial(con.execute, task_text))
+            view.measure(partial(con.execute, view_text))
             con.execute("DROP CONTINUAL TASK task")
             con.execute("DROP MATERIALIZED VIEW view")
         for series in (plain, task, view):
@@ -61,15 +63,15 @@ def main() -> None:
     )
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=3)
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ctsql-bench-", ignore_cleanup_errors=True) as folder:
         con = ctsql.connect(f"{folder}/warehouse")
         con.execute("CREATE TABLE given (k BIGINT, v BIGINT, s STRING)")
         con.execute(
             "INSERT INTO given SELECT id, id * 7, concat('x', id % 1000) "
-            f"FROM range(0, {given.rows}, 1, 4)"
+            f"FROM range(0, {options.rows}, 1, 4)"
         )
-        measure(con, folder, given.rounds)
+        measure(con, folder, options.rounds)
         con.close()
 
 

@@ -44,10 +44,10 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     arguments.add_argument("--tests", type=int, default=100, metavar="N")
     arguments.add_argument("--workers", type=int, default=1, metavar="N", help="tests at once")
-    given = arguments.parse_args()
-    count = given.tests
+    options = arguments.parse_args()
+    count = options.tests
     text = OBJECTS + "".join(TEST.format(n=n) for n in range(count))
-    calls, spent = Calls(), list[tuple[int, int]]()
+    calls, totals = Calls(), list[tuple[int, int]]()
     with tempfile.TemporaryDirectory() as folder:
         connection = connect(f"{folder}/first")
         connection.execute("SELECT 1").fetchall()
@@ -55,19 +55,19 @@ def main() -> None:
 
         def tell(outcome: Outcome) -> None:
             assert outcome.passed, outcome.failures
-            spent.append((jobs_started(session), calls.made))
+            totals.append((jobs_started(session), calls.made))
 
-        begun = time.perf_counter()
-        chosen = Chosen(suite=collect([Source(text, "tests.sql")]))
-        run_tests(connection, chosen, tell, workers=given.workers)
-        seconds = time.perf_counter() - begun
+        start = time.perf_counter()
+        selection = Chosen(suite=collect([Source(text, "tests.sql")]))
+        run_tests(connection, selection, tell, workers=options.workers)
+        seconds = time.perf_counter() - start
     print(f"{count} tests: {seconds:.1f} s")
     if count > WARM_UP:
-        jobs, made = (
+        jobs, jvm_calls = (
             (last - first) / (count - WARM_UP)
-            for last, first in zip(spent[-1], spent[WARM_UP - 1], strict=True)
+            for last, first in zip(totals[-1], totals[WARM_UP - 1], strict=True)
         )
-        print(f"a test: {jobs:.1f} jobs, {made:,.0f} calls into the JVM")
+        print(f"a test: {jobs:.1f} jobs, {jvm_calls:,.0f} calls into the JVM")
 
 
 if __name__ == "__main__":

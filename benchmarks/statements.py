@@ -44,12 +44,12 @@ def pairs(folder: str, properties: str) -> Iterator[Pair]:
     """
     columns = "(k BIGINT, v BIGINT)"
     new = f"delta.`{folder}/{{kind}}{{{{n}}}}`"
-    made = f"CREATE TABLE {new} {columns} USING delta TBLPROPERTIES ({properties})"
-    filled = f"CREATE TABLE {new} USING delta TBLPROPERTIES ({properties})"
+    create = f"CREATE TABLE {new} {columns} USING delta TBLPROPERTIES ({properties})"
+    create_as = f"CREATE TABLE {new} USING delta TBLPROPERTIES ({properties})"
     yield Pair(
         "CREATE TABLE",
         f"CREATE TABLE made{{n}} {columns}",
-        made.format(kind="table"),
+        create.format(kind="table"),
         "DROP TABLE made{n}",
     )
     plain = f"delta.`{folder}/plain`"
@@ -67,13 +67,13 @@ def pairs(folder: str, properties: str) -> Iterator[Pair]:
         f"CREATE CONTINUAL TASK task{{n}} {columns} ON INPUT given AS ("
         + UPSERT.format(t="task{n}")
         + ")",
-        f"{filled.format(kind='task')} AS SELECT * FROM {plain}",
+        f"{create_as.format(kind='task')} AS SELECT * FROM {plain}",
         "DROP CONTINUAL TASK task{n}",
     )
     yield Pair(
         "CREATE MATERIALIZED VIEW",
         "CREATE MATERIALIZED VIEW view{n} AS " + QUERY.format(t="given"),
-        f"{filled.format(kind='view')} AS " + QUERY.format(t=plain),
+        f"{create_as.format(kind='view')} AS " + QUERY.format(t=plain),
         "DROP MATERIALIZED VIEW view{n}",
     )
 
@@ -103,8 +103,8 @@ class House:
         engine = self.con._engine
         assert engine is not None  # it has run statements
         self.session: SparkSession = engine.session
-        given = next(i for i in engine.catalog if i.name.name == "given")
-        there = engine.gateway.table(str(given.location)).metadata.configuration
+        source = next(i for i in engine.catalog if i.name.name == "given")
+        there = engine.gateway.table(str(source.location)).metadata.configuration
         self.properties = delta_properties(there)
         with active(self.session):
             for name in ("plain", "written"):
@@ -143,11 +143,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=9)
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ctsql-bench-", ignore_cleanup_errors=True) as folder:
         house = House(folder)
         for pair in pairs(house.rival, house.properties):
-            house.measure(pair, given.rounds)
+            house.measure(pair, options.rounds)
         house.con.close()
 
 

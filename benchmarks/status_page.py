@@ -45,9 +45,9 @@ def got(address: str) -> str:
 
 def measured(warehouse: Path) -> Iterator[tuple[str, float]]:
     """Each question, with its seconds."""
-    begun = time.perf_counter()
+    start = time.perf_counter()
     with served(warehouse) as address:
-        yield "start of the process", time.perf_counter() - begun
+        yield "start of the process", time.perf_counter() - start
         first = timed(lambda: got(address))
         yield "first view", first
         again = []
@@ -66,10 +66,10 @@ def main() -> None:
     parser.add_argument("--objects", type=int, default=20)
     parser.add_argument("--ticks", type=int, default=500)
     parser.add_argument("--warehouse", type=Path, help="a folder for it, or one that is there")
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        warehouse = given.warehouse or Path(folder) / "warehouse"
-        made(warehouse, given.objects, given.ticks)
+        warehouse = options.warehouse or Path(folder) / "warehouse"
+        made(warehouse, options.objects, options.ticks)
         for name, seconds in measured(warehouse):
             print(f"{name:24}{seconds:8.2f} s")
 

@@ -137,21 +137,21 @@ def stream_into(
 def sums(session: SparkSession, location: str) -> tuple[int, ...]:
     """Numbers that differ when two tables hold different rows."""
     rows = session.read.format("delta").load(location)
-    (found,) = rows.agg(F.count("*"), F.sum("key"), F.sum(F.hash("key", "val"))).collect()
-    return tuple(found)
+    (row,) = rows.agg(F.count("*"), F.sum("key"), F.sum(F.hash("key", "val"))).collect()
+    return tuple(row)
 
 
 def check_equal(session: SparkSession, *locations: str) -> None:
     """The contestants must have done the same work."""
-    found = {at: sums(session, at) for at in locations}
-    if len(set(found.values())) > 1:
-        raise SystemExit(f"The results differ: {found}")
+    totals = {at: sums(session, at) for at in locations}
+    if len(set(totals.values())) > 1:
+        raise SystemExit(f"The results differ: {totals}")
 
 
 def random_rows(session: SparkSession, rows: int, keys: int, turn: int) -> DataFrame:
     """Rows of random keys below ``rows``, with values that were not there; at hand."""
-    drawn = random.Random(turn).sample(range(rows), keys)
-    pairs = [(key, 10_000_000_000 + turn * keys + i) for i, key in enumerate(drawn)]
+    sample = random.Random(turn).sample(range(rows), keys)
+    pairs = [(key, 10_000_000_000 + turn * keys + i) for i, key in enumerate(sample)]
     return session.createDataFrame(pairs, SCHEMA).coalesce(1)
 
 
@@ -180,9 +180,9 @@ def bench_upsert(folder: str, rows: int, keys: int, rounds: int) -> None:
             series["task"].measure(house.tick)
             series["merge"].measure(lambda r=fresh: by_hand.merge(r))
             series["stream"].measure(streaming.stream)
-            held = house.engine.gateway.table(f"file:{output}")
-            scanned = held.frame(held.version()).agg(F.sum("key"))
-            series["scan"].measure(scanned.collect)
+            delta_table = house.engine.gateway.table(f"file:{output}")
+            frame = delta_table.frame(delta_table.version()).agg(F.sum("key"))
+            series["scan"].measure(frame.collect)
         check_equal(house.session, output, by_hand.target, streaming.target)
     table(f"Upsert of {keys:,} random keys into {rows:,} rows, {rounds} rounds", [*series.values()])
     ours, scan = series["task"].median.seconds, series["scan"].median.seconds
@@ -209,9 +209,9 @@ def bench_bulk(folder: str, rows: int, new: int, rounds: int) -> None:
             fresh = house.session.range(first, first + new).selectExpr("id AS key", "id AS val")
             house.append(fresh)
             source = house.engine.gateway.table(f"file:{house.location('append_only')}")
-            appended = source.added_rows([source.version()])
+            new_rows = source.added_rows([source.version()])
             task.measure(house.tick)
-            merge.measure(lambda r=appended: by_hand.merge(r))
+            merge.measure(lambda r=new_rows: by_hand.merge(r))
         check_equal(house.session, house.location("upsert"), by_hand.target)
     table(f"Upsert of {new:,} new rows in one commit, into {rows:,} rows and more", [task, merge])
     ratio = merge.median.seconds / task.median.seconds

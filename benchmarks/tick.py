@@ -186,10 +186,10 @@ def bench_ticks(folder: str, ticks: int) -> None:
     print(f"{'':<34}{'p50':>8}{'p99':>8}{'p99.9':>8}{'slowest':>9}{'jobs':>6}")
     for name, series in (("bare append", append), ("ctsql, until it is committed", tick)):
         cuts = statistics.quantiles(series.seconds[WARM_UP_ROUNDS:], n=1_000, method="inclusive")
-        shown = "".join(f"{cuts[n] * 1000:8.0f}" for n in (499, 989, 998))
+        cells = "".join(f"{cuts[n] * 1000:8.0f}" for n in (499, 989, 998))
         slowest = max(series.seconds[WARM_UP_ROUNDS:]) * 1000
         most = max(series.jobs[WARM_UP_ROUNDS:])
-        print(f"{name:<34}{shown}{slowest:9.0f}{most:6}")
+        print(f"{name:<34}{cells}{slowest:9.0f}{most:6}")
 
 
 def check(warehouse: Warehouse, session: SparkSession, merge_into: str) -> None:
@@ -247,7 +247,7 @@ def bench_restart(folder: str, rounds: int, sizes: tuple[int, int]) -> None:
     session: SparkSession = houses[0].engine.session
     note = FirstOpen()
     possible: list[list[float]] = [[], []]
-    written: list[list[float]] = [[], []]
+    commit_times: list[list[float]] = [[], []]
     for turn in range(rounds + 1):
         # In turns, so that neither always comes second.
         for i, house in sorted(enumerate(houses), key=lambda pair: pair[0] ^ (turn % 2)):
@@ -261,9 +261,9 @@ def bench_restart(folder: str, rounds: int, sizes: tuple[int, int]) -> None:
             house.con.run(once=True)
             if turn and note.at is not None:  # the first round warms up
                 possible[i].append(note.at - start)
-                written[i].append(time.perf_counter() - start)
+                commit_times[i].append(time.perf_counter() - start)
     print(f"\nRestart with inputs of {sizes[0]:,} and {sizes[1]:,} rows, {rounds} rounds (ms)")
-    for name, pair in (("first write possible", possible), ("first write committed", written)):
+    for name, pair in (("first write possible", possible), ("first write committed", commit_times)):
         small, large = (statistics.median(times) * 1000 for times in pair)
         print(f"  {name:<24}{small:8.0f}{large:8.0f}   ratio {large / small:.2f}  (aim: 1.2)")
 

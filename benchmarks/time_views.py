@@ -59,8 +59,10 @@ def prepare(con: Connection, rows: int, order: str, now_ms: int, view: str) -> N
         f"CAST(id % 97 AS INT) FROM range({rows}) ORDER BY {order}"
     )
     query = VIEWS[view].format(lasting=f"INTERVAL {lasting_ms // 1_000} SECONDS")
-    given = "WITH (REFRESH POLICY = incremental)"  # what recomputing costs is known
-    con.execute(f"CREATE MATERIALIZED VIEW seen {given} AS {query}; REFRESH MATERIALIZED VIEW seen")
+    clause = "WITH (REFRESH POLICY = incremental)"  # what recomputing costs is known
+    con.execute(
+        f"CREATE MATERIALIZED VIEW seen {clause} AS {query}; REFRESH MATERIALIZED VIEW seen"
+    )
 
 
 def measure(
@@ -72,7 +74,7 @@ def measure(
     engine: Any = con._engine
     (item,) = (i for i in engine.catalog if i.name.name == "seen")
     series = Series(con.spark, view, ())
-    (held,) = con.execute(count).fetchone() or (0,)
+    (count_before,) = con.execute(count).fetchone() or (0,)
     for turn in range(ROUNDS_FIRST + ROUNDS):
         clock_at.now += TURNING * STEP_MS
         if changes:
@@ -81,11 +83,13 @@ def measure(
         series.measure(lambda: con.execute("REFRESH MATERIALIZED VIEW seen"))
         if turn < ROUNDS_FIRST:
             series.costs.clear()
-        (left,) = con.execute(count).fetchone() or (0,)
-        added = CHANGED if changes and view in ("leaving", "groups") else 0
-        if held + added - left != TURNING:
-            raise SystemExit(f"{held + added - left} rows have turned, not {TURNING}")
-        held = left
+        (count_after,) = con.execute(count).fetchone() or (0,)
+        insert_count = CHANGED if changes and view in ("leaving", "groups") else 0
+        if count_before + insert_count - count_after != TURNING:
+            raise SystemExit(
+                f"{count_before + insert_count - count_after} rows have turned, not {TURNING}"
+            )
+        count_before = count_after
     table = engine.relations.table(item)
     return series.median, dict(table.commit_at(table.version()).metadata)
 
@@ -108,17 +112,17 @@ def main() -> None:
     parser.add_argument("--orders", nargs="*", default=list(ORDERS), choices=list(ORDERS))
     parser.add_argument("--views", nargs="*", default=list(VIEWS), choices=list(VIEWS))
     parser.add_argument("--changes", action="store_true")
-    given = parser.parse_args()
+    options = parser.parse_args()
     ratios = []
-    for view, order in product(given.views, given.orders):
+    for view, order in product(options.views, options.orders):
         before: tuple[int, Cost] | None = None
-        for rows in given.rows:
+        for rows in options.rows:
             with tempfile.TemporaryDirectory() as folder, connect(f"{folder}/warehouse") as con:
                 clock_at = Clock()
                 clock.now_ms = clock_at.now_ms
                 prepare(con, rows, ORDERS[order], clock_at.now, view)
-                cost, said = measure(con, clock_at, view, changes=given.changes)
-            phases = {k: v for k, v in said.items() if k in SAID}
+                cost, metadata = measure(con, clock_at, view, changes=options.changes)
+            phases = {k: v for k, v in metadata.items() if k in SAID}
             print(
                 f"{rows:>12,} rows, {view}, {order}: {cost.seconds:6.2f} s {cost.jobs:4.0f} jobs "
                 f"{cost.read:12,.0f} rows read  {phases}",

@@ -130,9 +130,9 @@ class Warehouse:
             columns = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in rows.schema)
             self.con.execute(f"CREATE TABLE {name} ({columns})")
             rows.write.format("delta").mode("append").save(self.location(name))
-        found = duck.execute("SELECT max(o_orderkey) FROM orders").fetchone()
-        assert found is not None  # an aggregate gives one row
-        self.next_key = int(found[0]) + 1
+        row = duck.execute("SELECT max(o_orderkey) FROM orders").fetchone()
+        assert row is not None  # an aggregate gives one row
+        self.next_key = int(row[0]) + 1
         queries = duck.execute("SELECT query_nr, query FROM tpch_queries()").fetchall()
         duck.close()
         return {n: sqlglot.transpile(q, read="duckdb", write="spark")[0] for n, q in queries}
@@ -147,13 +147,13 @@ class Warehouse:
         shift = self.next_key - low
         for name in MOVING:
             key = KEYS[name]
-            listed = [
+            columns = [
                 f.name for f in self.spark.read.format("delta").load(self.location(name)).schema
             ]
-            moved = ", ".join(f"{c} + {shift}" if c == key else c for c in listed)
+            items = ", ".join(f"{c} + {shift}" if c == key else c for c in columns)
             within = f"{key} BETWEEN {low} AND {high}"
             self.con.execute(
-                f"INSERT INTO {name} SELECT {moved} FROM {name} WHERE {within} AND {key} % 3 = 0;"
+                f"INSERT INTO {name} SELECT {items} FROM {name} WHERE {within} AND {key} % 3 = 0;"
                 f"UPDATE {name} SET {UPDATES[name]} WHERE {within} AND {key} % 3 = 1;"
                 f"DELETE FROM {name} WHERE {within} AND {key} % 3 = 2"
             )
@@ -212,9 +212,9 @@ class Warehouse:
 
     def _timed(self, run: Callable[[], object]) -> tuple[float, Work]:
         meter = Meter(self.spark)
-        begun = time.perf_counter()
+        start = time.perf_counter()
         run()
-        return time.perf_counter() - begun, meter.work()
+        return time.perf_counter() - start, meter.work()
 
 
 def only_by_spark(folder: Path) -> str:
@@ -253,12 +253,12 @@ def tpch(scale: float, rounds: int, numbers: list[int], policy: str, options: Op
     print(f"TPC-H at scale {scale}, {count:,} orders and their lines changed, policy {policy}")
     for n, line in lines.items():
         shown(f"Q{n}", line)
-    changed = [line for n, line in lines.items() if any(t in queries[n] for t in MOVING)]
-    slow = sum(line.ratio < 1 / SLOWER_MAX for line in changed)
-    print(f"geometric mean {mean(line.ratio for line in changed):.2f}x the whole query;", end=" ")
+    moving = [line for n, line in lines.items() if any(t in queries[n] for t in MOVING)]
+    slow = sum(line.ratio < 1 / SLOWER_MAX for line in moving)
+    print(f"geometric mean {mean(line.ratio for line in moving):.2f}x the whole query;", end=" ")
     print(f"slower than {SLOWER_MAX}x the whole query: {slow}")
     if options.pipelines:
-        against = mean(line.ratio_declared for line in changed)
+        against = mean(line.ratio_declared for line in moving)
         print(f"geometric mean {against:.2f}x Spark Declarative Pipelines")
 
 
@@ -281,11 +281,11 @@ def mean(ratios: Iterable[float]) -> float:
 def shown(name: str, line: Line) -> None:
     """Print one query: times, and of the last round jobs and bytes, ours/the whole query's."""
     ours, theirs = statistics.median(line.ours), statistics.median(line.theirs)
-    declared = ""
+    pipelines_text = ""
     if line.declared:
-        declared = f" {statistics.median(line.declared):7.2f} s {line.ratio_declared:6.2f}x"
+        pipelines_text = f" {statistics.median(line.declared):7.2f} s {line.ratio_declared:6.2f}x"
     print(
-        f"{name:>6} {ours:7.2f} s {theirs:7.2f} s {line.ratio:6.2f}x{declared}"
+        f"{name:>6} {ours:7.2f} s {theirs:7.2f} s {line.ratio:6.2f}x{pipelines_text}"
         f"  jobs {line.work.jobs:>3}/{line.rival.jobs:<3}"
         f" read {_mb(line.work.bytes_read)}/{_mb(line.rival.bytes_read)} MB"
         f" written {_mb(line.work.bytes_written)}/{_mb(line.rival.bytes_written)} MB  {line.how}",
@@ -313,8 +313,8 @@ def groups(rounds: int, policy: str) -> None:
         with tempfile.TemporaryDirectory() as folder:
             house = Warehouse(Path(folder), policy)
             house.con.execute("CREATE TABLE big (k BIGINT, v BIGINT)")
-            made = house.spark.range(rows).selectExpr("id AS k", "id % 97 AS v")
-            made.repartition(8, "k").write.format("delta").mode("append").save(
+            frame = house.spark.range(rows).selectExpr("id AS k", "id % 97 AS v")
+            frame.repartition(8, "k").write.format("delta").mode("append").save(
                 house.location("big")
             )
             for name, query in queries.items():
@@ -349,16 +349,16 @@ def main() -> None:
     parser.add_argument("--pipelines", action="store_true", help="Declarative Pipelines, too")
     parser.add_argument("--groups", action="store_true", help="the aggregate at 1M and 10M rows")
     parser.add_argument("--by-spark", action="store_true", help="a store that only Spark reaches")
-    asked = parser.parse_args()
-    if asked.groups:
-        groups(asked.rounds, asked.policy)
+    args = parser.parse_args()
+    if args.groups:
+        groups(args.rounds, args.policy)
         return
     tpch(
-        asked.scale,
-        asked.rounds,
-        asked.queries,
-        asked.policy,
-        Options(asked.pipelines, asked.by_spark),
+        args.scale,
+        args.rounds,
+        args.queries,
+        args.policy,
+        Options(args.pipelines, args.by_spark),
     )
 
 

@@ -32,13 +32,13 @@ class House:
         self.con = ctsql.connect(f"{folder}/warehouse")
         self.rival = f"{folder}/rival"
         self.more = [f"c{n}" for n in range(columns - 2)]
-        listed = ", ".join(f"{name} BIGINT" for name in ("k", "v", *self.more))
+        column_list = ", ".join(f"{name} BIGINT" for name in ("k", "v", *self.more))
         newest = ", ".join(f"max({name})" for name in ("v", *self.more))
-        self.con.execute(f"CREATE TABLE given ({listed})")
+        self.con.execute(f"CREATE TABLE given ({column_list})")
         values = ", ".join(["id"] * columns)
         self.con.execute(f"INSERT INTO given SELECT /*+ COALESCE(1) */ {values} FROM range({KEYS})")
         self.con.execute(
-            f"CREATE CONTINUAL TASK kept ({listed}) ON INPUT given AS ("
+            f"CREATE CONTINUAL TASK kept ({column_list}) ON INPUT given AS ("
             "DELETE FROM kept WHERE k IN (SELECT k FROM given);"
             f"INSERT INTO kept SELECT k, {newest} FROM given GROUP BY k;)"
         )
@@ -64,10 +64,10 @@ class House:
 
 
 def _ms(act: Callable[[int], None], numbers: Sequence[int]) -> float:
-    begun = time.perf_counter()
+    start = time.perf_counter()
     for number in numbers:
         act(number)
-    return (time.perf_counter() - begun) * 1000 / len(numbers)
+    return (time.perf_counter() - start) * 1000 / len(numbers)
 
 
 def measure(house: House, calls: Calls, waiting: int, rounds: int) -> None:
@@ -78,14 +78,15 @@ def measure(house: House, calls: Calls, waiting: int, rounds: int) -> None:
         end = numbers.stop
         inserts = _ms(house.insert, numbers)
         appends = _ms(house.append, numbers[:APPENDS])
-        before, begun = (jobs_started(house.session), calls.made), time.perf_counter()
+        before, start = (jobs_started(house.session), calls.made), time.perf_counter()
         house.con.run(once=True)
-        ms = (time.perf_counter() - begun) * 1000 / len(numbers)
+        ms = (time.perf_counter() - start) * 1000 / len(numbers)
         jobs = (jobs_started(house.session) - before[0]) / len(numbers)
-        made = (calls.made - before[1]) / len(numbers)
+        jvm_calls = (calls.made - before[1]) / len(numbers)
         if turn:
             print(
-                f"{len(numbers)} waiting: {ms:.0f} ms a T, {jobs:.2f} jobs, {made:.0f} calls; ",
+                f"{len(numbers)} waiting: {ms:.0f} ms a T, {jobs:.2f} jobs, "
+                f"{jvm_calls:.0f} calls; ",
                 end="",
             )
             print(
@@ -101,11 +102,11 @@ def main() -> None:
     parser.add_argument("--waiting", type=int, default=300)
     parser.add_argument("--columns", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
-    given = parser.parse_args()
+    options = parser.parse_args()
     calls = Calls()
     with tempfile.TemporaryDirectory(prefix="ctsql-bench-", ignore_cleanup_errors=True) as folder:
-        house = House(folder, given.columns)
-        measure(house, calls, given.waiting, given.rounds)
+        house = House(folder, options.columns)
+        measure(house, calls, options.waiting, options.rounds)
         house.con.close()
 
 

@@ -110,8 +110,8 @@ def _append(feed: Path, tick: int) -> None:
 
 def _refreshes(warehouse: Path) -> list[Refresh]:
     """What the outputs' logs say of the commits that took in rows."""
-    found = system_rows(LocalLogReader(str(warehouse), read_only=True), "refreshes")
-    return [r for r in found if r.seconds is not None]
+    rows = system_rows(LocalLogReader(str(warehouse), read_only=True), "refreshes")
+    return [r for r in rows if r.seconds is not None]
 
 
 def _count_commits(warehouse: Path) -> int:
@@ -136,9 +136,9 @@ def measure(folder: Path, ticks: int, objects: int) -> dict[bool, list[float]]:
     feed, warehouse = folder / "feed", folder / "warehouse"
     _append(feed, 0)
     more = "".join(ANOTHER.format(number=n) for n in range(objects - OBJECTS))
-    made = MADE.format(feed=feed) + more + READ
+    script = MADE.format(feed=feed) + more + READ
     subprocess.run([sys.executable, "-m", "ctsql", "-w", str(warehouse)],
-                   input=made, text=True, check=True, capture_output=True)  # fmt: skip
+                   input=script, text=True, check=True, capture_output=True)  # fmt: skip
     with service(warehouse):
         for tick in range(1, WARM_UP_TICKS + 1):
             _tick(feed, warehouse, tick)
@@ -151,12 +151,12 @@ def measure(folder: Path, ticks: int, objects: int) -> dict[bool, list[float]]:
         assert one.seconds is not None
         assert one.t is not None  # the outputs are not closed
         by_time[one.t] = by_time.get(one.t, 0.0) + one.seconds
-    counted = ticks // BLOCK_TICKS * BLOCK_TICKS
-    seconds = [by_time[t] for t in sorted(by_time)[-counted:]]
-    found: dict[bool, list[float]] = {False: [], True: []}
+    count = ticks // BLOCK_TICKS * BLOCK_TICKS
+    seconds = [by_time[t] for t in sorted(by_time)[-count:]]
+    times: dict[bool, list[float]] = {False: [], True: []}
     for place, took in enumerate(seconds):
-        found[place // BLOCK_TICKS % 2 == 1].append(took)
-    return found
+        times[place // BLOCK_TICKS % 2 == 1].append(took)
+    return times
 
 
 def main() -> None:
@@ -165,20 +165,21 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--ticks", type=int, default=120)
     parser.add_argument("--objects", type=int, default=200)
-    given = parser.parse_args()
-    found: dict[bool, list[float]] = {False: [], True: []}
+    options = parser.parse_args()
+    times: dict[bool, list[float]] = {False: [], True: []}
     with tempfile.TemporaryDirectory(prefix="ctsql-bench-") as root:
-        for turn in range(given.rounds):
+        for turn in range(options.rounds):
             folder = Path(root) / str(turn)
             folder.mkdir()
-            made = measure(folder, given.ticks, given.objects)
-            medians = [statistics.median(made[w]) * 1000 for w in (False, True)]
+            round_times = measure(folder, options.ticks, options.objects)
+            medians = [statistics.median(round_times[w]) * 1000 for w in (False, True)]
             print("alone {:.0f} ms, watched {:.0f} ms".format(*medians), flush=True)
-            for who, seconds in made.items():
-                found[who] += seconds
-    alone, seen = (statistics.median(found[w]) * 1000 for w in (False, True))
-    mean = statistics.mean(found[True]) / statistics.mean(found[False])
-    print(f"medians {alone:.0f} and {seen:.0f} ms: {seen / alone:.3f}; means {mean:.3f}")
+            for who, seconds in round_times.items():
+                times[who] += seconds
+    alone_ms, watched_ms = (statistics.median(times[w]) * 1000 for w in (False, True))
+    mean = statistics.mean(times[True]) / statistics.mean(times[False])
+    ratio = watched_ms / alone_ms
+    print(f"medians {alone_ms:.0f} and {watched_ms:.0f} ms: {ratio:.3f}; means {mean:.3f}")
 
 
 if __name__ == "__main__":

@@ -486,8 +486,8 @@ def item_there(catalog: "Catalog", object_id: str) -> Item:
     """The object of an id; raises UNKNOWN_RELATION where somebody has dropped it meanwhile."""
     item = catalog.items.get(object_id)
     if item is None:
-        dropped = (i.name for _, i in catalog.all_dropped() if i.id == object_id)
-        raise was_dropped(next(dropped, object_id), "meanwhile")
+        names = (i.name for _, i in catalog.all_dropped() if i.id == object_id)
+        raise was_dropped(next(names, object_id), "meanwhile")
     return item
 
 
@@ -517,8 +517,8 @@ def _unreadable(object_id: str, text: str, problem: str) -> Item:
 
 
 def _built_beside(raw: dict[str, Any]) -> tuple[str, int] | None:
-    found = raw.get("built_beside")
-    return None if found is None else (str(found[0]), int(found[1]))
+    pair = raw.get("built_beside")
+    return None if pair is None else (str(pair[0]), int(pair[1]))
 
 
 def _feed_json(feed: FileSource | KafkaSource | None) -> dict[str, Any]:
@@ -641,7 +641,7 @@ class Dropped:
         """The entry of a text; an unreadable one raises its error only where it is used."""
         try:
             raw: dict[str, Any] = json.loads(text)
-            dropped = Dropped(
+            drop = Dropped(
                 id=drop_id,
                 at_ms=int(raw["at"]),
                 items=tuple(Item.of_entry(k, v) for k, v in raw["items"].items()),
@@ -652,7 +652,7 @@ class Dropped:
             )
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
             return Dropped(id=drop_id, at_ms=0, problem=f"{type(problem).__name__}: {problem}.")
-        return dropped
+        return drop
 
 
 def _readers_by_id(items: Iterable[Item]) -> dict[str, list[Item]]:
@@ -710,9 +710,9 @@ class Catalog:
 
     def get(self, name: Name, *, span: Span | None = None, kind: str = "relation") -> Item:
         """The object of a name; UNKNOWN_SCHEMA or UNKNOWN_RELATION with near names."""
-        found = self.find(name)
-        if found is not None:
-            return found.check(span)
+        item = self.find(name)
+        if item is not None:
+            return item.check(span)
         if find_system_table(name) is not None:
             raise only_queried(name, span)
         if fold(name.schema) not in self.schemas and not is_system(name.schema):
@@ -837,11 +837,11 @@ class Catalog:
 
     def without(self, object_ids: Iterable[str]) -> "Catalog":
         """The catalog without some items, and without the readers that followed them."""
-        gone = set(object_ids)
+        ids = set(object_ids)
         return replace(
             self,
-            items={k: v for k, v in self.items.items() if k not in gone},
-            subscriptions={k: s for k, s in self.subscriptions.items() if s.object_id not in gone},
+            items={k: v for k, v in self.items.items() if k not in ids},
+            subscriptions={k: s for k, s in self.subscriptions.items() if s.object_id not in ids},
         )
 
     def last_drop(self, name: Name) -> tuple[Dropped, Item] | None:
@@ -855,8 +855,8 @@ class Catalog:
     def with_dropped(self, drop: Dropped) -> "Catalog":
         """The catalog without what a DROP takes away, which is kept beside it."""
         schemas = {k: v for k, v in self.schemas.items() if not drop.schema or v != drop.schema}
-        left = replace(self, schemas=schemas, dropped={drop.id: drop, **self.dropped})
-        return left.without(i.id for i in drop.items)
+        catalog = replace(self, schemas=schemas, dropped={drop.id: drop, **self.dropped})
+        return catalog.without(i.id for i in drop.items)
 
     def restored(self, drop: Dropped) -> "Catalog":
         """The catalog with what a DROP took away; the caller looked that all names are free."""
@@ -869,8 +869,8 @@ class Catalog:
 
     def purged(self, drop_ids: Iterable[str]) -> "Catalog":
         """The catalog without some of what can be had back."""
-        gone = set(drop_ids)
-        return replace(self, dropped={k: d for k, d in self.dropped.items() if k not in gone})
+        ids = set(drop_ids)
+        return replace(self, dropped={k: d for k, d in self.dropped.items() if k not in ids})
 
     def with_schema(self, schema: str) -> "Catalog":
         """The catalog with a schema added."""
@@ -878,8 +878,8 @@ class Catalog:
 
     def with_subscription(self, subscription: Subscription) -> "Catalog":
         """The catalog with a named reader added."""
-        added = {fold(subscription.name): subscription}
-        return replace(self, subscriptions={**self.subscriptions, **added})
+        entry = {fold(subscription.name): subscription}
+        return replace(self, subscriptions={**self.subscriptions, **entry})
 
     def without_subscription(self, name: str) -> "Catalog":
         """The catalog without a named reader."""
@@ -906,15 +906,15 @@ def check_not_referred_to(catalog: Catalog, items: Iterable[Item]) -> None:
 
 def with_plain_views(catalog: Catalog, item: Item) -> list[Item]:
     """An object, and the plain views of whose queries its own is made."""
-    seen = {item.id: item}
+    items = {item.id: item}
     waiting = [item]
     while waiting:
         for reading in waiting.pop().reads:
             read = catalog.items[reading.object_id]
-            if read.kind is ObjectKind.VIEW and read.id not in seen:
-                seen[read.id] = read
+            if read.kind is ObjectKind.VIEW and read.id not in items:
+                items[read.id] = read
                 waiting.append(read)
-    return list(seen.values())
+    return list(items.values())
 
 
 def tasks_and_views(catalog: Iterable[Item]) -> list[Item]:
@@ -1004,12 +1004,12 @@ def stored_reads(catalog: Catalog, item: Item, *others: str) -> list[Item]:
         others: the ids of what is read besides.
     """
     items: dict[str, Item] = {}
-    seen, waiting = {item.id}, [*(r.object_id for r in item.reads), *others]
+    seen_ids, waiting = {item.id}, [*(r.object_id for r in item.reads), *others]
     while waiting:
         read = catalog.items[waiting.pop(0)]
-        if read.id in seen:
+        if read.id in seen_ids:
             continue
-        seen.add(read.id)
+        seen_ids.add(read.id)
         if read.location is None or read.problem:
             waiting += [r.object_id for r in read.reads]
         else:

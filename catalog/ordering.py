@@ -15,18 +15,18 @@ def behind_needs(keys: Iterable[Key], needs: Callable[[Key], Iterable[Key]]) -> 
     >>> behind_needs("ab", {"a": "cb", "b": "c", "c": "c"}.get)
     ['c', 'b', 'a']
     """
-    visited: set[Key] = set()
+    visited_keys: set[Key] = set()
     order: list[Key] = []
 
     def meet(key: Key) -> tuple[Key, Iterator[Key]]:
-        visited.add(key)
+        visited_keys.add(key)
         return key, iter(needs(key))
 
     for first in keys:
-        open_ones = [] if first in visited else [meet(first)]
+        open_ones = [] if first in visited_keys else [meet(first)]
         while open_ones:
-            key, left = open_ones[-1]
-            other = next((o for o in left if o not in visited), None)
+            key, rest = open_ones[-1]
+            other = next((o for o in rest if o not in visited_keys), None)
             if other is None:
                 order.append(key)
                 open_ones.pop()

@@ -32,14 +32,13 @@ class Proposal:
 
     def in_force(self, catalog: Catalog, at: int) -> Catalog:
         """The catalog from T on."""
-        changed = catalog
         for schema in self.schemas:
-            changed = changed.with_schema(schema)
-        begun = (replace(i, created=at) if i.id in self.begun else i for i in self.items)
-        changed = changed.with_items(begun)
+            catalog = catalog.with_schema(schema)
+        items = (replace(i, created=at) if i.id in self.begun else i for i in self.items)
+        catalog = catalog.with_items(items)
         if self.gone is not None:
-            changed = changed.with_dropped(self.gone)
-        return changed
+            catalog = catalog.with_dropped(self.gone)
+        return catalog
 
     def to_json(self) -> str:
         """The proposal as text for the store."""
@@ -78,12 +77,12 @@ def proposal_of(entries: Iterable[tuple[str, str]]) -> Proposal | None:
     proposal_id, text = entry
     try:
         raw: dict[str, Any] = json.loads(text)
-        gone = raw["gone"]
+        drop = raw["gone"]
         return Proposal(
             id=proposal_id,
             items=tuple(Item.of_entry(k, v) for k, v in raw["items"].items()),
             begun=frozenset(raw["begun"]),
-            gone=None if gone is None else Dropped.of_entry(*gone),
+            gone=None if drop is None else Dropped.of_entry(*drop),
             schemas=tuple(raw["schemas"]),
         )
     except (ValueError, KeyError, TypeError) as problem:

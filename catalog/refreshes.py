@@ -105,11 +105,11 @@ class Stretch:
         >>> Stretch.from_json(Stretch(3, parts).to_json()) == Stretch(3, parts)
         True
         """
-        begun, parts = raw
+        start, parts = raw
         refresh_parts = (
             None if parts is None else tuple(_KINDS[kind](*fields) for kind, *fields in parts)
         )
-        return Stretch(int(begun), refresh_parts)
+        return Stretch(int(start), refresh_parts)
 
 
 _KINDS: dict[str, type[Every] | type[Cron] | type[At]] = {"every": Every, "cron": Cron, "at": At}

@@ -18,26 +18,26 @@ _CHAR = re.compile(r"char\s*\(\s*(\d+)\s*\)", re.IGNORECASE)
 _TEXT_TYPE = re.compile(r"\b(?:var)?char(?:acter)?\s*\(\s*\d+\s*\)", re.IGNORECASE)
 
 
-def plain_type(declared: str) -> str:
+def plain_type(data_type: str) -> str:
     """The type of a column's values: those of CHAR and VARCHAR are texts.
 
     >>> plain_type("char(5)"), plain_type("struct<a:VARCHAR(4),b:int>")
     ('string', 'struct<a:string,b:int>')
     """
-    return _TEXT_TYPE.sub("string", declared)
+    return _TEXT_TYPE.sub("string", data_type)
 
 
-def char_length(declared: str) -> int | None:
+def char_length(data_type: str) -> int | None:
     """How many characters a CHAR has, with blanks behind shorter texts; None for other types.
 
     >>> char_length("char(5)"), char_length("varchar(5)"), char_length("array<char(5)>")
     (5, None, None)
     """
-    found = _CHAR.fullmatch(declared)
-    return None if found is None else int(found[1])
+    match = _CHAR.fullmatch(data_type)
+    return None if match is None else int(match[1])
 
 
-def without_limits(declared: str) -> str:
+def without_limits(data_type: str) -> str:
     """The type that a view's column gets from one of its query.
 
     A CHAR stays a CHAR, as it is compared otherwise than other texts. The length of a VARCHAR is
@@ -46,7 +46,7 @@ def without_limits(declared: str) -> str:
     >>> without_limits("char(5)"), without_limits("struct<a:char(4),b:varchar(3)>")
     ('char(5)', 'struct<a:char(4),b:string>')
     """
-    return _VARCHAR.sub("string", declared)
+    return _VARCHAR.sub("string", data_type)
 
 
 def quote_text(text: str) -> str:
@@ -195,13 +195,13 @@ def check_unique(columns: Sequence[Column], spans: Sequence[Span]) -> Schema:
     Raises:
         DUPLICATE_COLUMN: two have names that differ in case at most; points at the second.
     """
-    seen: set[str] = set()
+    keys: set[str] = set()
     for index, column in enumerate(columns):
         key = fold(column.name)
-        if key in seen:
+        if key in keys:
             span = spans[min(index, len(spans) - 1)] if spans else None
             raise error("DUPLICATE_COLUMN", span=span, column=column.name)
-        seen.add(key)
+        keys.add(key)
     return tuple(columns)
 
 
@@ -222,17 +222,17 @@ def changes_between(there: Sequence[Column], new_columns: Sequence[Column]) -> l
     before_of, going = _counterparts(there, new_columns)
     texts = []
     for column, before in before_of:
-        shown = quote(column.name)
+        name = quote(column.name)
         if before is None:
             before = replace(column, comment=None, nullable=True)
             texts.append(f"ADD COLUMN {before.ddl()}")
         elif fold(before.name) != fold(column.name):
-            texts.append(f"RENAME COLUMN {quote(before.name)} TO {shown}")
+            texts.append(f"RENAME COLUMN {quote(before.name)} TO {name}")
         elif before.type != column.type:
-            texts.append(f"ALTER COLUMN {shown} TYPE {column.type}")
+            texts.append(f"ALTER COLUMN {name} TYPE {column.type}")
         if before.nullable != column.nullable:
             verb = "DROP" if column.nullable else "SET"
-            texts.append(f"ALTER COLUMN {shown} {verb} NOT NULL")
+            texts.append(f"ALTER COLUMN {name} {verb} NOT NULL")
     return [*texts, *(f"DROP COLUMN {quote(c.name)}" for c in going)]
 
 

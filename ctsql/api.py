@@ -138,9 +138,9 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
         """
         span, statement = loading.one_change(sql)
         parameter_sets = list(seq_of_parameters)
-        appended = loading.append_given(self, statement, parameter_sets)
-        if appended is not None:
-            return appended
+        bulk_result = loading.append_given(self, statement, parameter_sets)
+        if bulk_result is not None:
+            return bulk_result
         variables = caller_variables(None)
         with nullcontext() if self.in_transaction else self.transaction():
             counts = [
@@ -179,9 +179,9 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
             message = "parameters go with exactly one statement"
             raise misuse(message, f"There are {len(spans)}.")
         result = Result.of_status("")
-        called = caller_variables(variables)
+        caller = caller_variables(variables)
         for span in spans:
-            result = self.run_statement(span, parameters, called)
+            result = self.run_statement(span, parameters, caller)
         return result
 
     def run_statement(
@@ -257,10 +257,10 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
                     _promote(self, engine)
                 return Result.of_status("SET")
             case st.ShowSetting():
-                shown = self._settings.show(statement, engine.session)
+                settings = self._settings.show(statement, engine.session)
                 from ctsql.shown import rows
 
-                return rows((["name", "value", "description"], shown))
+                return rows((["name", "value", "description"], settings))
             case st.ResetSetting():
                 self._settings.reset(statement, engine.session)
                 engine.tick_ms = self._settings.tick_ms

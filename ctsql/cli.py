@@ -297,8 +297,8 @@ def _help_of(context: click.Context, command: str) -> str:
     lines = []
     for option in context.command.params:
         record = option.get_help_record(context)
-        shown = {*options, *_FOR_ALL} - {*_WITHOUT.get(command, ())}
-        if record is not None and set(option.opts) & shown:
+        option_names = {*options, *_FOR_ALL} - {*_WITHOUT.get(command, ())}
+        if record is not None and set(option.opts) & option_names:
             lines.append(record)
     formatter = context.make_formatter()
     formatter.write_usage(
@@ -516,8 +516,8 @@ def _run_all(runner: Runner, sources: Sequence[Source]) -> int:
     for position, source in enumerate(sources):
         code = runner.run_source(source)
         if code != OK or runner.stopped:
-            for skipped in sources[position + 1 :]:
-                runner.settings.note(f"{skipped.name} was not run")
+            for other in sources[position + 1 :]:
+                runner.settings.note(f"{other.name} was not run")
             return code
     return OK
 
@@ -639,8 +639,12 @@ def _apply(runner: Runner, arguments: dict[str, Any]) -> int:
 
     def work() -> int:
         folder = pipelines.read(Path(arguments["files"][1]), settings.variables)
-        saved = pipelines.load(Path(arguments["plan_file"])) if arguments["plan_file"] else None
-        plan = pipelines.apply(runner.connection, folder, prune=arguments["prune"], saved=saved)
+        saved_plan = (
+            pipelines.load(Path(arguments["plan_file"])) if arguments["plan_file"] else None
+        )
+        plan = pipelines.apply(
+            runner.connection, folder, prune=arguments["prune"], saved=saved_plan
+        )
         settings.progress.pause()
         if arguments["as_json"] or not settings.quiet:
             pipelines.write_plan(plan, settings.out, as_json=arguments["as_json"])
@@ -663,8 +667,8 @@ def _with_codes(runner: Runner, work: Callable[[], int]) -> int:
             code = pipelines.refusal_code(problem) or FAILED
             raise
 
-    found = runner.guard(run)
-    return code or found if found in (OK, FAILED) else found
+    guard_code = runner.guard(run)
+    return code or guard_code if guard_code in (OK, FAILED) else guard_code
 
 
 @contextmanager

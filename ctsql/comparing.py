@@ -160,8 +160,8 @@ def _exact(value: str, literal: str | None, field: T.StructField, kind: str) -> 
         value = f"CASE WHEN {same} THEN {value} ELSE CAST({problem} AS {kind}) END"
     length = char_length(declared_type(field))
     if length is not None:  # it is read as it is stored, with blanks behind it
-        padded = f"rpad({value}, {length}, ' ')"
-        value = f"CASE WHEN length({value}) < {length} THEN {padded} ELSE {value} END"
+        rpad = f"rpad({value}, {length}, ' ')"
+        value = f"CASE WHEN length({value}) < {length} THEN {rpad} ELSE {value} END"
     return value
 
 
@@ -228,17 +228,17 @@ def compare(
     left = _told_apart(row_set(there))
     right = None if expected is None else _told_apart(row_set(expected))
     if all(fits_arrow(f.dataType) for f in schema.fields):
-        mine = wanted = left.collect()
+        mine = theirs = left.collect()
         try:
             if right is not None:
-                wanted = right.collect()
+                theirs = right.collect()
             elif not isinstance(mine, Declined):
-                wanted = mine.take(())
+                theirs = mine.take(())
         except CtsqlError as problem:
             problem.span = problem.span or span
             raise
-        if not isinstance(mine, Declined) and not isinstance(wanted, Declined):
-            return _of_few(schema, mine, wanted, is_ordered=is_ordered)
+        if not isinstance(mine, Declined) and not isinstance(theirs, Declined):
+            return _of_few(schema, mine, theirs, is_ordered=is_ordered)
     if is_ordered:
         what = "the order of that many rows, or of rows with such values"
         raise error("NOT_SUPPORTED", what=what, hint="Leave ORDER BY out.")
@@ -258,9 +258,9 @@ def _told_apart(rows: RowSet) -> RowSet:
 def _of_few(
     schema: T.StructType, there: LocalRows, expected: LocalRows, *, is_ordered: bool
 ) -> Difference | None:
-    mine, wanted = keys(there.arrow), keys(expected.arrow)
-    missing, surplus = cancel(wanted, mine)
-    if not missing and not surplus and (not is_ordered or mine == wanted):
+    mine, theirs = keys(there.arrow), keys(expected.arrow)
+    missing, surplus = cancel(theirs, mine)
+    if not missing and not surplus and (not is_ordered or mine == theirs):
         return None
     return Difference(
         columns=tuple(schema.names),
@@ -275,31 +275,31 @@ def _of_few(
 def _of_any(
     schema: T.StructType, there: DataFrame, expected: DataFrame, names: Sequence[str]
 ) -> Difference | None:
-    listed = backtick_all(names)
-    signed = there.select(*listed, F.lit(1).alias(DIFF)).unionAll(
-        expected.select(*listed, F.lit(-1).alias(DIFF))
+    columns = backtick_all(names)
+    signed_rows = there.select(*columns, F.lit(1).alias(DIFF)).unionAll(
+        expected.select(*columns, F.lit(-1).alias(DIFF))
     )
-    changed = consolidate(signed, list(names)).persist()
+    differences = consolidate(signed_rows, list(names)).persist()
     try:
         with translate_spark_errors():
-            counts = changed.select(
+            counts = differences.select(
                 F.coalesce(F.sum(F.when(F.col(DIFF) < 0, -F.col(DIFF))), F.lit(0)),
                 F.coalesce(F.sum(F.when(F.col(DIFF) > 0, F.col(DIFF))), F.lit(0)),
             ).collect()[0]
             if not any(counts):
                 return None
-            gone = changed.withColumn(DIFF, -F.col(DIFF)).where(F.col(DIFF) > 0)
-            come = changed.where(F.col(DIFF) > 0)
+            missing_rows = differences.withColumn(DIFF, -F.col(DIFF)).where(F.col(DIFF) > 0)
+            surplus_rows = differences.where(F.col(DIFF) > 0)
             return Difference(
                 columns=tuple(schema.names),
                 types=_types(schema),
-                missing=_rows(repeat_by_diff(gone, list(names)).limit(ROWS_SHOWN)),
-                surplus=_rows(repeat_by_diff(come, list(names)).limit(ROWS_SHOWN)),
+                missing=_rows(repeat_by_diff(missing_rows, list(names)).limit(ROWS_SHOWN)),
+                surplus=_rows(repeat_by_diff(surplus_rows, list(names)).limit(ROWS_SHOWN)),
                 missing_count=int(counts[0]),
                 surplus_count=int(counts[1]),
             )
     finally:
-        changed.unpersist()
+        differences.unpersist()
 
 
 def _types(schema: T.StructType) -> tuple[str, ...]:

@@ -97,48 +97,48 @@ class Known:
     schema: str = DEFAULT_SCHEMA
 
 
-def complete(text: str, known: Known, after: str = "") -> list[Candidate]:
+def complete(text: str, vocabulary: Known, after: str = "") -> list[Candidate]:
     """Completions for a text that ends at the cursor, best first.
 
     Args:
         text: the input up to the cursor. after: the input after it; its relations count, too.
-        known: what there is; little while Spark starts.
+        vocabulary: what there is; little while Spark starts.
     """
-    objects = known.objects
-    shown = _HIDDEN.sub(_blank, text)
-    if _inside_hidden(shown):
+    objects = vocabulary.objects
+    visible = _HIDDEN.sub(_blank, text)
+    if _inside_hidden(visible):
         return []
-    match = _PATH.search(shown)
+    match = _PATH.search(visible)
     path = match[0] if match else ""
     qualifier, _, word = path.rpartition(".")
-    if not path and shown and not shown[-1].isspace() and shown[-1] not in "(,=<>+-*/":
+    if not path and visible and not visible[-1].isspace() and visible[-1] not in "(,=<>+-*/":
         return []
-    tokens = _TOKEN.findall(shown[: len(shown) - len(path)])
-    both = _TOKEN.findall(shown + " " + _HIDDEN.sub(_blank, after))
-    relations = _relations(both, objects, known.schema)
+    tokens = _TOKEN.findall(visible[: len(visible) - len(path)])
+    both = _TOKEN.findall(visible + " " + _HIDDEN.sub(_blank, after))
+    relations = _relations(both, objects, vocabulary.schema)
     wants_relation = _wants_relation(tokens)
-    offered: Iterator[tuple[str, str]]
+    entries: Iterator[tuple[str, str]]
     if qualifier:
-        offered = _complete_qualified(
-            qualifier, relations, known, only_objects=wants_relation, kind=_kind_before(tokens)
+        entries = _complete_qualified(
+            qualifier, relations, vocabulary, only_objects=wants_relation, kind=_kind_before(tokens)
         )
     elif wants_relation:
-        offered = _names(known, _kind_before(tokens))
+        entries = _names(vocabulary, _kind_before(tokens))
     elif tokens and fold(tokens[-1]) == "use":
-        offered = ((schema, "schema") for schema in known.schemas)
+        entries = ((schema, "schema") for schema in vocabulary.schemas)
     elif len(tokens) == 1 and fold(tokens[0]) in _SETTING:
-        offered = ((setting, "setting") for setting in known.settings)
+        entries = ((setting, "setting") for setting in vocabulary.settings)
     elif not word:
-        offered = _columns(relations)
+        entries = _columns(relations)
     else:
-        offered = _anything(word, relations, known.functions)
+        entries = _anything(word, relations, vocabulary.functions)
     prefix = fold(word.lstrip("`"))
-    seen: set[str] = set()
+    shapes: set[str] = set()
     result = []
-    for name, kind in offered:
+    for name, kind in entries:
         shape = name if kind in ("keyword", "function", "setting") else quote(name)
-        if fold(name).startswith(prefix) and shape not in seen:
-            seen.add(shape)
+        if fold(name).startswith(prefix) and shape not in shapes:
+            shapes.add(shape)
             result.append(Candidate(shape, len(word), kind))
     return result
 
@@ -228,24 +228,24 @@ def _relations(
 def _complete_qualified(
     qualifier: str,
     relations: dict[str, ObjectInfo],
-    known: Known,
+    vocabulary: Known,
     *,
     only_objects: bool,
     kind: str | None,
 ) -> Iterator[tuple[str, str]]:
     last = fold(_parts(qualifier)[-1]) if _parts(qualifier) else ""
     if not only_objects:
-        item = relations.get(last) or _lookup(qualifier, known.objects, known.schema)
+        item = relations.get(last) or _lookup(qualifier, vocabulary.objects, vocabulary.schema)
         if item is not None:
             yield from ((column, "column") for column in item.columns)
             return
-    yield from _of_kind((o for o in known.objects if fold(o.schema) == last), kind)
+    yield from _of_kind((o for o in vocabulary.objects if fold(o.schema) == last), kind)
 
 
-def _names(known: Known, kind: str | None) -> Iterator[tuple[str, str]]:
-    own = fold(known.schema)
-    yield from _of_kind((o for o in known.objects if fold(o.schema) == own), kind)
-    yield from ((schema, "schema") for schema in sorted(known.schemas) if fold(schema) != own)
+def _names(vocabulary: Known, kind: str | None) -> Iterator[tuple[str, str]]:
+    own = fold(vocabulary.schema)
+    yield from _of_kind((o for o in vocabulary.objects if fold(o.schema) == own), kind)
+    yield from ((schema, "schema") for schema in sorted(vocabulary.schemas) if fold(schema) != own)
 
 
 def _of_kind(objects: Iterable[ObjectInfo], kind: str | None) -> Iterator[tuple[str, str]]:

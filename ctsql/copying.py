@@ -24,11 +24,11 @@ _END = "\\."
 
 
 @contextmanager
-def copy_statement(argument: str, typed: Iterable[str], out: TextIO) -> Iterator[str]:
+def copy_statement(argument: str, lines: Iterable[str], out: TextIO) -> Iterator[str]:
     r"""The COPY statement of ``\copy argument``; behind it what it wrote is shown.
 
     Args:
-        typed: the lines of STDIN, up to ``\.`` or their end. out: where STDOUT is shown.
+        lines: those of STDIN, up to ``\.`` or their end. out: where STDOUT is shown.
 
     Raises:
         INVALID_STATEMENT: the argument is not COPY's. INVALID_USAGE: what is typed is no text.
@@ -44,7 +44,7 @@ def copy_statement(argument: str, typed: Iterable[str], out: TextIO) -> Iterator
         if match["file"].upper() == "STDIN":
             with between.open("w", encoding="utf-8") as stream:
                 try:
-                    stream.writelines(takewhile(_goes_on, typed))
+                    stream.writelines(takewhile(_goes_on, lines))
                 except UnicodeDecodeError as problem:
                     message = "what was typed is not UTF-8 text"
                     raise misuse(message, f"Byte {problem.start} of it is none.") from problem
@@ -67,5 +67,5 @@ def _statement(match: re.Match[str], between: Path) -> str:
     else:
         path = str(user_path(name.strip("'").replace("''", "'")).absolute())
         path += "/" if name.strip("'").endswith("/") else ""
-    quoted = f"file:{path}".replace("'", "''")
-    return f"COPY {match['what']}{match['way']} '{quoted}'{match['options']}"
+    uri = f"file:{path}".replace("'", "''")
+    return f"COPY {match['what']}{match['way']} '{uri}'{match['options']}"

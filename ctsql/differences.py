@@ -27,8 +27,10 @@ def difference_lines(
         return
     kinds = difference.types
     heads = [one_line(name) for name in difference.columns]
-    signed = [("-", row) for row in difference.missing] + [("+", row) for row in difference.surplus]
-    cells = [(sign, _cells(row, kinds)) for sign, row in signed]
+    signed_rows = [("-", row) for row in difference.missing] + [
+        ("+", row) for row in difference.surplus
+    ]
+    cells = [(sign, _cells(row, kinds)) for sign, row in signed_rows]
     widths = [
         max([cell_len(head), *(cell_len(row[i]) for _, row in cells)])
         for i, head in enumerate(heads)

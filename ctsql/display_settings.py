@@ -38,8 +38,8 @@ class DisplaySettings:
 
     def _set_expanded(self, argument: str) -> None:
         self._settings.expanded = parse_expanded(self._settings.expanded, argument)
-        kept = self._settings.expanded
-        self._say(f"Expanded display is {'auto' if kept is None else _on(kept)}.")
+        mode = self._settings.expanded
+        self._say(f"Expanded display is {'auto' if mode is None else _on(mode)}.")
 
     def _set_timing(self, argument: str) -> None:
         self.timing = parse_switch(self.timing, argument)
@@ -77,10 +77,14 @@ class DisplaySettings:
         }
         name, _, value = argument.partition(" ")
         if not name:
-            kept = self._settings
-            shown = {"format": kept.format.value, "expanded": kept.expanded, "limit": kept.limit}
-            for key, found in {**shown, "null": kept.null, "pager": kept.pager}.items():
-                self._say(f"{key}: {found}")
+            settings = self._settings
+            values = {
+                "format": settings.format.value,
+                "expanded": settings.expanded,
+                "limit": settings.limit,
+            }
+            for key, setting in {**values, "null": settings.null, "pager": settings.pager}.items():
+                self._say(f"{key}: {setting}")
             return
         if name not in setters:
             hint = did_you_mean(name, setters, otherwise=f"Known are: {', '.join(setters)}.")
@@ -93,8 +97,8 @@ class DisplaySettings:
         if name == "limit":
             self._set_limit(value)
         elif not name:
-            for known, kept in sorted(variables.items()):
-                self._say(f"{known} = {kept}")
+            for variable, text in sorted(variables.items()):
+                self._say(f"{variable} = {text}")
         elif NAME.fullmatch(name):
             variables[name] = _unquoted(value.strip())
         else:

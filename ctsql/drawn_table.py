@@ -43,12 +43,14 @@ def lay_out(heads: Sequence[int], natural: Sequence[int], room: int) -> Layout:
     least = [min(n, max(h, _NARROW)) for h, n in zip(heads, natural, strict=True)]
     left, right = _count_fitting(least, room)
     if left == len(least):
-        shown = tuple(range(left))
-        return Layout(shown, _fold([natural[i] for i in shown], [least[i] for i in shown], room))
-    shown = (*range(left), *range(len(least) - right, len(least)))
+        columns = tuple(range(left))
+        return Layout(
+            columns, _fold([natural[i] for i in columns], [least[i] for i in columns], room)
+        )
+    columns = (*range(left), *range(len(least) - right, len(least)))
     room -= _FRAME + 1
-    widths = _fold([natural[i] for i in shown], [least[i] for i in shown], room)
-    return Layout(shown, widths, left)
+    widths = _fold([natural[i] for i in columns], [least[i] for i in columns], room)
+    return Layout(columns, widths, left)
 
 
 def _count_fitting(least: Sequence[int], room: int) -> tuple[int, int]:
@@ -108,18 +110,18 @@ def draw(
         if all(len(c) <= w and c.isascii() for c, w in zip(cells, widths, strict=True)):
             parts: Sequence[Sequence[str]] = (cells,)
         else:
-            folded = (_wrap(c, w) for c, w in zip(cells, widths, strict=True))
-            parts = list(zip_longest(*folded, fillvalue=""))
+            cell_lines = (_wrap(c, w) for c, w in zip(cells, widths, strict=True))
+            parts = list(zip_longest(*cell_lines, fillvalue=""))
         for part in parts:
-            made = []
+            pieces = []
             for index, text, width, mark in zip(layout.shown, part, widths, marks, strict=True):
                 blanks = " " * (width - (len(text) if text.isascii() else cell_len(text)))
                 if has_styles and mark:
                     text = f"{mark}{text}{PLAIN}"
-                made.append(f" {blanks}{text} " if right[index] else f" {text}{blanks} ")
+                pieces.append(f" {blanks}{text} " if right[index] else f" {text}{blanks} ")
             if gap is not None:
-                made.insert(gap, f" {_GAP} ")
-            yield "│" + "│".join(made) + "│\n"
+                pieces.insert(gap, f" {_GAP} ")
+            yield "│" + "│".join(pieces) + "│\n"
 
     yield "╭" + "┬".join(rules) + "╮\n"
     yield from lines(heads, BOLD)

@@ -27,11 +27,11 @@ def write_dump(connection: "Connection", folder: Path) -> list[Path]:
         detail = "Those of objects that are gone would stay among the new ones."
         raise misuse(f"there are .sql files in {folder}", detail)
     with connection._running("dump") as engine:
-        found = dump(engine)
+        definitions = dump(engine)
     folder.mkdir(parents=True, exist_ok=True)
-    width = len(str(len(found)))
+    width = len(str(len(definitions)))
     files = []
-    for number, (name, text) in enumerate(found, start=1):
+    for number, (name, text) in enumerate(definitions, start=1):
         plain = re.sub(r"[^\w.-]", "_", name)
         files.append(folder / f"{number:0{width}}_{plain}.sql")
         files[-1].write_text(text, encoding="utf-8")

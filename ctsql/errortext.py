@@ -65,9 +65,9 @@ def _excerpt(text: Text, span: Span) -> None:
     begin = span.start - span.column + 1
     lines = span.source.text[begin:].split("\n")
     inside = span.text.rstrip().count("\n") + 1
-    shown = min(inside, LINES_SHOWN)
-    gutter = len(str(span.line + shown - 1))
-    for number, raw in enumerate(lines[:shown], start=span.line):
+    line_count = min(inside, LINES_SHOWN)
+    gutter = len(str(span.line + line_count - 1))
+    for number, raw in enumerate(lines[:line_count], start=span.line):
         line = raw.removesuffix("\r")
         first = max(span.start - begin, 0)
         last = min(span.stop - begin, len(line))
@@ -79,8 +79,8 @@ def _excerpt(text: Text, span: Span) -> None:
         text.append(f" {'':>{gutter}} | ", style="dim")
         text.append(f"{' ' * before}{'^' * carets}\n", style="bold red")
         begin += len(raw) + 1
-    if inside > shown:
-        rest = inside - shown
+    if inside > line_count:
+        rest = inside - line_count
         text.append(f" {'':>{gutter}} | ... {rest} more line{'s' * (rest > 1)}\n", style="dim")
 
 

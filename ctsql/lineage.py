@@ -170,13 +170,13 @@ class LineageEvents:
         origin = None if name is None or t is None else self._describe(name)
         if origin is None or t is None:
             return
-        ended = _instant(event.at) if refresh is None else refresh.at
-        begun = ended - timedelta(seconds=event.seconds or 0.0)
-        yield self._event(origin, t, RunState.START, begun)
+        end = _instant(event.at) if refresh is None else refresh.at
+        start = end - timedelta(seconds=event.seconds or 0.0)
+        yield self._event(origin, t, RunState.START, start)
         if refresh is None:
             reason = f"{event.condition}: {event.message}"
             facets = {"errorMessage": ErrorMessageRunFacet(reason, "SQL")}
-            yield self._event(origin, t, RunState.FAIL, ended, facets)
+            yield self._event(origin, t, RunState.FAIL, end, facets)
             return
         statistics: dict[str, OutputDatasetFacet] = {
             "outputStatistics": OutputStatisticsOutputDatasetFacet(
@@ -190,7 +190,7 @@ class LineageEvents:
         output |= {"columnLineage": _columns(origin)}
         namespace, path = place(origin.output.location)
         outputs = [OutputDataset(namespace, path, facets=output, outputFacets=statistics)]
-        yield self._event(origin, t, RunState.COMPLETE, ended, outputs=outputs)
+        yield self._event(origin, t, RunState.COMPLETE, end, outputs=outputs)
 
     def _event(
         self,
@@ -253,10 +253,10 @@ def _instant(at_ms: int) -> datetime:
 
 def _dataset_facets(dataset: Dataset, warehouse: str) -> dict[str, Any]:
     fields = [SchemaDatasetFacetFields(name=name, type=kind) for name, kind in dataset.columns]
-    called = Identifier(namespace=warehouse, name=dataset.name, type="TABLE")
+    identifier = Identifier(namespace=warehouse, name=dataset.name, type="TABLE")
     return {
         "schema": SchemaDatasetFacet(fields=fields),
-        "symlinks": SymlinksDatasetFacet(identifiers=[called]),
+        "symlinks": SymlinksDatasetFacet(identifiers=[identifier]),
     }
 
 

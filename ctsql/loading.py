@@ -123,10 +123,10 @@ def append_given(
     Returns:
         None for any other statement, which is run for each set.
     """
-    inserted = parameters_inserted(statement)
-    if inserted is None:
+    insert = parameters_inserted(statement)
+    if insert is None:
         return None
-    into, names = inserted
+    into, names = insert
     return _append(con, statement.target, _tuples(parameter_sets, names), into)
 
 

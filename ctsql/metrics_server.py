@@ -61,9 +61,9 @@ class Metrics:
             message = f"no metrics can be served at {host}:{port}"
             detail = f"{problem.strerror or problem}."
             raise misuse(message, detail) from problem
-        shown = f"[{host}]" if ":" in host else host
+        url_host = f"[{host}]" if ":" in host else host
         try:
-            yield f"http://{shown}:{server.server_port}/metrics"
+            yield f"http://{url_host}:{server.server_port}/metrics"
         finally:
             server.shutdown()
             server.server_close()

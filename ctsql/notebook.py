@@ -83,7 +83,7 @@ def read_options(line: str) -> Options:
 class Display(Protocol):
     """What a cell shows and can show anew."""
 
-    def update(self, shown: object) -> None:
+    def update(self, content: object) -> None:
         """Show something else in its place."""
 
 
@@ -124,10 +124,10 @@ class LiveCell(threading.Thread):
     def _repr_html_(self) -> str:
         from html import escape
 
-        shown = list(self._rows)
-        more = f", the newest {len(shown)} are shown" if self._count > len(shown) else ""
+        rows = list(self._rows)
+        more = f", the newest {len(rows)} are shown" if self._count > len(rows) else ""
         note = f"<p>{escape(self._state)}: {self._count:,} changes{more}</p>"
-        return html_table(self.result.columns, self.result.types, shown[::-1], len(shown)) + note
+        return html_table(self.result.columns, self.result.types, rows[::-1], len(rows)) + note
 
 
 class Notebook:
@@ -189,15 +189,15 @@ class Notebook:
         """Run statements; shows all results but the last one, which is returned."""
         from IPython.display import display
 
-        shown: object = None
+        output: object = None
         variables = CallerVariables({}, namespace=self._shell.user_ns)
         for span in split(source):
-            if shown is not None:
-                display(shown)  # type: ignore[no-untyped-call]
+            if output is not None:
+                display(output)  # type: ignore[no-untyped-call]
             work = partial(self.connection.run_statement, span, None, variables)
             result = self._worker.run(work, self.connection.cancel)
-            shown = self._display(result)
-        return shown
+            output = self._display(result)
+        return output
 
     def _display(self, result: Result) -> object:
         """What a cell shows of a result; a status is printed."""

@@ -41,8 +41,8 @@ def manage(names: Namespace, statement: st.Statement) -> Result:
     engine, schema = names.engine, names.search_schema
     match statement:
         case st.Maintain():
-            found = Maintenance(names).maintain(statement)
-            return Result.of_table(MAINTAINED, found, "MAINTAIN")
+            records = Maintenance(names).maintain(statement)
+            return Result.of_table(MAINTAINED, records, "MAINTAIN")
         case st.ShowRetention():
             return Result.of_table(RETAINED, Maintenance(names).retention(statement), "SHOW")
         case st.VerifyView():
@@ -61,9 +61,9 @@ def manage(names: Namespace, statement: st.Statement) -> Result:
             return rows((COLUMNS, [astuple(e) for e in effects]))
         case st.AlterTable():
             status, notices = TableAlteration(names).alter(statement)
-            made = Result.of_status(status)
-            made.notices = notices
-            return made
+            answer = Result.of_status(status)
+            answer.notices = notices
+            return answer
         case st.Rehearse():
             return rehearse_statement(engine, statement, schema)
         case st.Explain():
@@ -75,9 +75,9 @@ def manage(names: Namespace, statement: st.Statement) -> Result:
         case st.ShowPending():
             return rows(show_pending(engine))
         case _:
-            made = Result.of_status(_run(names, statement))
-            made.notices = [str(advice) for advice in advise(statement, names.columns_of)]
-            return made
+            answer = Result.of_status(_run(names, statement))
+            answer.notices = [str(advice) for advice in advise(statement, names.columns_of)]
+            return answer
 
 
 def _run(names: Namespace, statement: st.Statement) -> str:
@@ -156,8 +156,8 @@ def _functions(like: str | None) -> Rows:
 
 def _explain(explanation: Explanation, statement: st.Explain) -> Result:
     if statement.analyze:
-        found = explanation.explain_last_refresh(statement)
-        return text_rows((["refresh"], [(line,) for line in found]), "")
+        refresh_lines = explanation.explain_last_refresh(statement)
+        return text_rows((["refresh"], [(line,) for line in refresh_lines]), "")
     plan = explanation.plan_of(statement)
     lines = explain(plan).splitlines() + explanation.explain_beginning(statement)
     if isinstance(plan, ViewWrite):

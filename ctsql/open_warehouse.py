@@ -96,8 +96,8 @@ class OpenWarehouse:
             from ctsql.runtime.statements.kept_appends import append_kept
             from ctsql.settings import Settings
 
-            found = self._spark or (self.find_spark() if self.find_spark else None)
-            base = found or process_session(self._master, life)
+            spark = self._spark or (self.find_spark() if self.find_spark else None)
+            base = spark or process_session(self._master, life)
             session = self._own = self._own or engine_session(base)
             with translate_spark_errors(), active(session):
                 self._engine = Engine(

@@ -147,8 +147,8 @@ def _block(mark: str, change: "Change") -> Iterator[str]:
         yield f"    {change.note}"
     if change.readers:
         yield f"    read by {', '.join(change.readers)}"
-    for broken in change.breaks:
-        yield f"    breaks {broken}"
+    for reader in change.breaks:
+        yield f"    breaks {reader}"
 
 
 def refusal_lines(refusal: "Refusal") -> Iterator[str]:
@@ -160,5 +160,5 @@ def refusal_lines(refusal: "Refusal") -> Iterator[str]:
 
 
 def _size(rows: int | None, size: int | None) -> str:
-    counted = "rows not counted" if rows is None else f"about {rows:,} rows"
-    return "new, too" if size is None else f"{counted}, {bytes_text(size)}"
+    rows_text = "rows not counted" if rows is None else f"about {rows:,} rows"
+    return "new, too" if size is None else f"{rows_text}, {bytes_text(size)}"

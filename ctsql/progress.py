@@ -76,24 +76,24 @@ class Progress:
             self._drawn = False
 
     def _draw(self, label: Callable[[], str], stop: threading.Event) -> None:
-        begun = asked = time.monotonic()
+        start = label_at = time.monotonic()
         if stop.wait(PATIENCE_SECONDS):
             return
-        turn, said = 0, label()
+        turn, label_text = 0, label()
         while True:
-            if time.monotonic() - asked >= LABEL_SECONDS:
-                said, asked = label(), time.monotonic()
+            if time.monotonic() - label_at >= LABEL_SECONDS:
+                label_text, label_at = label(), time.monotonic()
             with self._lock:
                 if stop.is_set():
                     return
-                if said:
+                if label_text:
                     frame = self._frames[turn % len(self._frames)]
-                    text = f"{frame} {said} {time.monotonic() - begun:.1f} s"
+                    text = f"{frame} {label_text} {time.monotonic() - start:.1f} s"
                     self._write(_CLEAR_LINE + text[: shutil.get_terminal_size().columns - 1])
                     self._drawn = True
                 else:
                     self._clear()
-                    begun = time.monotonic()
+                    start = time.monotonic()
             turn += 1
             if stop.wait(_FRAME_SECONDS):
                 return

@@ -106,9 +106,9 @@ def continued(text: str, line: int) -> str:
     ('    (> ', "    '> ", '    -> ')
     """
     before = "\n".join(text.split("\n")[:line])
-    unclosed = find_unclosed(before)
-    if unclosed is not None:
-        return f"    {_OPEN[unclosed[1]]}> "
+    opening = find_unclosed(before)
+    if opening is not None:
+        return f"    {_OPEN[opening[1]]}> "
     depth = sum((t.upper == "(") - (t.upper == ")") for t in tokenise(Source(before, "").whole()))
     return f"    {'(' if depth > 0 else '-'}> "
 

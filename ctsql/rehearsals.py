@@ -119,8 +119,8 @@ def rehearse_statement(engine: "Engine", statement: st.Rehearse, schema: str) ->
 def _report(engine: "Engine", folder: Folder, count: int) -> Report:
     from ctsql.runtime.pipelines.rehearsal import rehearse
 
-    with rehearse(engine, folder, count=count) as found:
-        return Report(rehearsal=found, outcomes=tuple(_outcome(o) for o in found.outputs))
+    with rehearse(engine, folder, count=count) as rehearsal:
+        return Report(rehearsal=rehearsal, outcomes=tuple(_outcome(o) for o in rehearsal.outputs))
 
 
 def _row(outcome: Outcome, notes: Sequence[str]) -> tuple[object, ...]:

@@ -122,8 +122,8 @@ class Repl:
             try:
                 with patch_stdout(raw=True):
                     is_open = self._runner.connection.in_transaction
-                    proposed, self._prefill = self._prefill, ""
-                    text = session.prompt(PROMPT_OPEN if is_open else PROMPT, default=proposed)
+                    default, self._prefill = self._prefill, ""
+                    text = session.prompt(PROMPT_OPEN if is_open else PROMPT, default=default)
             except KeyboardInterrupt:
                 continue
             except EOFError:
@@ -139,7 +139,7 @@ class Repl:
         """Run a text; returns False if it asks to leave."""
         if not text.strip():
             return True
-        begun = time.monotonic()
+        start = time.monotonic()
         try:
             command = parse_command(text)
             if command is not None and command.name == "quit":
@@ -152,7 +152,7 @@ class Repl:
         except Defect as defect:
             self._settings.fail(defect.__cause__ or defect)
         if self._display.timing and command_is_timed(text):
-            self._say(f"Time: {time.monotonic() - begun:.3f} s")
+            self._say(f"Time: {time.monotonic() - start:.3f} s")
         return True
 
     def _feed_settings(self, path: Path) -> bool:
@@ -265,14 +265,14 @@ class Repl:
     def _tell_connection(self) -> None:
         self._wait_for_spark("")
         connection = self._runner.connection
-        found = [
+        facts = [
             ("warehouse", connection.warehouse),
             ("schema", connection.search_schema),
             ("mode", "read-only" if connection.read_only else "read and write"),
             ("Spark master", connection.spark.sparkContext.master),
             *((name, version(name)) for name in ("ctsql", "pyspark", "delta-spark")),
         ]
-        for name, value in found:
+        for name, value in facts:
             self._say(f"{name}: {value}")
 
     def _run_system_command(self, argument: str) -> None:
@@ -326,15 +326,15 @@ def _confirm(question: str) -> bool:
 
 def failure_lines(status: Sequence[Mapping[str, Any]]) -> list[str]:
     """What the shell says when it starts: a line for each object that has failed, of few."""
-    failed = [row for row in status if row["state"] == "failed"]
+    failures = [row for row in status if row["state"] == "failed"]
     lines = []
-    for row in failed[:FAILURES_SHOWN]:
+    for row in failures[:FAILURES_SHOWN]:
         reason = " ".join(row["error_message"].split())
         line = f"{row['kind']} {row['schema']}.{row['name']} has failed: {reason}"
         lines.append(line if len(line) <= FAILURE_CHARS else f"{line[:FAILURE_CHARS]}...")
-    if len(failed) > FAILURES_SHOWN:
+    if len(failures) > FAILURES_SHOWN:
         lines.append(
-            f"{len(failed) - FAILURES_SHOWN} more object(s) have failed; ctsql status lists them"
+            f"{len(failures) - FAILURES_SHOWN} more object(s) have failed; ctsql status lists them"
         )
     return lines
 

@@ -194,10 +194,10 @@ class Result:
         """All rows not taken yet, in one Spark job if none was."""
         if self._cursor is None and self._frame is not None:
             with self._convert(), _catch_unheld():
-                collected = self._fetch_frame().collect()
+                rows = self._fetch_frame().collect()
             self._cursor = iter(())
-            self._rowcount = self._fetched_count = len(collected)
-            return [self._plain(row) for row in collected]
+            self._rowcount = self._fetched_count = len(rows)
+            return [self._plain(row) for row in rows]
         return list(self._rows_left())
 
     def head(self, count: int) -> list[Row]:
@@ -392,7 +392,7 @@ def _arrow_of_rows(columns: list[str], types: list[str], rows: list[Row]) -> "pa
     """Rows as Arrow; simple types by name, others inferred from the values."""
     import pyarrow as pa
 
-    known = {
+    arrow_types = {
         "string": pa.string(),
         "boolean": pa.bool_(),
         "tinyint": pa.int8(),
@@ -407,6 +407,7 @@ def _arrow_of_rows(columns: list[str], types: list[str], rows: list[Row]) -> "pa
         "timestamp_ntz": pa.timestamp("us"),
     }
     arrays = [
-        pa.array([row[at] for row in rows], type=known.get(kind)) for at, kind in enumerate(types)
+        pa.array([row[at] for row in rows], type=arrow_types.get(kind))
+        for at, kind in enumerate(types)
     ]
     return pa.Table.from_arrays(arrays, names=columns)

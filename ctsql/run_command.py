@@ -57,10 +57,10 @@ def follow(runner: Runner, options: RunOptions) -> int:
             settings.log(event.line, event.to_log)
 
     def run() -> None:
-        with _observed(runner, options) as observed:
+        with _observed(runner, options) as observers:
 
             def on_event(event: "Event") -> None:
-                for observe in observed.events:
+                for observe in observers.events:
                     observe(event)
                 tell(event)
 
@@ -70,8 +70,8 @@ def follow(runner: Runner, options: RunOptions) -> int:
                 interval=options.interval,
                 workers=options.workers,
                 on_event=on_event,
-                pulse=observed.pulse,
-                on_time=observed.on_time,
+                pulse=observers.pulse,
+                on_time=observers.on_time,
             )
 
     def end(number: int, _frame: FrameType | None) -> None:

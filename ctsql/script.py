@@ -189,12 +189,12 @@ class Runner:
         statement = cascading(span)
         if statement is None:
             return None
-        found: list[str] = []
-        code = self.guard(lambda: found.extend(drops_too(self.connection, statement)))
-        if code != OK or not found:
+        lines: list[str] = []
+        code = self.guard(lambda: lines.extend(drops_too(self.connection, statement)))
+        if code != OK or not lines:
             return code or None
         self.settings.note("This drops, too:")
-        for line in found:
+        for line in lines:
             self.settings.note(f"  {line}")
         if confirm("Go on?"):
             return None

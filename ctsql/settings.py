@@ -55,8 +55,8 @@ class Settings:
     @classmethod
     def of_connection(cls, *, read_only: bool, python_variables: bool) -> "Settings":
         """The settings that a connection begins with, and goes back to on RESET."""
-        begun = DEFAULTS | {VARIABLES: _text(is_on=python_variables)}
-        return cls(dict(begun), begun, read_only=read_only)
+        initial = DEFAULTS | {VARIABLES: _text(is_on=python_variables)}
+        return cls(dict(initial), initial, read_only=read_only)
 
     @property
     def strict(self) -> bool:

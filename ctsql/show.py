@@ -107,7 +107,7 @@ def _footer(count: int, left_out: str, *, more: bool) -> str:
 
 def one_line(text: str) -> str:
     """Escape line breaks and control characters."""
-    return _STEERING.sub(lambda found: _ESCAPES.get(found[0]) or f"\\u{{{ord(found[0]):x}}}", text)
+    return _STEERING.sub(lambda match: _ESCAPES.get(match[0]) or f"\\u{{{ord(match[0]):x}}}", text)
 
 
 def _cell(value: object, kind: str) -> str | None:

@@ -57,22 +57,22 @@ def run_logged(reader: LogReader, statement: Logged, schema: str) -> Result:
         case st.ShowSubscriptions():
             return rows(show.show_subscriptions(reader))
         case st.ShowSavings():
-            found = show.show_savings(reader, statement, schema)
-            return Result.of_table(SAVINGS, found, "SHOW")
+            savings = show.show_savings(reader, statement, schema)
+            return Result.of_table(SAVINGS, savings, "SHOW")
         case st.ShowConstraints():
             return rows(show_constraints(reader, statement, schema))
 
 
 def status(reader: LogReader) -> Result:
     """The status of every task and view."""
-    found = (s.row() for s in statuses.status(reader))
-    return Result.of_table(statuses.COLUMNS, found, "STATUS")
+    status_rows = (s.row() for s in statuses.status(reader))
+    return Result.of_table(statuses.COLUMNS, status_rows, "STATUS")
 
 
 def rows(table: show.Rows) -> Result:
     """A result of texts."""
-    columns, found = table
-    return Result.of_rows(columns, ["string"] * len(columns), found, "SHOW")
+    columns, texts = table
+    return Result.of_rows(columns, ["string"] * len(columns), texts, "SHOW")
 
 
 def text_rows(table: show.Rows, end: str) -> Result:

@@ -158,7 +158,7 @@ class Subscription:
     def _follow(self) -> Iterator[Batch]:
         from ctsql.runtime.service.backoff import Pace
 
-        pace, told = Pace(self._interval), -1
+        pace, last_t = Pace(self._interval), -1
         while not self._stop.is_set():
             try:
                 with self._open_engine() as engine:
@@ -172,23 +172,23 @@ class Subscription:
                 if self._stop.is_set():
                     return
                 if batch is not None:
-                    self._handed = told = t
+                    self._handed = last_t = t
                     yield batch
                 self._advance(t)
             end = self._feed.end
-            reached = self._feed.until if end is None else min(self._feed.until, end - 1)
-            if reached > told:
-                told = reached
+            newest_t = self._feed.until if end is None else min(self._feed.until, end - 1)
+            if newest_t > last_t:
+                last_t = newest_t
                 if self._progress:
-                    self._handed = reached
-                    nothing: Row = (reached, 0, *(None for _ in self.columns))
-                    made = partial(Result.of_rows, *self.heads, [nothing])
-                    yield Batch(reached, made, [nothing])
-            self._advance(reached, quietly=True)
+                    self._handed = newest_t
+                    nothing: Row = (newest_t, 0, *(None for _ in self.columns))
+                    make = partial(Result.of_rows, *self.heads, [nothing])
+                    yield Batch(newest_t, make, [nothing])
+            self._advance(newest_t, quietly=True)
             if self._feed.failure is not None:
                 raise self._feed.failure
             if over:
-                self._advance(reached)
+                self._advance(newest_t)
                 return
             pace = pace.after(moved=bool(due))
             self._stop.wait(pace.wait)
@@ -246,8 +246,8 @@ class Subscription:
         """Move the position past T; quietly: nothing was delivered at it."""
         self._handed = None
         self._feed.advance_past(t)
-        waited = time.monotonic() - self._committed_at
-        if self._auto_commit and (not quietly or waited > PROGRESS_COMMIT_SECONDS):
+        seconds = time.monotonic() - self._committed_at
+        if self._auto_commit and (not quietly or seconds > PROGRESS_COMMIT_SECONDS):
             self._move()
 
     def commit(self) -> None:

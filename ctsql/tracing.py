@@ -59,8 +59,8 @@ class _GivenIds(IdGenerator):
 
     def generate_span_id(self) -> int:
         """The id of a span; one that was set is given once."""
-        given, self.span = self.span, None
-        return self._random.generate_span_id() if given is None else given
+        span_id, self.span = self.span, None
+        return self._random.generate_span_id() if span_id is None else span_id
 
 
 class _Complaints(logging.Handler):
@@ -158,5 +158,5 @@ class Tracing:
 
 def _context(trace_id: int, span_id: int) -> Context:
     """Where a span is the parent that another process, or an earlier call, gave."""
-    known = SpanContext(trace_id, span_id, is_remote=True, trace_flags=TraceFlags(1))
-    return set_span_in_context(NonRecordingSpan(known))
+    parent = SpanContext(trace_id, span_id, is_remote=True, trace_flags=TraceFlags(1))
+    return set_span_in_context(NonRecordingSpan(parent))

@@ -71,8 +71,8 @@ def _format_nested(value: object, kind: str) -> str:
     fields = getattr(value, "__fields__", None)  # a pyspark Row, that is a struct
     if fields is not None and isinstance(value, tuple):
         kinds = inner if len(inner) == len(value) else [""] * len(value)
-        named = zip(fields, value, kinds, strict=True)
-        return _object([(name, json_of(item, item_kind)) for name, item, item_kind in named])
+        items = zip(fields, value, kinds, strict=True)
+        return _object([(name, json_of(item, item_kind)) for name, item, item_kind in items])
     if isinstance(value, Sequence):
         item_kind = inner[0] if len(inner) == 1 else ""
         return "[" + ", ".join(json_of(item, item_kind) for item in value) + "]"
@@ -111,8 +111,8 @@ def with_offset(value: Any, kind: str) -> Any:
         fields = getattr(value, "__fields__", None)
         if fields is None:
             return tuple(values)
-        named: Any = type(value)(*fields)  # a pyspark Row, which is called with its values
-        return named(*values)
+        row_type: Any = type(value)(*fields)  # a pyspark Row, which is called with its values
+        return row_type(*values)
     return [with_offset(v, inner[0]) for v in value] if isinstance(value, list) else value
 
 

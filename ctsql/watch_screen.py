@@ -52,8 +52,8 @@ class Screen:
     def move_cursor(self, by: int, height: int) -> "Screen":
         """With another object chosen, and scrolled so that it is seen."""
         cursor = max(0, min(self.cursor + by, len(self.rows) - 1))
-        shown = max(height - DETAIL_LINES - 2, 1)
-        top = max(min(self.top, cursor), cursor - shown + 1, 0)
+        row_count = max(height - DETAIL_LINES - 2, 1)
+        top = max(min(self.top, cursor), cursor - row_count + 1, 0)
         return replace(self, cursor=cursor, top=top)
 
     def with_rows(self, rows: Sequence[Watched], height: int) -> "Screen":
@@ -72,15 +72,15 @@ class Screen:
 
 def draw(screen: Screen, width: int, height: int, now_ms: int) -> list[Line]:
     """The lines of the screen, ``height`` of them, none wider than ``width`` cells."""
-    shown = max(height - DETAIL_LINES - 2, 1)
+    row_count = max(height - DETAIL_LINES - 2, 1)
     spark = max(min((width - 40) // 3, SPARKS_MAX), _SPARK_MIN)
     name = max(width - _STATE_WIDTH - _LAG_WIDTH - 2 * spark - 6, _NAME_MIN)
     widths = (name, spark)
     lines = [_head(screen, now_ms), [("head", _columns(widths))]]
-    rows = screen.rows[screen.top : screen.top + shown]
+    rows = screen.rows[screen.top : screen.top + row_count]
     for n, row in enumerate(rows, start=screen.top):
         lines.append(_row(row, widths, chosen=n == screen.cursor, plain=screen.plain))
-    lines += [[] for _ in range(shown - len(rows))]
+    lines += [[] for _ in range(row_count - len(rows))]
     lines += _detail(screen, width)
     return [_fitted(line, width) for line in lines[:height]]
 
@@ -95,8 +95,8 @@ def _head(screen: Screen, now_ms: int) -> Line:
 def _columns(widths: tuple[int, int]) -> str:
     name, spark = widths
     cells = (("object", name + 3), ("state", _STATE_WIDTH + 1), ("lag", _LAG_WIDTH))
-    left = "".join(set_cell_size(text, size) for text, size in cells[:2])
-    return f"{left}{cells[2][0]:>{_LAG_WIDTH}} {'rows':>{spark}} {'seconds':>{spark}}"
+    head = "".join(set_cell_size(text, size) for text, size in cells[:2])
+    return f"{head}{cells[2][0]:>{_LAG_WIDTH}} {'rows':>{spark}} {'seconds':>{spark}}"
 
 
 def _row(row: Watched, widths: tuple[int, int], *, chosen: bool, plain: bool) -> Line:
@@ -134,8 +134,8 @@ def _detail(screen: Screen, width: int) -> list[Line]:
             line.append(("dim", _last(row)))
         if row.what_to_do:
             line.append(("", one_line(row.what_to_do)))
-    wrapped = [(style, part) for style, text in line for part in wrap(text, max(width, 1))]
-    lines: list[Line] = [[("head", "-" * width)], *([piece] for piece in wrapped)]
+    pieces = [(style, part) for style, text in line for part in wrap(text, max(width, 1))]
+    lines: list[Line] = [[("head", "-" * width)], *([piece] for piece in pieces)]
     lines += [[] for _ in range(DETAIL_LINES - 1 - len(lines))]
     keys = "arrows, PgUp, PgDn, Home, End move   q leaves"
     return [*lines[: DETAIL_LINES - 1], [("dim", keys)]]
@@ -143,25 +143,25 @@ def _detail(screen: Screen, width: int) -> list[Line]:
 
 def _last(row: Watched) -> str:
     last = row.refreshes[-1]
-    inserted, deleted = ("?" if n is None else n for n in (last.rows_inserted, last.rows_deleted))
+    inserts, deletes = ("?" if n is None else n for n in (last.rows_inserted, last.rows_deleted))
     reason = f" because {last.reason}" if last.reason else ""
     return (
         f"last: {last.at:%Y-%m-%d %H:%M:%S} {last.strategy}{reason}, "
-        f"+{inserted} -{deleted} rows, {last.seconds or 0:.2f} s"
+        f"+{inserts} -{deletes} rows, {last.seconds or 0:.2f} s"
     )
 
 
 def _fitted(line: Line, width: int) -> Line:
     """The pieces that fit into a width."""
-    fitted, left = [], width
+    pieces, room = [], width
     for style, text in line:
         size = cell_len(text)
-        if size > left:
-            text, size = set_cell_size(text, left), left
+        if size > room:
+            text, size = set_cell_size(text, room), room
         if text:
-            fitted.append((style, text))
-        left -= size
-    return fitted
+            pieces.append((style, text))
+        room -= size
+    return pieces
 
 
 def sparkline(values: Sequence[float], width: int, *, plain: bool = False) -> str:
@@ -173,10 +173,10 @@ def sparkline(values: Sequence[float], width: int, *, plain: bool = False) -> st
     ('.#', '▁▁')
     """
     bars = _PLAIN_BARS if plain else _BARS
-    shown = values[-width:]
-    most = max(shown, default=0)
+    tail = values[-width:]
+    most = max(tail, default=0)
     top = len(bars) - 1
-    marks = (bars[min(int(v / most * top + 0.5), top) if most else 0] for v in shown)
+    marks = (bars[min(int(v / most * top + 0.5), top) if most else 0] for v in tail)
     return "".join(marks).rjust(width)
 
 

@@ -44,9 +44,9 @@ class Writer:
         Returns:
             whether it is above; False after the timeout.
         """
-        begun = time.monotonic()
+        start = time.monotonic()
         while self.fetch_recent_upper() <= upper:
-            if timeout_seconds is not None and time.monotonic() - begun >= timeout_seconds:
+            if timeout_seconds is not None and time.monotonic() - start >= timeout_seconds:
                 return False
             time.sleep(POLL_SECONDS)
         return True
@@ -80,12 +80,12 @@ class Writer:
         handle = self._handle
         with self._warehouse._running(self._label) as engine:
             output = handle.output(engine)
-            staged = [output.batch_of(text) for text in batches]
+            staged_batches = [output.batch_of(text) for text in batches]
             current = output.fetch_recent_upper()
-            if current != expected_upper and not staged:
+            if current != expected_upper and not staged_batches:
                 raise handle.mismatch(current, expected_upper)
             own = self._stage(engine, rows, expected_upper, new_upper)
-            write = Write([*staged, *own], expected_upper, new_upper, cuts=False)
+            write = Write([*staged_batches, *own], expected_upper, new_upper, cuts=False)
             return handle.write(engine, write, own)
 
     def append(
@@ -111,10 +111,10 @@ class Writer:
         handle = self._handle
         with self._warehouse._running(self._label) as engine:
             output = handle.output(engine)
-            staged = [output.batch_of(text) for text in batches]
+            staged_batches = [output.batch_of(text) for text in batches]
             is_in = output.fetch_recent_upper() >= upper
             own = [] if is_in else self._stage(engine, rows, lower, upper)
-            write = Write([*staged, *own], lower, upper, cuts=True)
+            write = Write([*staged_batches, *own], lower, upper, cuts=True)
             return handle.write(engine, write, own)
 
     def stage(self, rows: Any, *, lower: int, upper: int) -> str:

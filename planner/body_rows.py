@@ -172,8 +172,8 @@ class _Held:
         """
         if not any(char_length(c.type) for c in self.target):
             return rows
-        listed = ", ".join(backtick_all(self.base.columns))
-        text = f"SELECT {listed} FROM {{none}} WHERE false UNION ALL SELECT {listed} FROM {{rows}}"
+        select = f"SELECT {', '.join(backtick_all(self.base.columns))}"
+        text = f"{select} FROM {{none}} WHERE false UNION ALL {select} FROM {{rows}}"
         return _view(_compose([text], {"none": self.base, "rows": rows}), self.base.columns)
 
 
@@ -243,9 +243,9 @@ def _values(
             pieces.append(f"{otherwise}.{name} AS {name}")
             continue
         length = char_length(column.type)
-        opened, closed = ("", "") if length is None else ("rpad(", f", {length})")
-        pieces += [f"{opened}CAST((", values.get(column.name) or "NULL"]
-        pieces.append(f") AS {plain_type(column.type)}){closed} AS {name}")
+        prefix, suffix = ("", "") if length is None else ("rpad(", f", {length})")
+        pieces += [f"{prefix}CAST((", values.get(column.name) or "NULL"]
+        pieces.append(f") AS {plain_type(column.type)}){suffix} AS {name}")
     return pieces
 
 
@@ -293,23 +293,23 @@ class _Step:
         ctes: Pieces = [] if node.ctes is None else [node.ctes, " "]
         where: Piece = "true" if node.where is None else node.where
         of = f" FROM {{rows}} AS {node.alias} WHERE ("
-        left = self._rows_left([*ctes, "SELECT *", of, where, ") IS NOT TRUE"])
+        output = self._rows_left([*ctes, "SELECT *", of, where, ") IS NOT TRUE"])
         if isinstance(node, lp.Delete):
-            return left
+            return output
         values = _values(node.target, {a.column: a.value for a in node.assignments}, node.alias)
         new_rows = self._new_rows("UPDATE", [*ctes, *values, of, where, ")"])
-        return replace(left, proposed=(*left.proposed, new_rows))
+        return replace(output, proposed=(*output.proposed, new_rows))
 
     def _merge(self, node: lp.Merge) -> _Held:
         merge = _Merge(node)
-        left = self.output
+        output = self.output
         if merge.of(MergeWhen.MATCHED) or merge.of(MergeWhen.NOT_MATCHED_BY_SOURCE):
-            left = self._rows_left(merge.rows_left())
+            output = self._rows_left(merge.rows_left())
         new_rows = [
             self._new_rows(f"MERGE, WHEN {when.name.replace('_', ' ')}", pieces)
             for when, pieces in merge.clause_rows()
         ]
-        return replace(left, proposed=(*left.proposed, *new_rows))
+        return replace(output, proposed=(*output.proposed, *new_rows))
 
     def _new_rows(self, does: str, pieces: Pieces) -> _Proposed:
         """The rows of a query over all that is held, ``{rows}``."""
@@ -321,13 +321,13 @@ class _Step:
     def _rows_left(self, pieces: Pieces) -> _Held:
         """What is left of the output: the rows of a query over each part of it, ``{rows}``."""
         output, columns = self.output, self.output.base.columns
-        proposed = []
+        proposals = []
         for one in output.proposed:
             query = self._query(pieces, one.rows)
             write = replace(one.write, columns=output.target, query=query)
-            proposed.append(_Proposed(write, _view(query, columns)))
+            proposals.append(_Proposed(write, _view(query, columns)))
         stored_rows = _view(self._query(pieces, output.stored_rows), columns)
-        return replace(output, stored_rows=stored_rows, proposed=tuple(proposed))
+        return replace(output, stored_rows=stored_rows, proposed=tuple(proposals))
 
     def _query(self, pieces: Sequence[Piece], rows: Rows) -> lp.Query:
         pieces_bound = [p if isinstance(p, str) else self._rebind(p) for p in pieces]
@@ -413,18 +413,19 @@ class _Merge:
     def rows_left(self) -> Pieces:
         """The held rows that no clause is about."""
         alias = self.node.alias
-        matched, alone = self.of(MergeWhen.MATCHED), self.of(MergeWhen.NOT_MATCHED_BY_SOURCE)
-        left: Pieces = [f"SELECT * FROM {{rows}} AS {alias}"]
-        if matched:
-            left += self._join_source("LEFT ANTI JOIN", [" AND (", *_any(matched), ")"])
+        matched_clauses = self.of(MergeWhen.MATCHED)
+        alone = self.of(MergeWhen.NOT_MATCHED_BY_SOURCE)
+        pieces: Pieces = [f"SELECT * FROM {{rows}} AS {alias}"]
+        if matched_clauses:
+            pieces += self._join_source("LEFT ANTI JOIN", [" AND (", *_any(matched_clauses), ")"])
         if not alone:
-            return left
-        left = ["SELECT * FROM (", *left, f") AS {alias}", *self._join_source("LEFT SEMI JOIN")]
+            return pieces
+        pieces = ["SELECT * FROM (", *pieces, f") AS {alias}", *self._join_source("LEFT SEMI JOIN")]
         if any(c.condition is None for c in alone):
-            return left
+            return pieces
         others = self._from(MergeWhen.NOT_MATCHED_BY_SOURCE)
         return [
-            *left,
+            *pieces,
             " UNION ALL SELECT * FROM ",
             *others,
             " WHERE (",

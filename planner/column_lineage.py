@@ -83,8 +83,8 @@ class _Origins:
         text = f"SELECT * FROM ({text}) AS q ({', '.join(columns_inside)})"
         schema = {name: _schema(node) for name, node in relations.items()}
         roots = _roots(text, columns_inside, schema)
-        found = (self._of_root(roots[column], relations) for column in columns_inside)
-        return {name: o for name, o in zip(columns, found, strict=True) if o is not None}
+        origins = (self._of_root(roots[column], relations) for column in columns_inside)
+        return {name: o for name, o in zip(columns, origins, strict=True) if o is not None}
 
     def _of_root(
         self, root: LineageNode | None, relations: Mapping[str, Node]

@@ -82,12 +82,14 @@ class Words:
         """The words of a piece of SQL."""
         return self._spliced(text.span, [text], ())
 
-    def _spliced(self, span: Span, texts: Iterable[st.SqlText], called: Iterable[str]) -> list[str]:
+    def _spliced(
+        self, span: Span, texts: Iterable[st.SqlText], aliases: Iterable[str]
+    ) -> list[str]:
         edits: list[st.Edit] = []
         for text in texts:
             edits += text.edits
             for ref in text.relations:
-                edits += self._name_edits(ref, called)
+                edits += self._name_edits(ref, aliases)
         inside = [
             e
             for e in edits
@@ -95,8 +97,8 @@ class Words:
         ]
         return words_of(Source(splice(span, inside).text, "words").whole())
 
-    def _name_edits(self, ref: st.RelationRef, called: Iterable[str]) -> Iterable[st.Edit]:
-        is_alias = len(ref.parts) == 1 and fold(ref.parts[0]) in called
+    def _name_edits(self, ref: st.RelationRef, aliases: Iterable[str]) -> Iterable[st.Edit]:
+        is_alias = len(ref.parts) == 1 and fold(ref.parts[0]) in aliases
         if ref.file is not None or is_alias:
             return
         yield st.Edit(span=ref.name_span, text=self._mean(ref))
@@ -106,10 +108,10 @@ class Words:
         return f"`{self._meaning(qualify(ref, self._schema))}`"
 
     def _body(self, task: st.CreateContinualTask) -> list[str]:
-        called = [fold(i.alias) for i in task.inputs if i.alias]
+        aliases = [fold(i.alias) for i in task.inputs if i.alias]
         texts = [text for part in task.body for text in st.texts_of(part)]
         targets = [st.SqlText(span=p.target.span, relations=(p.target,)) for p in task.body]
-        return self._spliced(task.body_span, [*texts, *targets], called)
+        return self._spliced(task.body_span, [*texts, *targets], aliases)
 
     def _input(self, task_input: st.TaskInput) -> tuple[str, str, list[str]]:
         alias = fold(task_input.alias) if task_input.alias else ""

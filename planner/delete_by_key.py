@@ -64,13 +64,13 @@ def key_lookup(delete: Delete) -> KeyLookup | None:
     split = _split(tokens)
     if split is None:
         return None
-    left, selected, behind = split
+    operand, select_list, behind = split
     (ref,) = where.sql.relations
     alias = _alias(behind, ref.span.start, ref.span.stop, ref.parts[-1])
     if alias is None:
         return None
-    columns = _columns(left, output.columns, unquote(delete.alias))
-    keys = _columns(selected, of.columns, alias)
+    columns = _columns(operand, output.columns, unquote(delete.alias))
+    keys = _columns(select_list, of.columns, alias)
     if columns is None or keys is None or len(columns) != len(keys):
         return None
     if len(set(columns)) < len(columns):
@@ -88,12 +88,12 @@ def _split(tokens: Tokens) -> tuple[Tokens, Tokens, Tokens] | None:
     at, source = words.index("IN"), words.index("FROM")
     if words[at + 1 : at + 3] != ["(", "SELECT"] or source < at or words[-1:] != [")"]:
         return None
-    left = tokens[:at]
+    operand = tokens[:at]
     if words[:1] == ["("]:
         if words[at - 1] != ")":
             return None
-        left = tokens[1 : at - 1]
-    return left, tokens[at + 3 : source], tokens[source + 1 : -1]
+        operand = tokens[1 : at - 1]
+    return operand, tokens[at + 3 : source], tokens[source + 1 : -1]
 
 
 def _alias(behind: Tokens, start: int, stop: int, name: str) -> str | None:

@@ -60,8 +60,8 @@ def line(node: lp.Node) -> str:
             return f"Assign {node.column}" + (" NULL" if node.value is None else "")
         case lp.Insert():
             into = f" into {node.name}" if node.name else ""
-            filled = "BY NAME" if node.into is None else f"({', '.join(node.into)})"
-            return f"Insert{into} {filled}"
+            column_list = "BY NAME" if node.into is None else f"({', '.join(node.into)})"
+            return f"Insert{into} {column_list}"
         case lp.Delete():
             condition = "" if node.where is None else f" where it is true, as {node.alias}"
             return f"Delete{condition}"

@@ -270,9 +270,11 @@ def _relations(statement: Defining) -> Iterator[st.RelationRef]:
                 for c in constraints
                 if c.references is not None
             )
-            called = {fold(task_input.alias) for task_input in statement.inputs if task_input.alias}
+            aliases = {
+                fold(task_input.alias) for task_input in statement.inputs if task_input.alias
+            }
             for ref in (ref for text in texts for ref in text.relations):
-                if len(ref.parts) > 1 or fold(ref.parts[0]) not in called:
+                if len(ref.parts) > 1 or fold(ref.parts[0]) not in aliases:
                     yield ref
 
 

@@ -400,15 +400,15 @@ def descend(node: Node) -> Iterator[Node]:
 
 def map_nodes(node: Node, change: Callable[[Node], Node]) -> Node:
     """The plan with ``change`` applied to every node, leaves first; itself if unchanged."""
-    changed: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     for field in dataclasses.fields(node):
         value = getattr(node, field.name)
         if isinstance(value, tuple):
-            mapped = tuple(map_nodes(v, change) if isinstance(v, Node) else v for v in value)
-            if any(a is not b for a, b in zip(mapped, value, strict=True)):
-                changed[field.name] = mapped
+            values = tuple(map_nodes(v, change) if isinstance(v, Node) else v for v in value)
+            if any(a is not b for a, b in zip(values, value, strict=True)):
+                changes[field.name] = values
         elif isinstance(value, Node):
             below = map_nodes(value, change)
             if below is not value:
-                changed[field.name] = below
-    return change(dataclasses.replace(node, **changed) if changed else node)
+                changes[field.name] = below
+    return change(dataclasses.replace(node, **changes) if changes else node)

@@ -200,11 +200,11 @@ def _from(tokens: Tokens) -> Token | None:
 def _add_time(query: Query) -> Query:
     (relation,) = query.relations
     assert isinstance(relation, InsertsInput | ViewReference)  # is_row_local() saw to it
-    carried = replace(query, relations=(carry_time_below(relation),))
+    query_with_time = replace(query, relations=(carry_time_below(relation),))
     tokens = tokenise(query.sql.span)
     last = _from(tokens)
     if last is None:
-        return carried  # a condition behind ON INPUT: all columns are selected
+        return query_with_time  # a condition behind ON INPUT: all columns are selected
     columns = ", ".join(backtick_all(relation.columns))
     # Each * that means all columns of the input.
     edits = [
@@ -214,4 +214,4 @@ def _add_time(query: Query) -> Query:
     ]
     edits.append(Edit(span=replace(last.span, stop=last.start), text=f", {TIME} "))
     sql = replace(query.sql, edits=(*query.sql.edits, *edits))
-    return replace(carried, sql=sql)
+    return replace(query_with_time, sql=sql)

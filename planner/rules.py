@@ -90,8 +90,8 @@ RULES: tuple[Callable[[lp.Node], lp.Node], ...] = (
 def transform(plan: Root) -> Root:
     """Apply all rules. The root stays of its kind."""
     kind = type(plan)
-    transformed: lp.Node = plan
+    node: lp.Node = plan
     for rule in RULES:
-        transformed = rule(transformed)
-    assert isinstance(transformed, kind)
-    return transformed
+        node = rule(node)
+    assert isinstance(node, kind)
+    return node

@@ -69,8 +69,8 @@ class TestPlan:
     def schemas(self) -> list[str]:
         """The schemas of what is made, and of what is made of it."""
         names = [n for d in self.definitions for n in d.names] + [s.name for s in self.stand_ins]
-        found = [*(n.schema for n in names), *(d.schema for d in self.definitions), self.schema]
-        return list(dict.fromkeys(found))
+        schemas = [*(n.schema for n in names), *(d.schema for d in self.definitions), self.schema]
+        return list(dict.fromkeys(schemas))
 
 
 def plan_test(test: st.Test, schema: str, folder: Folder) -> TestPlan:
@@ -96,10 +96,10 @@ def plan_test(test: st.Test, schema: str, folder: Folder) -> TestPlan:
 
 
 def _check_conditions(test: st.Test) -> None:
-    for expected in test.expectations:
-        if isinstance(expected, st.ExpectError) and expected.condition not in CONDITIONS:
-            hint = did_you_mean(expected.condition, CONDITIONS)
-            span, name = expected.condition_span, expected.condition
+    for expectation in test.expectations:
+        if isinstance(expectation, st.ExpectError) and expectation.condition not in CONDITIONS:
+            hint = did_you_mean(expectation.condition, CONDITIONS)
+            span, name = expectation.condition_span, expectation.condition
             raise bad_option(span, "ERROR", "There is no such condition.", value=name, hint=hint)
 
 
@@ -154,14 +154,14 @@ def _relations(test: st.Test) -> Iterator[st.RelationRef]:
     for change in (change for step in test.steps for change in step.changes):
         yield change.target
         yield from change.text.relations
-    for expected in test.expectations:
-        match expected:
+    for expectation in test.expectations:
+        match expectation:
             case st.ExpectRows():
-                yield from expected.query.relations
-                if expected.rows is not None:
-                    yield from expected.rows.relations
+                yield from expectation.query.relations
+                if expectation.rows is not None:
+                    yield from expectation.rows.relations
             case st.ExpectNoChange():
-                yield expected.subject
+                yield expectation.subject
             case st.ExpectError(subject=st.RelationRef() as subject):
                 yield subject
             case _:
@@ -172,13 +172,13 @@ def _definitions_for(
     names: Iterable[Name], stand_ins: dict[Name, StandIn], folder: Folder
 ) -> list[Definition]:
     """The definitions that make what is wanted, each after what it reads."""
-    waiting, needed = list(names), set[Name]()
+    waiting, needed_names = list(names), set[Name]()
     while waiting:
         name = waiting.pop()
         definition = None if name in stand_ins else folder.find(name)
-        if definition is None or definition.name in needed:
+        if definition is None or definition.name in needed_names:
             continue
-        needed.add(definition.name)
+        needed_names.add(definition.name)
         waiting += definition.reads
         twice = next((n for n in definition.names if n in stand_ins), None)
         if twice is not None:
@@ -187,7 +187,7 @@ def _definitions_for(
             )
             span = stand_ins[twice].ref.span
             raise invalid(span, message, f'"{name}" is made by it as well.')
-    return [d for d in folder.definitions if d.name in needed]
+    return [d for d in folder.definitions if d.name in needed_names]
 
 
 def _check_known(
@@ -271,7 +271,10 @@ def at_time(text: st.SqlText, time: int) -> st.SqlText:
 
 
 def typed_values(
-    rows: st.SqlText, cells: Sequence[Sequence[Span]], types: Sequence[str], told: Mapping[int, str]
+    rows: st.SqlText,
+    cells: Sequence[Sequence[Span]],
+    types: Sequence[str],
+    extra_types: Mapping[int, str],
 ) -> st.SqlText:
     """VALUES in which each value is cast to its column's type, by itself.
 
@@ -279,14 +282,17 @@ def typed_values(
     those of some columns again, of other types, by which what was lost can be told.
 
     Args:
-        cells: the values of each row, as many as there are ``types``. told: those other types.
+        cells: the values of each row, as many as there are ``types``. extra_types: those other
+            types.
     """
     edits = list(rows.edits)
     for row in cells:
         for number, (cell, kind) in enumerate(zip(row, types, strict=True), start=1):
             behind = f" AS {kind})"
             if number == len(row):
-                behind += "".join(f", CAST({_text(row[i], rows)} AS {told[i]})" for i in told)
+                behind += "".join(
+                    f", CAST({_text(row[i], rows)} AS {extra_types[i]})" for i in extra_types
+                )
             edits.append(st.Edit(span=cell.front, text="CAST("))
             edits.append(st.Edit(span=cell.behind, text=behind))
     return replace(rows, edits=tuple(edits))

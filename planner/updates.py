@@ -21,8 +21,8 @@ def consolidate(updates: Iterable[Update[Row]]) -> list[Update[Row]]:
     sums: dict[tuple[Row, int], int] = {}
     for row, time, diff in updates:
         sums[row, time] = sums.get((row, time), 0) + diff
-    kept = [(row, time, diff) for (row, time), diff in sums.items() if diff != 0]
-    return sorted(kept, key=lambda update: update[1])
+    net_updates = [(row, time, diff) for (row, time), diff in sums.items() if diff != 0]
+    return sorted(net_updates, key=lambda update: update[1])
 
 
 def as_of(updates: Iterable[Update[Row]], at: int) -> dict[Row, int]:
@@ -42,8 +42,8 @@ def step_forward(updates: Iterable[Update[Row]], *, what: str) -> list[Update[Ro
 def inserts_input(updates: Iterable[Update[Row]]) -> list[Update[Row]]:
     """At each time the inserts (diff > 0) of that time, taken back at the next."""
     inserts = [(row, time, diff) for row, time, diff in updates if diff > 0]
-    negated = [(row, time, -diff) for row, time, diff in inserts]
-    return consolidate([*inserts, *step_forward(negated, what="an input's inserts")])
+    retractions = [(row, time, -diff) for row, time, diff in inserts]
+    return consolidate([*inserts, *step_forward(retractions, what="an input's inserts")])
 
 
 def times_extract(updates: Iterable[Update[Row]]) -> list[tuple[int, int]]:

@@ -122,8 +122,8 @@ class Guard:
                     headers[name] = value
             await send(message)
 
-        refused = self._refusal(scope["method"], Headers(scope=scope))
-        await (self._app if refused is None else refused)(scope, receive, guarded)
+        refusal = self._refusal(scope["method"], Headers(scope=scope))
+        await (self._app if refusal is None else refusal)(scope, receive, guarded)
 
     def _refusal(self, method: str, headers: Headers) -> PlainTextResponse | None:
         if method not in ("GET", "HEAD"):

@@ -59,24 +59,24 @@ _layout = lru_cache(maxsize=4)(layout)
 
 def graph(overview: Overview) -> Graph:
     """Draw the objects and what they read."""
-    ordered = sorted(overview.objects, key=lambda o: (o.name, o.id))
+    objects = sorted(overview.objects, key=lambda o: (o.name, o.id))
     lines = tuple((a.read, a.reader) for a in overview.arrows)
-    placed = _layout(tuple(o.id for o in ordered), lines)
+    grid = _layout(tuple(o.id for o in objects), lines)
     at = {
         object_id: (
             MARGIN + place.column * (NODE_WIDTH + GAP_X),
             MARGIN + place.row * (NODE_HEIGHT + GAP_Y),
         )
-        for object_id, place in placed.places.items()
+        for object_id, place in grid.places.items()
     }
-    boxes = tuple(Box(o, *at[o.id], shortened(o.name)) for o in ordered)
+    boxes = tuple(Box(o, *at[o.id], shortened(o.name)) for o in objects)
     curves = tuple(
         Curve(a, _curve(at[a.read], at[a.reader]))
         for a in overview.arrows
         if a.read in at and a.reader in at
     )
-    width = 2 * MARGIN + max(placed.columns * (NODE_WIDTH + GAP_X) - GAP_X, 0)
-    height = 2 * MARGIN + max(placed.rows * (NODE_HEIGHT + GAP_Y) - GAP_Y, 0)
+    width = 2 * MARGIN + max(grid.columns * (NODE_WIDTH + GAP_X) - GAP_X, 0)
+    height = 2 * MARGIN + max(grid.rows * (NODE_HEIGHT + GAP_Y) - GAP_Y, 0)
     return Graph(width, height, boxes, curves)
 
 
@@ -143,7 +143,7 @@ def bars(newest_first: Sequence[Refresh], values: Sequence[float | None]) -> Bar
     most = numbers[-1] if numbers else 0.0
     median = numbers[len(numbers) // 2] if numbers else 0.0
     step = BARS_WIDTH / max(len(newest_first), 20)
-    drawn = []
+    bar_list = []
     for n, (refresh, value) in enumerate(
         zip(reversed(newest_first), reversed(values), strict=True)
     ):
@@ -151,8 +151,8 @@ def bars(newest_first: Sequence[Refresh], values: Sequence[float | None]) -> Bar
         if value and most:
             height = max(BARS_HEIGHT * value / most, BAR_HEIGHT_MIN)
         top = BARS_HEIGHT - height
-        drawn.append(Bar(refresh, round(n * step, 2), top, round(step * 0.8, 2), height, value))
-    return Bars(tuple(drawn), len(numbers), most, median)
+        bar_list.append(Bar(refresh, round(n * step, 2), top, round(step * 0.8, 2), height, value))
+    return Bars(tuple(bar_list), len(numbers), most, median)
 
 
 def strategies(refreshes: Sequence[Refresh]) -> list[tuple[str, int]]:

@@ -56,17 +56,17 @@ def layout(names: Sequence[str], lines: Iterable[Line]) -> Layout:
             would close a circle, do not move anything.
     """
     names_there = set(names)
-    kept = sorted({(a, b) for a, b in lines if a != b and a in names_there and b in names_there})
-    parts = _parts(names, kept)
+    edges = sorted({(a, b) for a, b in lines if a != b and a in names_there and b in names_there})
+    parts = _parts(names, edges)
     loose = sorted(n for part in parts if len(part) == 1 for n in part)
     places: dict[str, Place] = {}
     columns, row = 0, 0.0
     for part in sorted((p for p in parts if len(p) > 1), key=lambda p: (-len(p), min(p))):
         inside = set(part)
-        found = _place_part(part, [one for one in kept if one[0] in inside])
-        for name, place in found.places.items():
+        part_layout = _place_part(part, [one for one in edges if one[0] in inside])
+        for name, place in part_layout.places.items():
             places[name] = Place(place.column, row + place.row)
-        columns, row = max(columns, found.columns), row + found.rows
+        columns, row = max(columns, part_layout.columns), row + part_layout.rows
     wide = max(columns, LOOSE_COLUMNS_MIN)
     for number, name in enumerate(loose):
         places[name] = Place(number % wide, row + number // wide)
@@ -81,17 +81,17 @@ def _parts(names: Sequence[str], lines: Sequence[Line]) -> list[list[str]]:
     for a, b in lines:
         near[a].add(b)
         near[b].add(a)
-    parts, seen = [], set[str]()
+    parts, seen_names = [], set[str]()
     for name in names:
-        if name in seen:
+        if name in seen_names:
             continue
-        seen.add(name)
+        seen_names.add(name)
         part, waiting = [], [name]
         while waiting:
             one = waiting.pop()
             part.append(one)
-            new = near[one] - seen
-            seen |= new
+            new = near[one] - seen_names
+            seen_names |= new
             waiting += sorted(new)
         parts.append(sorted(part))
     return parts
@@ -100,18 +100,18 @@ def _parts(names: Sequence[str], lines: Sequence[Line]) -> list[list[str]]:
 def _place_part(names: Sequence[str], lines: Sequence[Line]) -> Layout:
     layers = _order(_layers(names, lines), lines)
     rows_max = max(COLUMN_ROWS_MIN, math.ceil(1.3 * math.sqrt(len(names))))
-    wrapped: list[list[str]] = []
+    columns: list[list[str]] = []
     for layer in layers:
         count = math.ceil(len(layer) / rows_max)
         height = math.ceil(len(layer) / count)
-        wrapped += [layer[n * height : (n + 1) * height] for n in range(count)]
-    height = max(len(column) for column in wrapped)
+        columns += [layer[n * height : (n + 1) * height] for n in range(count)]
+    height = max(len(column) for column in columns)
     places = {
         name: Place(x, (height - len(column)) / 2 + y)
-        for x, column in enumerate(wrapped)
+        for x, column in enumerate(columns)
         for y, name in enumerate(column)
     }
-    return Layout(places, len(wrapped), float(height))
+    return Layout(places, len(columns), float(height))
 
 
 def _layers(names: Sequence[str], lines: Sequence[Line]) -> list[list[str]]:
@@ -144,12 +144,12 @@ def _in_order(names: Sequence[str], lines: Sequence[Line]) -> list[str]:
         readers[a].append(b)
     order: list[str] = []
     ready = sorted((n for n in names if waits[n] == 0), reverse=True)
-    left = dict.fromkeys(sorted(names))
-    while left:
-        name = ready.pop() if ready else next(iter(left))
-        if name not in left:
+    rest = dict.fromkeys(sorted(names))
+    while rest:
+        name = ready.pop() if ready else next(iter(rest))
+        if name not in rest:
             continue
-        del left[name]
+        del rest[name]
         order.append(name)
         for reader in readers[name]:
             waits[reader] -= 1
@@ -167,10 +167,10 @@ def _order(layers: list[list[str]], lines: Sequence[Line]) -> list[list[str]]:
     for sweep in range(SWEEPS):
         forward = sweep % 2 == 0
         place = _places(layers)
-        passed: set[str] = set()
+        earlier: set[str] = set()
         for n in range(len(layers)) if forward else reversed(range(len(layers))):
             neighbour_places = {
-                name: [place[x] for x in near[name] if x in passed] for name in layers[n]
+                name: [place[x] for x in near[name] if x in earlier] for name in layers[n]
             }
             mean = {
                 name: (
@@ -181,7 +181,7 @@ def _order(layers: list[list[str]], lines: Sequence[Line]) -> list[list[str]]:
             }
             layers[n] = sorted(layers[n], key=mean.__getitem__)
             place |= _places([layers[n]])
-            passed.update(layers[n])
+            earlier.update(layers[n])
     return layers
 
 

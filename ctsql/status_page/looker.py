@@ -87,16 +87,16 @@ class Looker:
 
     async def _in_thread(self, question: Callable[[LogReader], T]) -> T:
         """Ask in the thread; raises what the question raises."""
-        loop, done = asyncio.get_running_loop(), asyncio.Event()
+        loop, completion = asyncio.get_running_loop(), asyncio.Event()
 
         def work() -> T:
             try:
                 return self._ask(question)
             finally:
-                loop.call_soon_threadsafe(done.set)
+                loop.call_soon_threadsafe(completion.set)
 
         job = self._worker.submit(work)
-        await done.wait()
+        await completion.wait()
         answer: T = job.result()
         return answer
 
@@ -134,16 +134,16 @@ class Looker:
         except CtsqlError as problem:
             if last is None:
                 raise
-            seen = replace(last, problem=problem.message)
+            look = replace(last, problem=problem.message)
         else:
-            seen = Seen(overview, 0 if last is None else last.number, 0.0)
-        if last is None or (seen.overview, seen.problem) != (last.overview, last.problem):
-            seen = replace(seen, number=0 if last is None else last.number + 1)
-            self._seen = replace(seen, at=time.monotonic())
+            look = Seen(overview, 0 if last is None else last.number, 0.0)
+        if last is None or (look.overview, look.problem) != (last.overview, last.problem):
+            look = replace(look, number=0 if last is None else last.number + 1)
+            self._seen = replace(look, at=time.monotonic())
             self._changed.set()
             self._changed = asyncio.Event()
         else:
-            self._seen = replace(seen, at=time.monotonic())
+            self._seen = replace(look, at=time.monotonic())
         return self._seen
 
     # ---- following
@@ -166,22 +166,22 @@ class Looker:
 
     async def _follow(self) -> None:
         while self._watchers:
-            begun = time.monotonic()
+            start = time.monotonic()
             with suppress(CtsqlError):  # each page says why, and the next look may see something
                 await asyncio.shield(self._look())
-            took = time.monotonic() - begun
+            took = time.monotonic() - start
             await asyncio.sleep(max(LOOK_SECONDS, REST_FACTOR * took))
 
     async def change_after(self, number: int, seconds: float) -> int:
         """The number of what was seen last, as soon as it is another one, or after some time."""
         until = time.monotonic() + seconds
-        while not self.is_closed and (left := until - time.monotonic()) > 0:
+        while not self.is_closed and (wait_seconds := until - time.monotonic()) > 0:
             if self._seen is not None and self._seen.number != number:
                 return self._seen.number
             if self._following is not None and self._following.done():
                 self._following.result()  # raises what ended it
             try:
-                await asyncio.wait_for(self._changed.wait(), left)
+                await asyncio.wait_for(self._changed.wait(), wait_seconds)
             except TimeoutError:
                 break
         return number
@@ -208,17 +208,17 @@ class Looker:
         self._pages.move_to_end(key)
         while len(self._pages) > PAGES_MAX:
             self._pages.popitem(last=False)
-        waited: Awaitable[object] = asyncio.wait_for(asyncio.shield(task), ANSWER_SECONDS)
-        return await waited  # type: ignore[return-value]
+        answer: Awaitable[object] = asyncio.wait_for(asyncio.shield(task), ANSWER_SECONDS)
+        return await answer  # type: ignore[return-value]
 
     async def _ask_page(self, name: str, question: Callable[[LogReader], T]) -> T:
         """Ask for a page, not at once if it took long the last time."""
         free = self._free.pop(name, 0.0)
         await asyncio.sleep(min(max(free - time.monotonic(), 0.0), LOOK_SECONDS))
-        begun = time.monotonic()
+        start = time.monotonic()
         answer = await self._in_thread(question)
-        ended = time.monotonic()
-        self._free[name] = ended + REST_FACTOR * (ended - begun)
+        end = time.monotonic()
+        self._free[name] = end + REST_FACTOR * (end - start)
         while len(self._free) > PAGES_MAX:
             del self._free[next(iter(self._free))]
         return answer

@@ -107,8 +107,8 @@ class Recent:
 
 def _rows(commit: Commit) -> int | None:
     """Inserted and deleted rows; None where statistics are missing."""
-    inserted, deleted = rows_changed(commit)
-    return None if inserted is None or deleted is None else inserted + deleted
+    insert_count, delete_count = rows_changed(commit)
+    return None if insert_count is None or delete_count is None else insert_count + delete_count
 
 
 class Lookup:
@@ -147,18 +147,18 @@ class Lookup:
         """The page of one object; None if there is none with this id."""
         overview = self.overview(reader)
         item = reader.catalog.items.get(object_id)
-        shown = overview.of(object_id)
-        if item is None or shown is None:
+        summary = overview.of(object_id)
+        if item is None or summary is None:
             return None
         request = Wanted(objects=frozenset({str(item.name)}))
         with reader.as_stored():
             item = reader.relations.current(item)
             (row,) = objects(reader, request)
             page = Details(
-                shown=shown,
+                shown=summary,
                 row=row,
                 definition=current_definition(reader, item),
-                plan=_plan(reader, item, shown),
+                plan=_plan(reader, item, summary),
                 refreshes=(),
                 failures=tuple(islice(failures(reader, request), FAILURES_MAX)),
                 reads=tuple(_reads_of(overview, object_id)),
@@ -166,7 +166,7 @@ class Lookup:
                 storage=_storage_rows(reader, request),
                 quarantine=_quarantine_of(reader, item),
             )
-            if shown.state == State.UNREADABLE.value:
+            if summary.state == State.UNREADABLE.value:
                 return page
             newest = replace(request, newest=Newest(REFRESHES_MAX, "at"))
             first, at = _oldest(reader, item)
@@ -184,14 +184,14 @@ class Lookup:
             names = frozenset(o.name for o in overview.objects if o.state != State.UNREADABLE.value)
             request = Wanted(objects=names)
             last = list(refreshes(reader, replace(request, newest=Newest(REFRESHES_MAX, "at"))))
-            failed: list[FailureRow] = []
+            failure_rows: list[FailureRow] = []
             for name in sorted(names):
                 one = failures(reader, Wanted(objects=frozenset({name}), at=_since(last)))
-                failed += islice(one, FAILURES_MAX)
-            failed.sort(key=lambda f: f.at, reverse=True)
+                failure_rows += islice(one, FAILURES_MAX)
+            failure_rows.sort(key=lambda f: f.at, reverse=True)
             return History(
                 refreshes=tuple(last),
-                failures=tuple(failed[:FAILURES_MAX]),
+                failures=tuple(failure_rows[:FAILURES_MAX]),
                 storage=self._seldom("storage", lambda: _storage_rows(reader, ALL)),
                 savings=self._seldom("savings", lambda: _saved(reader, last)),
             )
@@ -200,13 +200,13 @@ class Lookup:
         """An answer that reads the logs of all tables; kept for SELDOM_SECONDS at least."""
         entry = self._cache.get(name)
         if entry is None or time.monotonic() >= entry[0]:
-            begun = time.monotonic()
+            start = time.monotonic()
             answer = ask()
-            ended = time.monotonic()
-            entry = (ended + max(SELDOM_SECONDS, SELDOM_FACTOR * (ended - begun)), answer)
+            end = time.monotonic()
+            entry = (end + max(SELDOM_SECONDS, SELDOM_FACTOR * (end - start)), answer)
             self._cache[name] = entry
-        cached: T = entry[1]
-        return cached
+        cached_answer: T = entry[1]
+        return cached_answer
 
     def _paces(self, reader: LogReader) -> dict[str, Pace]:
         now = clock.now_ms()
@@ -239,18 +239,18 @@ def _saved(reader: LogReader, last: list[Refresh]) -> tuple[Savings, ...] | None
         return ()
     names = {r.object for r in last}
     try:
-        found = savings(
+        rows = savings(
             reader, [i for i in tasks_and_views(reader.catalog) if str(i.name) in names], since
         )
     except NeedsSpark:
         return None
-    return tuple(s for s in found if s.refreshes)
+    return tuple(s for s in rows if s.refreshes)
 
 
 def _plan(reader: LogReader, item: Item, row: Shown) -> str | None:
     """The plan, as EXPLAIN prints it; None for a table, or when it cannot be bound."""
-    planned = (ObjectKind.CONTINUAL_TASK, ObjectKind.MATERIALIZED_VIEW)
-    if item.kind not in planned or row.state == State.UNREADABLE.value:
+    kinds = (ObjectKind.CONTINUAL_TASK, ObjectKind.MATERIALIZED_VIEW)
+    if item.kind not in kinds or row.state == State.UNREADABLE.value:
         return None
     return explain(reader.relations.bound(item).plan)
 

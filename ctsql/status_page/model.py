@@ -103,7 +103,7 @@ class Overview:
             if arrow.read in names and arrow.reader in names:
                 name = names[arrow.read]
                 roles[arrow.reader].append(f"({name})" if arrow.role == REFERENCE else name)
-        return {reader: ", ".join(told) for reader, told in roles.items()}
+        return {reader: ", ".join(texts) for reader, texts in roles.items()}
 
     @property
     def counts(self) -> dict[str, int]:
@@ -199,21 +199,21 @@ def overview(
     ids = {row.object: row.object_id for row in rows}
     lag_of = {lag.object: lag for lag in lags}
     failure_of = {failure.object: failure for failure in open_failures}
-    shown = [
+    objects = [
         _shown_object(
             row, lag_of.get(row.object), failure_of.get(row.object), paces.get(row.object_id)
         )
         for row in rows
     ]
     places = {state: n for n, state in enumerate(_WORST_FIRST)}
-    shown.sort(key=lambda o: (places[o.state], -o.lag_seconds, o.name))
+    objects.sort(key=lambda o: (places[o.state], -o.lag_seconds, o.name))
     arrows = {
         Arrow(ids[d.reads], ids[d.object], d.role)
         for d in dependencies
         if d.reads in ids and d.object in ids
     }
-    ordered = sorted(arrows, key=lambda a: (a.read, a.reader, a.role))
-    return Overview(tuple(shown), tuple(ordered), now_t, besides)
+    sorted_arrows = sorted(arrows, key=lambda a: (a.read, a.reader, a.role))
+    return Overview(tuple(objects), tuple(sorted_arrows), now_t, besides)
 
 
 def _shown_object(

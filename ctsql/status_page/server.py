@@ -82,9 +82,9 @@ def served(ask: Ask, lookup: Lookup, title: str, host: str, port: int) -> Iterat
         target=server.run, args=([listening],), name="ctsql-serve", daemon=True
     )
     thread.start()
-    shown = f"[{host}]" if ":" in host else host
+    url_host = f"[{host}]" if ":" in host else host
     try:
-        yield Served(f"http://{shown}:{listening.getsockname()[1]}/", token if is_new else None)
+        yield Served(f"http://{url_host}:{listening.getsockname()[1]}/", token if is_new else None)
     finally:
         site.close()
         server.should_exit = True

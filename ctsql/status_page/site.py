@@ -93,35 +93,35 @@ class Site:
         return HTMLResponse(text, status, {"cache-control": "no-store"})
 
     async def _overview(self, _: Request) -> Response:
-        seen = await self.looker.latest()
-        return self._page("overview.html", seen=seen, graph=drawing.graph(seen.overview))
+        latest = await self.looker.latest()
+        return self._page("overview.html", seen=latest, graph=drawing.graph(latest.overview))
 
     async def _object(self, request: Request) -> Response:
-        seen = await self.looker.latest()
+        latest = await self.looker.latest()
         details = await self.looker.details(request.path_params["id"])
         if details is None:
             raise HTTPException(404, "There is no such object; it may have been dropped.")
         last = details.refreshes
         return self._page(
             "object.html",
-            seen=seen,
-            found=details,
+            seen=latest,
+            details=details,
             seconds=drawing.bars(last, [drawing.seconds_of(r) for r in last]),
             rows=drawing.bars(last, [drawing.rows_of(r) for r in last]),
             strategies=drawing.strategies(last),
         )
 
     async def _warehouse(self, _: Request) -> Response:
-        seen = await self.looker.latest()
-        found = await self.looker.history()
-        ids = {o.name: o.id for o in seen.overview.objects}
+        latest = await self.looker.latest()
+        history = await self.looker.history()
+        ids = {o.name: o.id for o in latest.overview.objects}
         return self._page(
             "warehouse.html",
-            seen=seen,
-            found=found,
+            seen=latest,
+            history=history,
             ids=ids,
-            timeline=drawing.timeline(found.refreshes),
-            strategies=drawing.strategies(found.refreshes),
+            timeline=drawing.timeline(history.refreshes),
+            strategies=drawing.strategies(history.refreshes),
         )
 
     async def _events(self, _: Request) -> Response:

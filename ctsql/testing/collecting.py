@@ -47,13 +47,13 @@ def collect(sources: Sequence[Source]) -> Suite:
     Raises what :func:`~ctsql.planner.folder.read_folder` raises about the definitions.
     """
     readable: list[Source] = []
-    broken: list[Case] = []
+    broken_cases: list[Case] = []
     for source in sources:
         text = source.text
         for span in split(source):
             case = _broken(span)
             if case is not None:
-                broken.append(case)
+                broken_cases.append(case)
                 text = _blanked(text, span)
         readable.append(Source(text, source.name))
     folder = read_folder(readable, also=(st.Test,))
@@ -70,7 +70,7 @@ def collect(sources: Sequence[Source]) -> Suite:
         if isinstance(other.statement, st.Test)
     ]
     order = {name: number for number, name in enumerate(originals)}
-    cases = sorted([*cases, *broken], key=lambda c: (order[c.span.source.name], c.span.start))
+    cases = sorted([*cases, *broken_cases], key=lambda c: (order[c.span.source.name], c.span.start))
     return Suite(folder=folder, cases=tuple(cases))
 
 

@@ -41,13 +41,13 @@ def choose(folder: Path, part: str | None, variables: Mapping[str, str]) -> Chos
         INVALID_USAGE: there is no folder or no such test in it. And what reading its files raises.
     """
     suite = collect(sql_files(folder, variables))
-    selected = suite if part is None else suite.select(part)
-    if not selected.cases:
+    selection = suite if part is None else suite.select(part)
+    if not selection.cases:
         count = len(suite.cases)
         condition = f" that has {part} in its name" if part else ""
         others = f"There are {count} others." if count else ""
         raise misuse(f"there is no test in {folder}{condition}", others)
-    return Chosen(suite=selected, left_out=len(suite.cases) - len(selected.cases))
+    return Chosen(suite=selection, left_out=len(suite.cases) - len(selection.cases))
 
 
 def workers_for(cases: int) -> int:
@@ -94,8 +94,8 @@ def run_tests(
                 for other in others:
                     other.cancel()
                 raise
-        for ended in beside:
-            ended.result()
+        for future in beside:
+            future.result()
     return run.outcomes
 
 
@@ -154,7 +154,7 @@ def command(
     Args:
         pause: called before something is written.
     """
-    begun = time.monotonic()
+    start = time.monotonic()
     has_styles = out.isatty()
 
     def tell(outcome: Outcome) -> None:
@@ -164,7 +164,7 @@ def command(
         out.flush()
 
     outcomes = run_tests(connection, selection, tell, workers=workers)
-    seconds = time.monotonic() - begun
+    seconds = time.monotonic() - start
     if junit_file is not None:
         junit_file.write_text(junit(outcomes, seconds), encoding="utf-8")
     out.write(f"{summary(outcomes, seconds, left_out=selection.left_out)}\n")

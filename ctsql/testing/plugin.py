@@ -118,8 +118,8 @@ class SqlFile(pytest.File):
     @property
     def folder(self) -> Path:
         """Where its objects come from."""
-        given: str = self.config.getini("ctsql_folder")
-        return (self.config.rootpath / given).resolve() if given else self.path.parent.resolve()
+        setting: str = self.config.getini("ctsql_folder")
+        return (self.config.rootpath / setting).resolve() if setting else self.path.parent.resolve()
 
     def collect(self) -> "Iterator[SqlTest]":
         """Return the tests of the file."""

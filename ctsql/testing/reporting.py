@@ -31,10 +31,10 @@ def failure_lines(failure: Failure, *, has_styles: bool = False) -> Iterator[str
 
 def summary(outcomes: Sequence[Outcome], seconds: float, *, left_out: int = 0) -> str:
     """The last line: how many passed and failed."""
-    failed = sum(not o.passed for o in outcomes)
-    parts = [f"{len(outcomes) - failed} passed"]
-    if failed:
-        parts.append(f"{failed} failed")
+    failure_count = sum(not o.passed for o in outcomes)
+    parts = [f"{len(outcomes) - failure_count} passed"]
+    if failure_count:
+        parts.append(f"{failure_count} failed")
     if left_out:
         parts.append(f"{left_out} left out")
     return f"{', '.join(parts)} in {seconds:.1f} s"
@@ -42,12 +42,12 @@ def summary(outcomes: Sequence[Outcome], seconds: float, *, left_out: int = 0) -
 
 def junit(outcomes: Sequence[Outcome], seconds: float) -> str:
     """The XML that CI systems read: a suite of test cases."""
-    failed = sum(not o.passed for o in outcomes)
+    failure_count = sum(not o.passed for o in outcomes)
     suite = ET.Element(
         "testsuite",
         name="ctsql",
         tests=str(len(outcomes)),
-        failures=str(failed),
+        failures=str(failure_count),
         errors="0",
         skipped="0",
         time=f"{seconds:.3f}",

@@ -65,7 +65,7 @@ class Outcome:
 
 def run_case(case: Case, folder: Folder, warehouses: Warehouses) -> Outcome:
     """Run a test; raises if the run was cancelled or Spark is gone. Other errors are failures."""
-    begun = time.monotonic()
+    start = time.monotonic()
     failures: list[Failure] = []
     try:
         if case.test is None:
@@ -78,7 +78,7 @@ def run_case(case: Case, folder: Folder, warehouses: Warehouses) -> Outcome:
             raise
         span = problem.span or _name_span(case)
         failures.append(Failure(span=span, message="the test cannot be run", problem=problem))
-    return Outcome(case=case, failures=tuple(failures), seconds=time.monotonic() - begun)
+    return Outcome(case=case, failures=tuple(failures), seconds=time.monotonic() - start)
 
 
 def _name_span(case: Case) -> Span:
@@ -187,16 +187,16 @@ class Running:
     def check(self) -> Iterator[Failure]:
         """What is not as expected."""
         with clock.standing(self._last):
-            for expected in self.plan.test.expectations:
-                match expected:
+            for expectation in self.plan.test.expectations:
+                match expectation:
                     case st.ExpectRows():
-                        failure = self._check_rows(expected)
+                        failure = self._check_rows(expectation)
                     case st.ExpectNoChange():
-                        failure = self._check_no_change(expected)
+                        failure = self._check_no_change(expectation)
                     case st.ExpectError():
-                        failure = self._check_error(expected)
+                        failure = self._check_error(expectation)
                     case _:
-                        raise TypeError(f"no expectation: {type(expected).__name__}")
+                        raise TypeError(f"no expectation: {type(expectation).__name__}")
                 if failure is not None:
                     yield failure
 
@@ -237,17 +237,17 @@ class Running:
         rows = expectation.rows
         if rows is None:
             return None
-        typed = Typed.of(schema)
+        target = Typed.of(schema)
         if rows.relations:
-            return typed.of_query(self._read(rows, at), rows.span)
+            return target.of_query(self._read(rows, at), rows.span)
         text = at_time(rows, at)  # also in the texts that are copied
         for row in expectation.cells:
             place = Span(row[0].source, row[0].start, row[-1].stop)
-            typed.check_count(len(row), place)
+            target.check_count(len(row), place)
         if expectation.cells:
-            text = typed_values(text, expectation.cells, typed.types, typed.text_types)
+            text = typed_values(text, expectation.cells, target.types, target.text_types)
         values = self._read(text, at)
-        return typed.of_values(values) if expectation.cells else typed.of_query(values, rows.span)
+        return target.of_values(values) if expectation.cells else target.of_query(values, rows.span)
 
     def _check_rows(self, expectation: st.ExpectRows) -> Failure | None:
         at = self._time(expectation.after)
@@ -362,5 +362,5 @@ def _is_like(text: str, pattern: str) -> bool:
     """
     parts = re.findall(r"\\.|.", pattern, re.DOTALL)
     wild = {"%": ".*", "_": "."}
-    made = "".join(wild.get(p) or re.escape(p[-1] if len(p) > 1 else p) for p in parts)
-    return re.fullmatch(made, text, re.DOTALL) is not None
+    regex = "".join(wild.get(p) or re.escape(p[-1] if len(p) > 1 else p) for p in parts)
+    return re.fullmatch(regex, text, re.DOTALL) is not None

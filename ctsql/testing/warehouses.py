@@ -61,7 +61,7 @@ class Warehouses:
             plan.made_at,
             tuple(plan.schemas),
             tuple((stand_in.name, columns) for stand_in, columns in tables),
-            tuple(made.name for made in plan.definitions),
+            tuple(definition.name for definition in plan.definitions),
         )
         template = self._templates.get(key)
         if template is None:
@@ -112,8 +112,8 @@ class Warehouses:
                 f"{quote(c.name)} {c.type}{'' if c.nullable else ' NOT NULL'}"
                 for c in stand_in.columns
             )
-        found = self._columns.get(stand_in.name)
-        if found is None:
+        column_list = self._columns.get(stand_in.name)
+        if column_list is None:
             span = stand_in.ref.span
             definitions = made_for_columns(stand_in.name, self.folder, span)
             schemas = {fold(s): s for d in definitions for s in (d.schema, d.name.schema)}
@@ -121,9 +121,9 @@ class Warehouses:
             with self.connection._running("columns") as engine:
                 item = engine.refresh_catalog().get(stand_in.name, span=span)
                 columns = engine.relations.columns_now(item)
-            found = ", ".join(f"{quote(c.name)} {c.type}" for c in columns)
-            self._columns[stand_in.name] = found
-        return found
+            column_list = ", ".join(f"{quote(c.name)} {c.type}" for c in columns)
+            self._columns[stand_in.name] = column_list
+        return column_list
 
 
 def forget_tables(engine: Engine) -> None:

@@ -125,12 +125,12 @@ def is_served(arguments: Sequence[str], *, is_terminal: bool) -> bool:
 def positional(arguments: Sequence[str]) -> list[str]:
     """The arguments of the command line that are no options and no values of options."""
     words: list[str] = []
-    given = iter(arguments)
-    for argument in given:
+    rest = iter(arguments)
+    for argument in rest:
         if argument == "--":
-            return [*words, *given]
+            return [*words, *rest]
         if argument in _WITH_VALUES:
-            next(given, None)
+            next(rest, None)
         elif not argument.startswith("-") or argument == "-":
             words.append(argument)
     return words
@@ -208,20 +208,20 @@ def _run(connection: socket.socket, arguments: Sequence[str]) -> int | None:
         "umask": _umask(),
     }
     body = json.dumps(request).encode()
-    with _passing_on(connection) as received:
+    with _passing_on(connection) as signals:
         is_taken, answer = _is_taken(connection, body), b""
         with suppress(ConnectionError):
             while is_taken and (part := connection.recv(4096)):
                 answer += part
     if not is_taken:
         # A signal that nobody has taken ends this process: nothing is to be run any more.
-        return _SIGNALLED + received[0] if received else None
+        return _SIGNALLED + signals[0] if signals else None
     if not answer:
         sys.stderr.write(
             "error: the process that ran this has ended; what it was doing may be done or not\n"
         )
         return 1
-    return _status(int(answer), received)
+    return _status(int(answer), signals)
 
 
 def _is_taken(connection: socket.socket, request: bytes) -> bool:
@@ -235,15 +235,15 @@ def _is_taken(connection: socket.socket, request: bytes) -> bool:
         return False
 
 
-def _status(answered: int, received: Sequence[int]) -> int:
+def _status(status: int, signals: Sequence[int]) -> int:
     """The exit status: a worker takes every signal as SIGINT, so which one it was is known here.
 
     >>> _status(130, [signal.SIGHUP]), _status(130, [signal.SIGINT]), _status(0, [signal.SIGTERM])
     (129, 130, 0)
     """
-    was_ended = answered == _SIGNALLED + signal.SIGINT
-    others = [number for number in received if number != signal.SIGINT]
-    return _SIGNALLED + others[0] if was_ended and others else answered
+    was_ended = status == _SIGNALLED + signal.SIGINT
+    others = [number for number in signals if number != signal.SIGINT]
+    return _SIGNALLED + others[0] if was_ended and others else status
 
 
 def _umask() -> int:
@@ -255,16 +255,16 @@ def _umask() -> int:
 @contextmanager
 def _passing_on(connection: socket.socket) -> Iterator[list[int]]:
     """Send signals to the worker instead of taking them; yields those that came."""
-    received: list[int] = []
+    signals: list[int] = []
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
-        received.append(number)
+        signals.append(number)
         with suppress(OSError):
             connection.sendall(bytes([number]))
 
     before = {number: signal.signal(number, pass_on) for number in _PASSED_ON}
     try:
-        yield received
+        yield signals
     finally:
         for number, old in before.items():
             signal.signal(number, old)

@@ -114,7 +114,7 @@ def _is_filled(query: Tokens, texts: Sequence[st.SqlText], columns_of: ColumnsOf
 
 def _on_keys(body: Sequence[st.BodyStatement], columns_of: ColumnsOf) -> Iterator[Advice]:
     """Rows that are replaced by ``DELETE ... WHERE k IN (...)`` and ``INSERT``."""
-    filled = {s.target.span.text for s in body if isinstance(s, st.InsertStatement)}
+    targets = {s.target.span.text for s in body if isinstance(s, st.InsertStatement)}
     for part in body:
         if not isinstance(part, st.DeleteStatement) or part.where is None:
             continue
@@ -122,7 +122,7 @@ def _on_keys(body: Sequence[st.BodyStatement], columns_of: ColumnsOf) -> Iterato
         keys = _looked_up(tokens)
         key_columns = {name: find(columns_of(part.target), name) for name in keys}
         nullable = [name for name, c in key_columns.items() if c is not None and c.nullable]
-        if nullable and part.target.span.text in filled:
+        if nullable and part.target.span.text in targets:
             target = part.target.span.text
             same = " AND ".join(f"i.{name} <=> {target}.{name}" for name in keys)
             yield Advice(
@@ -140,5 +140,5 @@ def _looked_up(tokens: Tokens) -> list[str]:
     cut = group or 2 * len(tk.name_chain(tokens, 0)) - 1
     if not tk.words_are(tokens, cut, "IN", "(", "SELECT"):
         return []
-    left = tokens[1 : cut - 1] if group else tokens[:cut]
-    return [part[-1].text for part in tk.cut_at_commas(left) if part and part[-1].is_name]
+    operand = tokens[1 : cut - 1] if group else tokens[:cut]
+    return [part[-1].text for part in tk.cut_at_commas(operand) if part and part[-1].is_name]

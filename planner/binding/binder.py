@@ -127,9 +127,9 @@ class Binder:
         """The source of the input that a body means by its alias."""
         if len(ref.parts) > 1 or ref.file is not None:
             return None
-        called = fold(ref.parts[0])
+        alias = fold(ref.parts[0])
         return next(
-            (i.ref for i in self.inputs.values() if i.alias and fold(i.alias) == called), None
+            (i.ref for i in self.inputs.values() if i.alias and fold(i.alias) == alias), None
         )
 
     def own_of(self, ref: st.RelationRef) -> Item | None:
@@ -263,9 +263,9 @@ class Binder:
         if [fold(c) for c in columns] == there or not {*map(fold, columns)} <= {*there}:
             return rows
         text = f"SELECT {', '.join(backtick_all(columns))} FROM {rows.name.qualified()}"
-        known = parse(Source(text, f"columns of {rows.name}").whole())
-        assert isinstance(known, st.Select)  # as it is written above
-        query = lp.Query(sql=known.query, relations=(rows,))
+        select = parse(Source(text, f"columns of {rows.name}").whole())
+        assert isinstance(select, st.Select)  # as it is written above
+        query = lp.Query(sql=select.query, relations=(rows,))
         if self.analyst is not None:
             query = replace(query, columns=self.analyst.columns(query))
         return replace(rows, columns=tuple(columns), query=query)
@@ -348,13 +348,13 @@ class Binder:
             for constraint in statement.constraints
         )
         if self.analyst is not None:
-            for typed, constraint in zip(statement.constraints, constraints, strict=True):
-                check_key(typed, [c for c in columns if c.name in constraint.key])
+            for definition, constraint in zip(statement.constraints, constraints, strict=True):
+                check_key(definition, [c for c in columns if c.name in constraint.key])
                 refuse_nondeterministic(
                     constraint, "materialized view", self.analyst.is_deterministic
                 )
-        for typed in statement.constraints:
-            self._refer(typed, columns)
+        for definition in statement.constraints:
+            self._refer(definition, columns)
         sql = without_broken(statement, [c.name for c in columns])
         query = replace(query, sql=sql, relations=self.query_relations(sql))
         stored_node = lp.Get(
@@ -395,22 +395,22 @@ def _diff_of(ref: st.RelationRef, columns: Sequence[str]) -> str:
 
     Raises INVALID_STATEMENT if no alias list renames a column of that name.
     """
-    folded = [fold(column) for column in columns]
-    if DIFF_NAME not in folded:
+    names = [fold(column) for column in columns]
+    if DIFF_NAME not in names:
         return DIFF_NAME
     if ref.names_columns:
         return DIFF
     free = "copies"
-    while free in folded:
+    while free in names:
         free += "_"
-    named = ", ".join(quote(column) for column in (*columns, free))
+    column_list = ", ".join(quote(column) for column in (*columns, free))
     table = ref.name_span.text
     raise invalid(
         ref.span,
         f'changes({table}) would have two columns called "{DIFF_NAME}"',
         f'{table} has a column "{DIFF_NAME}" of its own; the last one says how many copies were '
         "inserted or deleted.",
-        f"Name them all: changes({table}) AS {quote(ref.parts[-1])}({named})",
+        f"Name them all: changes({table}) AS {quote(ref.parts[-1])}({column_list})",
     )
 
 

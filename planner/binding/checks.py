@@ -30,21 +30,21 @@ NAME_FORBIDDEN = " ,;{}()\n\t="
 """Characters that Parquet allows in no column name."""
 
 
-def named_columns(query: Query, declared: Sequence[ColumnDef], span: Span) -> tuple[Column, ...]:
+def named_columns(query: Query, definitions: Sequence[ColumnDef], span: Span) -> tuple[Column, ...]:
     """The query's columns under the names of a column list, if there is one."""
     columns = query.columns or ()
-    if declared:
-        if len(declared) != len(columns):
+    if definitions:
+        if len(definitions) != len(columns):
             message = (
-                f"the query gives {len(columns)} column(s), the column list has {len(declared)}"
+                f"the query gives {len(columns)} column(s), the column list has {len(definitions)}"
             )
             detail = f"Given: {', '.join(c.name for c in columns)}."
             raise error("COLUMN_COUNT_MISMATCH", span=span, message=message, detail=detail)
         columns = tuple(
             replace(c, name=d.name, comment=d.comment)
-            for c, d in zip(columns, declared, strict=True)
+            for c, d in zip(columns, definitions, strict=True)
         )
-    return check_unique(columns, [d.span for d in declared] or [span])
+    return check_unique(columns, [d.span for d in definitions] or [span])
 
 
 def name_unnamed(columns: Sequence[Column], sql: SqlText) -> tuple[Column, ...]:
@@ -53,11 +53,11 @@ def name_unnamed(columns: Sequence[Column], sql: SqlText) -> tuple[Column, ...]:
     A call is called as its function, another expression by its place: ``count(*)`` becomes
     ``count``, ``a + 1`` in the second place ``column_2``. A name in backticks stays.
     """
-    typed = {fold(t.text) for t in tokenise(sql.span) if t.kind is Kind.QUOTED}
+    quoted_names = {fold(t.text) for t in tokenise(sql.span) if t.kind is Kind.QUOTED}
     names = {fold(c.name) for c in columns}
     result: list[Column] = []
     for place, column in enumerate(columns, start=1):
-        if fold(column.name) not in typed and has_forbidden(column.name):
+        if fold(column.name) not in quoted_names and has_forbidden(column.name):
             call = _CALL.match(column.name)
             base = call.group(1) if call else f"column_{place}"
             later = (f"{base}_{number}" for number in itertools.count(2))
@@ -89,9 +89,9 @@ def check_type(column: Column, span: Span) -> None:
 
 def check_listed(columns: Iterable[ColumnDef]) -> None:
     """The same for a column list; what has no type gets one from its query."""
-    for listed in columns:
-        if listed.type is not None:
-            check_type(Column(listed.name, listed.type), listed.span)
+    for column in columns:
+        if column.type is not None:
+            check_type(Column(column.name, column.type), column.span)
 
 
 def check_not_kept(name: str, span: Span) -> None:

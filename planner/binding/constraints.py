@@ -119,19 +119,19 @@ def _size(column: Column) -> tuple[int, int] | None:
 def without_broken(view: st.CreateMaterializedView, columns: Sequence[str]) -> st.SqlText:
     """The query of a view of some columns, without the rows that a constraint leaves out. Pure."""
     left_out, failing = _conditions(view, *_LEFT_OUT), _conditions(view, st.OnViolation.FAIL)
-    keyed = [
+    key_checks = [
         (c, condition)
         for c, condition in zip(view.constraints, kept_texts(view), strict=True)
         if _is_key(c) and c.action is st.OnViolation.FAIL
     ]
-    if not left_out and not keyed:
+    if not left_out and not key_checks:
         return view.query
     condition = left_out or "TRUE"
     if left_out and failing:
         condition = (
             f"({condition}) OR NOT ({failing})"  # such a row is no row to be left out, but an error
         )
-    for constraint, holds in keyed:
+    for constraint, holds in key_checks:
         message = quote_text(
             f'constraint "{constraint.name}" is broken: {constraint.rule} does not hold for '
         )

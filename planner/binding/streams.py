@@ -60,7 +60,7 @@ def _streams(tree: exp.Expr) -> list[exp.Table]:
     """The places of the streams, and of the common table expressions that are made of them."""
     tables = list(tree.find_all(exp.Table))
     insert_calls = [t for t in tables if _is_insert(t)]
-    named: set[str] = set()
+    cte_names: set[str] = set()
     while True:
         around = {
             fold(cte.alias)
@@ -68,10 +68,12 @@ def _streams(tree: exp.Expr) -> list[exp.Table]:
             for cte in _ancestors(t)
             if isinstance(cte, exp.CTE)
         }
-        if around <= named:
+        if around <= cte_names:
             return insert_calls
-        named |= around
-        insert_calls = [t for t in tables if _is_insert(t) or (not t.db and fold(t.name) in named)]
+        cte_names |= around
+        insert_calls = [
+            t for t in tables if _is_insert(t) or (not t.db and fold(t.name) in cte_names)
+        ]
 
 
 def _is_insert(table: exp.Table) -> bool:

@@ -48,19 +48,19 @@ def bind_task(
         outputs: the items of OUTPUTS (...), as far as they are known, in the definition's order.
     """
     task_name = qualify(statement.target, binder.search_schema)
-    declared = {task_name: statement.columns}
+    column_defs = {task_name: statement.columns}
     output_items = [own]
     if statement.outputs:
-        declared = _read_outputs(binder, statement, task_name)
+        column_defs = _read_outputs(binder, statement, task_name)
         output_items = list(outputs)
-    binder.own = dict(zip(declared, output_items, strict=True))
+    binder.own = dict(zip(column_defs, output_items, strict=True))
     inputs = _inputs(binder, statement, own)
     binder.inputs = dict(zip((i.id for i in inputs), statement.inputs, strict=True))
     roles = {i.id: Role.INPUT for i in inputs} | {o.id: Role.SELF for o in output_items}
     for name, output in binder.own.items():
-        binder.own[name] = _with_columns(binder, statement, output, declared[name], roles)
+        binder.own[name] = _with_columns(binder, statement, output, column_defs[name], roles)
     output_items = list(binder.own.values())
-    bodies = {o.id: BodyBinder(binder, o, roles, declared[n]) for n, o in binder.own.items()}
+    bodies = {o.id: BodyBinder(binder, o, roles, column_defs[n]) for n, o in binder.own.items()}
     statements = tuple(bodies[_target(binder, s.target, own).id].bind(s) for s in statement.body)
     iterations = _option(statement, "ITERATIONS") or 1
     assert isinstance(iterations, int) or iterations == FIXPOINT  # the parser gives nothing else
@@ -72,8 +72,8 @@ def bind_task(
     )
     columns = () if statement.outputs else output_items[0].columns
     input_nodes = [
-        binder.rows_of(i, qualify(made.ref, binder.search_schema), Role.INPUT)
-        for i, made in zip(inputs, statement.inputs, strict=True)
+        binder.rows_of(i, qualify(task_input.ref, binder.search_schema), Role.INPUT)
+        for i, task_input in zip(inputs, statement.inputs, strict=True)
     ]
     plan = TaskWrite(
         object_id=own.id,
@@ -96,10 +96,10 @@ def bind_task(
     )
     if binder.analyst is not None:
         refuse_nondeterministic(plan, "continual task", binder.analyst.is_deterministic)
-    made = transform(plan)
-    if binder.analyst is not None and made.quarantine_errors:
-        _check_rows_apart(statement, made)
-    return Bound(made, columns, tuple(binder.reads.values()))
+    plan = transform(plan)
+    if binder.analyst is not None and plan.quarantine_errors:
+        _check_rows_apart(statement, plan)
+    return Bound(plan, columns, tuple(binder.reads.values()))
 
 
 def _check_rows_apart(statement: CreateContinualTask, plan: TaskWrite) -> None:
@@ -190,25 +190,25 @@ def _every(statement: CreateContinualTask, name: str) -> Every | None:
 
 def _inputs(binder: Binder, statement: CreateContinualTask, own: Item) -> list[Item]:
     sources: dict[str, Item] = {}  # by the id of what is followed
-    called: set[str] = set()
+    aliases: set[str] = set()
     for task_input in statement.inputs:
         ref = task_input.ref
         if binder.own_of(ref) is not None:
             raise error("TASK_INPUT_IS_OUTPUT", span=ref.span, name=str(own.name))
         source = binder.resolve(ref)
-        followed = binder.followed_item(source, ref.span)
-        if followed.id in sources:
-            message = f'"{followed.name}" stands behind ON INPUT twice'
+        followed_item = binder.followed_item(source, ref.span)
+        if followed_item.id in sources:
+            message = f'"{followed_item.name}" stands behind ON INPUT twice'
             raise invalid(ref.span, message, hint="Put both conditions into the body.")
-        sources[followed.id] = source
+        sources[followed_item.id] = source
         if task_input.alias is not None:
             if (
                 Name(binder.search_schema, task_input.alias) in binder.own
-                or fold(task_input.alias) in called
+                or fold(task_input.alias) in aliases
             ):
                 message = f'"{task_input.alias}" is the name of something else in the body'
                 raise invalid(task_input.span, message, hint="Choose another alias.")
-            called.add(fold(task_input.alias))
+            aliases.add(fold(task_input.alias))
     return list(sources.values())
 
 
@@ -223,10 +223,10 @@ def _find_changes(
     }
     changes: list[Node] = []
     for rows in nodes:
-        followed = next(n for n in descend(rows) if isinstance(n, Get))
-        changes.append(followed)
+        node = next(n for n in descend(rows) if isinstance(n, Get))
+        changes.append(node)
         if rows.object_id in reads_deletes:
-            changes.append(replace(followed, role=Role.DELETES))
+            changes.append(replace(node, role=Role.DELETES))
     return tuple(changes)
 
 

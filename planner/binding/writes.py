@@ -17,10 +17,14 @@ from ctsql.planner.syntax import ast as st
 
 
 class BodyBinder:
-    """Binds statements that write ``own``, of the column list ``declared``, with these roles."""
+    """Binds statements that write ``own``, of the column list ``column_defs``, with these roles."""
 
     def __init__(
-        self, binder: Binder, own: Item, roles: dict[str, lp.Role], declared: Sequence[st.ColumnDef]
+        self,
+        binder: Binder,
+        own: Item,
+        roles: dict[str, lp.Role],
+        column_defs: Sequence[st.ColumnDef],
     ) -> None:
         self.binder = binder
         self.analyst = binder.analyst
@@ -32,9 +36,9 @@ class BodyBinder:
             columns=tuple(c.name for c in own.columns),
             role=lp.Role.SELF,
         )
-        self.defaults = {fold(c.name): c.default for c in declared if c.default is not None}
+        self.defaults = {fold(c.name): c.default for c in column_defs if c.default is not None}
         if self.analyst is not None:
-            self._check_defaults(declared)
+            self._check_defaults(column_defs)
 
     def bind(self, statement: st.BodyStatement) -> lp.Insert | lp.Delete | lp.Update | lp.Merge:
         """Bind one statement, with what Spark's analysis finds.
@@ -100,17 +104,17 @@ class BodyBinder:
             hint = f"Write CAST({text} AS {column.type}) if that is meant."
             raise error("TYPE_MISMATCH", span=span, message=message, hint=hint)
 
-    def _check_defaults(self, declared: Sequence[st.ColumnDef]) -> None:
+    def _check_defaults(self, column_defs: Sequence[st.ColumnDef]) -> None:
         """A default is a value of its column's type that needs nothing else."""
-        named = [c for c in declared if c.default is not None]
-        if not named:
+        columns = [c for c in column_defs if c.default is not None]
+        if not columns:
             return
-        values = [self._piece(c.default) for c in named if c.default is not None]
+        values = [self._piece(c.default) for c in columns if c.default is not None]
         assert self.analyst is not None  # the caller looked
         for value in values:
             refuse_nondeterministic(value, "continual task", self.analyst.is_deterministic)
         types = self.analyst.value_types(values)
-        for column, value_type in zip(named, types, strict=True):
+        for column, value_type in zip(columns, types, strict=True):
             assert column.default is not None  # as filtered
             span = column.default.span
             self._check_type(self._column(column.name, column.span), value_type, span, span.text)
@@ -153,17 +157,18 @@ class BodyBinder:
         )
         if self.analyst is None:
             return insert
-        given = query.columns or ()
-        if len(into) != len(given):
+        query_columns = query.columns or ()
+        if len(into) != len(query_columns):
             raise error(
                 "COLUMN_COUNT_MISMATCH",
                 span=statement.query.span,
-                message=f"the query gives {len(given)} column(s), {len(into)} are to be filled",
+                message=f"the query gives {len(query_columns)} column(s), "
+                f"{len(into)} are to be filled",
                 detail=f"To be filled: {', '.join(c.name for c in into)}. "
-                f"Given: {', '.join(c.name for c in given)}.",
+                f"Given: {', '.join(c.name for c in query_columns)}.",
             )
-        for column, found in zip(into, given, strict=True):
-            self._check_type(column, found.type, statement.query.span, quote(found.name))
+        for column, source in zip(into, query_columns, strict=True):
+            self._check_type(column, source.type, statement.query.span, quote(source.name))
         return insert
 
     def _with_defaults(self, statement: st.InsertStatement, into: Sequence[Column]) -> st.SqlText:
@@ -203,9 +208,11 @@ class BodyBinder:
             target=self.own.columns,
         )
         if self.analyst is not None:
-            found = self.analyst.assigned_types(merge, self.own.columns)
-            for clause, types, typed in zip(merge.clauses, found, statement.clauses, strict=True):
-                self._check_assigned(clause.assignments, types, typed.span)
+            clause_types = self.analyst.assigned_types(merge, self.own.columns)
+            for clause, types, when_clause in zip(
+                merge.clauses, clause_types, statement.clauses, strict=True
+            ):
+                self._check_assigned(clause.assignments, types, when_clause.span)
         return merge
 
     def _clause(self, clause: st.WhenClause, source_alias: str) -> lp.MergeClause:
@@ -217,8 +224,8 @@ class BodyBinder:
                 for c in self.own.columns
             )
         if clause.action.name == "INSERT":
-            filled = {a.column for a in assignments}
-            rest = [c for c in self.own.columns if c.name not in filled]
+            names = {a.column for a in assignments}
+            rest = [c for c in self.own.columns if c.name not in names]
             assignments += tuple(lp.Assign(column=c.name, value=self._default(c)) for c in rest)
         return lp.MergeClause(
             when=clause.when,

@@ -112,8 +112,8 @@ def trace(whole: Text, casts: Mapping[int, str]) -> Lineage:
         items = []
         for i, col in enumerate(node.columns):
             expr = _as_stored(col, casts[i]) if i in casts else None
-            made = replace(col, number=next(numbers)) if i in casts else col
-            items.append(alg.Projection(expr or alg.Expr.of(col), made))
+            new_col = replace(col, number=next(numbers)) if i in casts else col
+            items.append(alg.Projection(expr or alg.Expr.of(col), new_col))
         node = alg.Project(child=node, items=tuple(items))
     return lineage(node)
 
@@ -148,10 +148,10 @@ def wanted_columns(count: int) -> tuple[alg.Col, ...]:
 def lineage(query: alg.Node) -> Lineage:
     """Where rows of a query's result come from."""
     inexact = _inexact_columns(query)
-    compared = tuple(i for i, c in enumerate(query.columns) if c not in inexact)
-    step = alg.Step(name=WANTED, columns=wanted_columns(len(compared)))
-    pairs = tuple(zip((query.columns[i] for i in compared), step.columns, strict=True))
-    compared_columns = tuple(query.columns[i] for i in compared)
+    places = tuple(i for i, c in enumerate(query.columns) if c not in inexact)
+    step = alg.Step(name=WANTED, columns=wanted_columns(len(places)))
+    pairs = tuple(zip((query.columns[i] for i in places), step.columns, strict=True))
+    compared_columns = tuple(query.columns[i] for i in places)
     asked_rows = Text(
         node=alg.Project(child=restrict(query, step, pairs), items=pass_through(compared_columns)),
         columns=compared_columns,
@@ -163,7 +163,7 @@ def lineage(query: alg.Node) -> Lineage:
         table = tables[scan.table]
         path = tuple(label(n) for n in _path(query, scan) if not isinstance(n, alg.Project))[:-1]
         try:
-            marked = _Marking(scan, step, query).of(query, pairs)
+            marked_query = _Marking(scan, step, query).of(query, pairs)
         except _Untold as why:
             contributions.append(
                 Contribution(
@@ -171,11 +171,11 @@ def lineage(query: alg.Node) -> Lineage:
                 )
             )
             continue
-        if marked is not None:
-            marks = marked.marks
+        if marked_query is not None:
+            marks = marked_query.marks
             rows = alg.Distinct(
                 child=alg.Project(
-                    child=restrict(marked.node, step, pairs), items=pass_through(marks)
+                    child=restrict(marked_query.node, step, pairs), items=pass_through(marks)
                 )
             )
             text = Text(
@@ -183,7 +183,7 @@ def lineage(query: alg.Node) -> Lineage:
             )
             contributions.append(Contribution(table=table, operators=path, rows=text))
     others = tuple(i for i, c in enumerate(query.columns) if c in inexact)
-    return Lineage(asked_rows, tuple(contributions), compared, others)
+    return Lineage(asked_rows, tuple(contributions), places, others)
 
 
 def _told_apart(query: alg.Node) -> tuple[alg.Node, dict[str, str]]:
@@ -277,8 +277,8 @@ class _Marking:
 
     def of(self, node: alg.Node, pairs: Pairs) -> "_Marked | None":
         """A node with the locations; None if no row of the scan can contribute."""
-        marked = self._of(node, pairs)
-        return None if marked is None else _Marked(marked, self.marks)
+        marked_node = self._of(node, pairs)
+        return None if marked_node is None else _Marked(marked_node, self.marks)
 
     def _of(self, node: alg.Node, pairs: Pairs) -> alg.Node | None:
         if node == self.scan:
@@ -333,8 +333,8 @@ class _Marking:
         kind = alg.JoinKind
         if node.kind is kind.ANTI and not is_left:
             return None
-        kept = {kind.LEFT: (True,), kind.RIGHT: (False,), kind.FULL: (True, False)}
-        keeps = kept.get(node.kind, (True,))
+        kept_sides = {kind.LEFT: (True,), kind.RIGHT: (False,), kind.FULL: (True, False)}
+        keeps = kept_sides.get(node.kind, (True,))
         sides = (below, node.right) if is_left else (node.left, below)
         if is_left not in keeps:  # only where it has a partner is there a row
             return alg.Join(children=sides, conditions=node.conditions)
@@ -355,9 +355,9 @@ class _Marking:
             )
             for key in node.keys
         ]
-        marked = replace(node, calls=(*node.calls, *absent))
+        aggregate = replace(node, calls=(*node.calls, *absent))
         either = [replace(e, instead=call.col) for e, call in zip(equal, absent, strict=True)]
-        return self._beside(marked, below, either, ())
+        return self._beside(aggregate, below, either, ())
 
     def _window(self, node: alg.Window, below: alg.Node, pairs: Pairs) -> alg.Node:
         parts = dict.fromkeys(call.over for call in node.calls)
@@ -381,8 +381,8 @@ class _Marking:
         columns = tuple(dict.fromkeys(e.source for e in equal))
         fresh = {c: replace(c, number=next(self._numbers)) for c in columns}
         of_node = {e.col: e.source for e in equal}
-        mapped = tuple((of_node[a], k) for a, k in pairs if a in of_node)
-        side = self._narrow_side(below, columns, fresh, mapped)
+        source_pairs = tuple((of_node[a], k) for a, k in pairs if a in of_node)
+        side = self._narrow_side(below, columns, fresh, source_pairs)
         conditions = []
         for e in equal:
             test = alg.Expr.of(e.col, "<=>", fresh[e.source])
@@ -422,11 +422,11 @@ class _Marking:
             columns: tuple[alg.Col, ...] = ()
         else:
             columns = below.columns
-        marked = self._of(below, ())
-        if marked is None:
+        marked_node = self._of(below, ())
+        if marked_node is None:
             return None
         fresh = tuple(replace(c, number=next(self._numbers)) for c in columns)
-        right = rename(marked, (*columns, *self.marks), (*fresh, *self.marks))
+        right = rename(marked_node, (*columns, *self.marks), (*fresh, *self.marks))
         if fresh:
             operands = _operands(inner, len(fresh))
             if operands is None:
@@ -435,8 +435,8 @@ class _Marking:
             conditions = tuple(alg.Expr.of("(", one, ") =", col) for one, col in pairs)
         if isinstance(node, alg.Filter):
             return self._lateral(node, right, conditions)
-        left = self._lateral(node.child, right, conditions)
-        return alg.Project(child=left, items=(*node.items, *pass_through(self.marks)))
+        child = self._lateral(node.child, right, conditions)
+        return alg.Project(child=child, items=(*node.items, *pass_through(self.marks)))
 
     def _from_subquery_of_join(self, node: alg.TwoSided) -> alg.Node | None:
         """A pair of rows that a join lets through is there by what its subqueries found for it.
@@ -449,10 +449,10 @@ class _Marking:
         plain = tuple(c for c in node.conditions if not any(subqueries(c)))
         asking = tuple(c for c in node.conditions if any(subqueries(c)))
         if isinstance(node, alg.LateralJoin):
-            matched: alg.Node = replace(node, is_left=False, conditions=plain)
+            join: alg.Node = replace(node, is_left=False, conditions=plain)
         else:
-            matched = alg.Join(children=(node.left, node.right), conditions=plain)
-        return self._from_subquery(alg.Filter(child=matched, predicates=asking))
+            join = alg.Join(children=(node.left, node.right), conditions=plain)
+        return self._from_subquery(alg.Filter(child=join, predicates=asking))
 
     def _behind(self, node: alg.Node) -> alg.Node:
         """The rows from which a subquery's one value is computed, or for which EXISTS is true."""
@@ -472,10 +472,10 @@ class _Marking:
         is_value = any(isinstance(n, alg.Aggregate) for n in _chain(node.right, behind))
         if not is_value or (node.is_left and node.conditions):
             return self._lateral(node.left, below, node.conditions)
-        marked = self._of(behind, ())
-        if marked is None:
+        marked_node = self._of(behind, ())
+        if marked_node is None:
             return None
-        return self._lateral(node, rename(marked, self.marks, self.marks), ())
+        return self._lateral(node, rename(marked_node, self.marks, self.marks), ())
 
     def _lateral(
         self, left: alg.Node, right: alg.Node, conditions: tuple[alg.Expr, ...]
@@ -493,9 +493,9 @@ class _Marking:
 
 def _finds_none(predicate: alg.Expr, inner: alg.Subquery) -> bool:
     """Whether a predicate is true only for rows for which a subquery in it finds no row."""
-    left = () if inner.left is None else inner.left.parts
-    one = ("EXISTS", inner) if inner.kind is alg.SubqueryKind.EXISTS else (*left, "IN", inner)
-    no = ("NOT", *one) if inner.kind is alg.SubqueryKind.EXISTS else (*left, "NOT", "IN", inner)
+    operand = () if inner.left is None else inner.left.parts
+    one = ("EXISTS", inner) if inner.kind is alg.SubqueryKind.EXISTS else (*operand, "IN", inner)
+    no = ("NOT", *one) if inner.kind is alg.SubqueryKind.EXISTS else (*operand, "NOT", "IN", inner)
     parts = tuple(p.upper() if isinstance(p, str) else p for p in predicate.parts)
     return parts in (no, ("NOT", *one), ("(", *one, ")", "IS", "NOT", "TRUE"))
 

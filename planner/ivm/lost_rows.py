@@ -124,12 +124,12 @@ class Search:
 
 def rows_and_names(node: alg.Filter) -> tuple[Text, tuple[str, ...]]:
     """The rows of a node, and its columns' names for people."""
-    shown: list[str] = []
+    labels: list[str] = []
     for col in node.columns:
         name = col.name or "expression"
-        shown.append(name if name not in shown else f"{name}_{len(shown) + 1}")
+        labels.append(name if name not in labels else f"{name}_{len(labels) + 1}")
     names = tuple(c.sql for c in node.columns)
-    return Text(node=node, columns=node.columns, names=names), tuple(shown)
+    return Text(node=node, columns=node.columns, names=names), tuple(labels)
 
 
 def search(
@@ -192,24 +192,24 @@ class _Walk:
         """Add the stages of a node and of what is below it; returns the number of its own."""
         there = set(node.columns)
         parts = [p for p in (*parts, *self.found_by.get(node, ())) if columns_in(p.expr) <= there]
-        pushed: set[_Part] = set()
-        needed: list[int] = []
+        pushed_parts: set[_Part] = set()
+        numbers: list[int] = []
         for child, move in _moves(node):
             moves = [(p, m) for p in parts if (m := move(p)) is not None]
-            pushed |= {p for p, _ in moves}
-            needed.append(self.add(child, [m for _, m in moves]))
+            pushed_parts |= {p for p, _ in moves}
+            numbers.append(self.add(child, [m for _, m in moves]))
         for predicate, around in _needed_predicates(node):
-            needed += self._add_subquery(predicate, around, parts)
-        if isinstance(node, _UNSEEN) and all(p in pushed for p in parts):
-            return needed[0]
+            numbers += self._add_subquery(predicate, around, parts)
+        if isinstance(node, _UNSEEN) and all(p in pushed_parts for p in parts):
+            return numbers[0]
         span = next((e.span for e in expressions(node) if e.span is not None), None)
         self.stages.append(
             Stage(
                 operator=label(node),
-                below=tuple(needed),
+                below=tuple(numbers),
                 needs_all=not isinstance(node, alg.UnionAll),
                 candidates=_where(node, parts),
-                pushdown_candidates=_where(node, [p for p in parts if p in pushed]),
+                pushdown_candidates=_where(node, [p for p in parts if p in pushed_parts]),
                 predicate=" AND ".join(text_of(p.expr) for p in parts),
                 table=node.table if isinstance(node, alg.Scan) else None,
                 span=getattr(node, "span", None) or span,
@@ -247,8 +247,8 @@ class _Walk:
             parts_below += [m for p in parts if (m := move(p)) is not None]
             return replace(thing, predicates=own) if own else thing.child
 
-        made: alg.Node = rebuild(node, change)
-        return made
+        copy: alg.Node = rebuild(node, change)
+        return copy
 
 
 _COMPARING = frozenset(["=", "==", "<>", "!=", "<", ">", "<=", ">=", "+", "-", "*", "(", ")"])

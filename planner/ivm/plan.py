@@ -176,8 +176,8 @@ class ChangePlan:
             return None  # the signed change knows the keys better
         changes = self._changes(changed_tables, large=large)
         is_added = add and self.inexact is None
-        added = added_rows(top, self.query, self.columns, changes) if is_added else None
-        desired, certain = added or (desired_rows(top, changes), None)
+        addition = added_rows(top, self.query, self.columns, changes) if is_added else None
+        desired, certain = addition or (desired_rows(top, changes), None)
         if desired is None:
             return None
         node, step, places = desired
@@ -217,10 +217,10 @@ class ChangePlan:
         if limit is None:
             return None
         changes = self._changes(changed_tables, states, large=large)
-        found = first_rows(self.query, limit, self.columns, changes)
-        if found is None:
+        parts = first_rows(self.query, limit, self.columns, changes)
+        if parts is None:
             return None
-        node, step, stored_rows = found
+        node, step, stored_rows = parts
         return TopTexts(
             steps=_steps(changes),
             rows=self._final(node, signed=False),
@@ -324,22 +324,22 @@ def change_plan(
     if any(isinstance(below, Temporal) for below in descend(node)):
         return NoChangePlan(Reason("CLOCK_ABOVE_TABLE"))
     node = widen(prune(node, node.columns), node)
-    blocked = list(inexact(node))
+    inexact_nodes = list(inexact(node))
     reason = None
-    if blocked:
+    if inexact_nodes:
         top = keyed_top(node)
-        kept = (None if top is None else top.operator, limit_top(node))
-        refused = [why for below, why in blocked if below not in kept]
-        if refused or len(blocked) > 1:
-            return NoChangePlan((refused or [why for _, why in blocked])[0])
-        reason = blocked[0][1]
+        top_nodes = (None if top is None else top.operator, limit_top(node))
+        reasons = [why for below, why in inexact_nodes if below not in top_nodes]
+        if reasons or len(inexact_nodes) > 1:
+            return NoChangePlan((reasons or [why for _, why in inexact_nodes])[0])
+        reason = inexact_nodes[0][1]
     states = tuple(state for _, state in state_tables(node))
-    shown = tuple(columns) or _unique(names)
-    if len(shown) != len(node.columns):
+    column_names = tuple(columns) or _unique(names)
+    if len(column_names) != len(node.columns):
         return NoChangePlan(Reason("UNKNOWN_COLUMN"))  # ``*`` stands for fewer or more than it did
     return ChangePlan(
         query=node,
-        columns=shown,
+        columns=column_names,
         reads=_reads(node),
         states=states,
         inexact=reason,

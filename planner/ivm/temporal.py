@@ -175,23 +175,23 @@ def leaving(query: Node, names: Sequence[str]) -> Window | None:
     Args:
         names: the view's columns.
     """
-    shown = dict(zip(query.columns, names, strict=True))
+    name_of = dict(zip(query.columns, names, strict=True))
     predicates, turns = list[Expr](), list[Turn]()
     below, node = set(_temporal(query)), query
     while below and not own_subqueries(node):
         match node:
             case Project():
-                items = ((i.expr.column, shown.get(i.col)) for i in node.items)
-                shown = {col: name for col, name in items if col and name}
+                items = ((i.expr.column, name_of.get(i.col)) for i in node.items)
+                name_of = {col: name for col, name in items if col and name}
             case Temporal():
                 if any(t.is_entry for t in node.turns):
                     return None
-                typed = {col: Expr((backtick(name),)) for col, name in shown.items()}
-                compared = [*node.predicates, *(t.value for t in node.turns)]
-                if not all(columns_in(expr) <= typed.keys() for expr in compared):
+                expr_of = {col: Expr((backtick(name),)) for col, name in name_of.items()}
+                exprs = [*node.predicates, *(t.value for t in node.turns)]
+                if not all(columns_in(expr) <= expr_of.keys() for expr in exprs):
                     return None
-                predicates += (_with_columns(p, typed) for p in node.predicates)
-                turns += (replace(t, value=_with_columns(t.value, typed)) for t in node.turns)
+                predicates += (_with_columns(p, expr_of) for p in node.predicates)
+                turns += (replace(t, value=_with_columns(t.value, expr_of)) for t in node.turns)
                 below.discard(node)
             case Filter():
                 pass
@@ -202,7 +202,7 @@ def leaving(query: Node, names: Sequence[str]) -> Window | None:
         return None
     return Window(
         table="",
-        columns=tuple(dict.fromkeys(shown.values())),
+        columns=tuple(dict.fromkeys(name_of.values())),
         predicates=tuple(predicates),
         turns=tuple(turns),
     )
@@ -215,9 +215,9 @@ def split_windows(query: Node) -> tuple[Node, dict[str, Window]]:
     def change(thing: Any) -> Any:
         return _sink(thing, windows) if isinstance(thing, Temporal) else thing
 
-    made: Node = rebuild(query, change)
-    read = {node.table for node in descend(made) if isinstance(node, Scan)}
-    return made, {name: window for name, window in windows.items() if name in read}
+    copy: Node = rebuild(query, change)
+    read = {node.table for node in descend(copy) if isinstance(node, Scan)}
+    return copy, {name: window for name, window in windows.items() if name in read}
 
 
 def _sink(node: Temporal, windows: dict[str, Window], filters: tuple[Expr, ...] = ()) -> Node:
@@ -250,14 +250,14 @@ def _narrow(
 ) -> Scan:
     """The scan of a window of what is scanned; of a window's rows it is one of the same table."""
     names = dict(zip(scan.columns, scan.names, strict=True))
-    typed = {col: Expr((backtick(name),)) for col, name in names.items()}
+    expr_of = {col: Expr((backtick(name),)) for col, name in names.items()}
     used = {col for predicate in node.predicates for col in columns_in(predicate)}
     window = Window(
         table=scan.table,
         columns=tuple(name for col, name in names.items() if col in used),
-        predicates=tuple(_with_columns(p, typed) for p in node.predicates),
-        turns=tuple(replace(t, value=_with_columns(t.value, typed)) for t in node.turns),
-        filters=tuple(_with_columns(f, typed) for f in filters),
+        predicates=tuple(_with_columns(p, expr_of) for p in node.predicates),
+        turns=tuple(replace(t, value=_with_columns(t.value, expr_of)) for t in node.turns),
+        filters=tuple(_with_columns(f, expr_of) for f in filters),
     )
     below = windows.get(scan.table)
     if below is not None:
@@ -305,8 +305,8 @@ def _words(expr: Expr, at: int | None) -> list[str]:
             case str():
                 words.append(part)
             case Clock(kind):
-                shown = "current_date()" if kind is ClockKind.DATE else "now()"
-                words.append(shown if at is None else kind.sql(at))
+                text = "current_date()" if kind is ClockKind.DATE else "now()"
+                words.append(text if at is None else kind.sql(at))
             case _:
                 raise TypeError(f"{type(part).__name__} is no part of a comparison with the clock")
     return words
@@ -321,10 +321,10 @@ def _near(turns: Sequence[Turn], after: int, until: int) -> Iterator[Part]:
     for place, turn in enumerate(turns):
         value, bound, day = turn.value.parts, turn.bound.parts, _DAY // _MS
         first, last = (after - day, until + day) if turn.is_day else (after - 1, until)
-        opened, closed = (("CAST", "("), ("AS", "DATE", ")")) if turn.is_day else ((), ())
+        prefix, suffix = (("CAST", "("), ("AS", "DATE", ")")) if turn.is_day else ((), ())
         yield from ("OR", "(") if place else ("(",)
-        yield from (*value, ">=", *opened, f"timestamp_millis({first})", *bound, *closed, "AND")
-        yield from (*value, "<=", *opened, f"timestamp_millis({last})", *bound, *closed, ")")
+        yield from (*value, ">=", *prefix, f"timestamp_millis({first})", *bound, *suffix, "AND")
+        yield from (*value, "<=", *prefix, f"timestamp_millis({last})", *bound, *suffix, ")")
 
 
 def interval_of(turns: Sequence[Turn], values: Sequence[str]) -> str:
@@ -369,8 +369,8 @@ def _values(node: Temporal, at: int, exprs: Sequence[Expr]) -> Text:
     numbers = numbers_above(node)
     child = as_of(node.child, at)
     items = tuple(Projection(expr, Col(next(numbers), "compared")) for expr in exprs)
-    made = Project(child=child, items=items)
-    return Text(node=made, columns=made.columns, names=tuple(c.sql for c in made.columns))
+    project = Project(child=child, items=items)
+    return Text(node=project, columns=project.columns, names=tuple(c.sql for c in project.columns))
 
 
 def _temporal(query: Node) -> list[Temporal]:
@@ -389,8 +389,8 @@ def as_of(node: Node, at: int) -> Node:
             case _:
                 return thing
 
-    made: Node = rebuild(node, change)
-    return made
+    copy: Node = rebuild(node, change)
+    return copy
 
 
 def temporal_plan(sql: str, relations: Mapping[str, Relation]) -> TemporalPlan | Reason:

@@ -35,22 +35,22 @@ def is_padded(field: T.StructField) -> bool:
     return _PADDED.search(declared_type(field)) is not None
 
 
-def metadata_of(declared: str) -> dict[str, str]:
+def metadata_of(data_type: str) -> dict[str, str]:
     """The metadata of a column of a declared type.
 
     >>> metadata_of("char(5)"), metadata_of("int")
     ({'__CHAR_VARCHAR_TYPE_STRING': 'char(5)'}, {})
     """
-    return {} if plain_type(declared) == declared else {TAG: declared}
+    return {} if plain_type(data_type) == data_type else {TAG: data_type}
 
 
 def fields_of(columns: list[Column]) -> T.StructType:
     """Columns as Spark and Delta have them, with their metadata."""
     plain = ", ".join(Column(c.name, plain_type(c.type), c.nullable).ddl() for c in columns)
-    known = T.DataType.fromDDL(plain)
-    assert isinstance(known, T.StructType)  # a list of columns is one
+    struct = T.DataType.fromDDL(plain)
+    assert isinstance(struct, T.StructType)  # a list of columns is one
     fields = []
-    for field, column in zip(known.fields, columns, strict=True):
+    for field, column in zip(struct.fields, columns, strict=True):
         metadata = metadata_of(column.type)
         if column.comment is not None:
             metadata["comment"] = column.comment

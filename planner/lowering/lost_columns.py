@@ -23,7 +23,7 @@ from ctsql.catalog.spans import Span
 _MARK = "__ct_lost_"
 _FIELDS_MAX = 10_000_000
 _KNOWN_MAX = 1000
-_known: dict[Hashable, None] = {}
+_known_keys: dict[Hashable, None] = {}
 """Texts over columns, of which it has been seen that they read no lost one."""
 
 
@@ -73,14 +73,14 @@ def _check_names(
     text: Hashable,
 ) -> None:
     key = text, tuple((r.frame.schema.json(), r.name, r.lost_columns) for r in relations)
-    if key in _known:
+    if key in _known_keys:
         return
-    lost = _lost_and_read(relations, run)
-    if lost:
-        raise _lost_column(span, *lost)
-    if len(_known) >= _KNOWN_MAX:
-        _known.clear()
-    _known[key] = None
+    lost_column = _lost_and_read(relations, run)
+    if lost_column:
+        raise _lost_column(span, *lost_column)
+    if len(_known_keys) >= _KNOWN_MAX:
+        _known_keys.clear()
+    _known_keys[key] = None
 
 
 def _lost_and_read(

@@ -40,10 +40,10 @@ def lower_merge(node: Merge, view: View, *, later: bool) -> OutputState:
     for rows in (stored_rows, inserts):
         if rows is None:
             continue
-        for gone, made in lowering.change(rows):
-            fresh.append(made)
+        for old_rows, new_rows in lowering.change(rows):
+            fresh.append(new_rows)
             if rows is stored_rows:
-                victims = union_all(victims, gone.select(*backtick_all(rows.columns)))
+                victims = union_all(victims, old_rows.select(*backtick_all(rows.columns)))
     if stored_rows is not None and later:
         stored_rows = lowering.keep(stored_rows)
     if inserts is not None:
@@ -65,30 +65,34 @@ class _Lowering:
     def change(self, rows: DataFrame) -> list[tuple[DataFrame, DataFrame | None]]:
         """Rows that clauses take away, each with what is proposed instead."""
         frames = []
-        if matched := self.of(MergeWhen.MATCHED):
-            frames.append(self._split(self._match(rows, matched), matched))
-        if unmatched := self.of(MergeWhen.NOT_MATCHED_BY_SOURCE):
+        if matched_clauses := self.of(MergeWhen.MATCHED):
+            frames.append(self._split(self._match(rows, matched_clauses), matched_clauses))
+        if unmatched_clauses := self.of(MergeWhen.NOT_MATCHED_BY_SOURCE):
             alone = self._join(rows, "LEFT ANTI JOIN")
-            pieces = ["SELECT *", *self._choice(unmatched), f" FROM {{rows}} AS {self.node.alias}"]
-            acted = self.view.run(pieces, {"rows": alone})
-            frames.append(self._split(acted, unmatched))
+            pieces = [
+                "SELECT *",
+                *self._choice(unmatched_clauses),
+                f" FROM {{rows}} AS {self.node.alias}",
+            ]
+            action_rows = self.view.run(pieces, {"rows": alone})
+            frames.append(self._split(action_rows, unmatched_clauses))
         return frames
 
     def _split(
-        self, acted: DataFrame, clauses: Sequence[MergeClause]
+        self, action_rows: DataFrame, clauses: Sequence[MergeClause]
     ) -> tuple[DataFrame, DataFrame | None]:
-        gone = acted.where(F.col(ACTION) > 0)
+        old_rows = action_rows.where(F.col(ACTION) > 0)
         updates = [i for i, c in enumerate(clauses, 1) if c.action is MergeAction.UPDATE]
         if not updates:
-            return gone, None
+            return old_rows, None
         values = [as_stored(F.col(f"{VALUE_}{i}"), c) for i, c in enumerate(self.node.target)]
-        return gone, gone.where(F.col(ACTION).isin(updates)).select(*values)
+        return old_rows, old_rows.where(F.col(ACTION).isin(updates)).select(*values)
 
     def _match(self, rows: DataFrame, clauses: Sequence[MergeClause]) -> DataFrame:
         """Held rows with a match, with the number of the clause that applies and new values."""
         if _deletes_all(clauses):
-            found = self._join(rows, "LEFT SEMI JOIN")
-            return found.withColumn(ACTION, F.lit(1))
+            matches = self._join(rows, "LEFT SEMI JOIN")
+            return matches.withColumn(ACTION, F.lit(1))
         places = [c for c in rows.columns if c not in {t.name for t in self.node.target}]
         if not places:
             rows = rows.withColumn(HELD, F.monotonically_increasing_id())
@@ -98,8 +102,8 @@ class _Lowering:
         pairs = self.view.run(pieces, {"rows": rows, "source": self.source})
         often = F.count(F.lit(1)).over(Window.partitionBy(*backtick_all(places))) > 1
         row = row_text([c.name for c in self.node.target])
-        refused = F.raise_error(F.concat(F.lit(AMBIGUOUS_MATCH), row)).cast("int")
-        return pairs.withColumn(ACTION, F.when(often, refused).otherwise(F.col(ACTION)))
+        refusal = F.raise_error(F.concat(F.lit(AMBIGUOUS_MATCH), row)).cast("int")
+        return pairs.withColumn(ACTION, F.when(often, refusal).otherwise(F.col(ACTION)))
 
     def _choice(self, clauses: Sequence[MergeClause]) -> Pieces:
         """The number of the first clause that applies, 0 for none; and the values it gives."""
@@ -121,22 +125,22 @@ class _Lowering:
 
     def keep(self, rows: DataFrame) -> DataFrame:
         """The held rows that no clause is about."""
-        matched = self.of(MergeWhen.MATCHED)
-        unmatched = self.of(MergeWhen.NOT_MATCHED_BY_SOURCE)
-        if not matched and not unmatched:
+        matched_clauses = self.of(MergeWhen.MATCHED)
+        unmatched_clauses = self.of(MergeWhen.NOT_MATCHED_BY_SOURCE)
+        if not matched_clauses and not unmatched_clauses:
             return rows
-        left = self._join(rows, "LEFT ANTI JOIN", also=matched) if matched else rows
-        if not unmatched:
-            return left
+        rest = self._join(rows, "LEFT ANTI JOIN", also=matched_clauses) if matched_clauses else rows
+        if not unmatched_clauses:
+            return rest
         alone = self._join(rows, "LEFT ANTI JOIN")
-        if any(c.condition is None for c in unmatched):
-            return self._join(left, "LEFT SEMI JOIN")
+        if any(c.condition is None for c in unmatched_clauses):
+            return self._join(rest, "LEFT SEMI JOIN")
         pieces: Pieces = [f"SELECT * FROM {{rows}} AS {self.node.alias} WHERE (FALSE"]
-        for clause in unmatched:
+        for clause in unmatched_clauses:
             pieces += _or(clause)
         pieces.append(") IS NOT TRUE")
-        untouched = self.view.run(pieces, {"rows": alone})
-        return self._join(left, "LEFT SEMI JOIN").unionAll(untouched)
+        untouched_rows = self.view.run(pieces, {"rows": alone})
+        return self._join(rest, "LEFT SEMI JOIN").unionAll(untouched_rows)
 
     def _join(
         self, rows: DataFrame, join: str, also: Sequence[MergeClause] | None = None

@@ -93,8 +93,8 @@ def _present(rows: DataFrame, node: lp.Relation) -> RelationRows:
     diff = [rows[DIFF].alias(columns.pop())] if isinstance(node, lp.ChangesInput) else []
     there = {fold(c) for c in rows.columns}
     present = backtick_all([c for c in columns if fold(c) in there])
-    lost = tuple(c for c in columns if fold(c) not in there)
-    return RelationRows(rows.select(*present, *diff), str(node.name), lost)
+    lost_columns = tuple(c for c in columns if fold(c) not in there)
+    return RelationRows(rows.select(*present, *diff), str(node.name), lost_columns)
 
 
 def lower_query(
@@ -158,8 +158,8 @@ def run_text(
     parameters: Sequence[str] = (),
 ) -> DataFrame:
     """Give Spark a text of the user's, with text of ours around it."""
-    rewritten = rewrite_text(sql, names, context, parameters)
-    return _run(Composed((before, rewritten, after)), sql.span, names, context)
+    piece = rewrite_text(sql, names, context, parameters)
+    return _run(Composed((before, piece, after)), sql.span, names, context)
 
 
 def run_pieces(
@@ -189,18 +189,20 @@ def spark_text(
     sql: SqlText, names: dict[RelationRef, str], context: Context, parameters: Sequence[str] = ()
 ) -> Iterator[str]:
     """A text of the user's as Spark takes it; errors of Spark's inside are about the user's."""
-    composed = Composed((rewrite_text(sql, names, context, parameters),))
-    with _translated(composed, sql.span, names, context):
-        yield composed.text
+    statement = Composed((rewrite_text(sql, names, context, parameters),))
+    with _translated(statement, sql.span, names, context):
+        yield statement.text
 
 
-def _run(sent: Composed, span: Span, names: dict[RelationRef, str], context: Context) -> DataFrame:
-    with _translated(sent, span, names, context):
-        return context.session.sql(sent.text)
+def _run(
+    statement: Composed, span: Span, names: dict[RelationRef, str], context: Context
+) -> DataFrame:
+    with _translated(statement, span, names, context):
+        return context.session.sql(statement.text)
 
 
 def _translated(
-    sent: Composed, span: Span, names: dict[RelationRef, str], context: Context
+    statement: Composed, span: Span, names: dict[RelationRef, str], context: Context
 ) -> AbstractContextManager[None]:
-    shown = {name: ref.span.text for ref, name in names.items()}
-    return context.sources.translate_errors(sent, span, lambda name: shown.get(name, name))
+    texts = {name: ref.span.text for ref, name in names.items()}
+    return context.sources.translate_errors(statement, span, lambda name: texts.get(name, name))

@@ -88,10 +88,12 @@ def as_stored(value: SparkColumn, column: Column, value_type: str = "") -> Spark
             other one: Spark would tell its place instead of the user's.
     """
     plain = plain_type(column.type)
-    fitted = value if "<" not in value_type and value_type == spelled(plain) else value.cast(plain)
+    stored_value = (
+        value if "<" not in value_type and value_type == spelled(plain) else value.cast(plain)
+    )
     if plain != column.type:
-        fitted = _fit(fitted, T.DataType.fromDDL(column.type), column)
-    return fitted.alias(column.name, metadata=metadata_of(column.type))
+        stored_value = _fit(stored_value, T.DataType.fromDDL(column.type), column)
+    return stored_value.alias(column.name, metadata=metadata_of(column.type))
 
 
 def _fit(value: SparkColumn, kind: T.DataType, column: Column) -> SparkColumn:
@@ -102,9 +104,9 @@ def _fit(value: SparkColumn, kind: T.DataType, column: Column) -> SparkColumn:
                 f'a value is longer than {kind.simpleString()} of column "{column.name}"'
             )
             too_long = F.length(value) > kind.length
-            checked = F.when(too_long, F.raise_error(message).cast("string")).otherwise(value)
+            text = F.when(too_long, F.raise_error(message).cast("string")).otherwise(value)
             is_padded = isinstance(kind, T.CharType)
-            return F.rpad(checked, kind.length, " ") if is_padded else checked
+            return F.rpad(text, kind.length, " ") if is_padded else text
         case T.ArrayType():
             return F.transform(value, lambda item: _fit(item, kind.elementType, column))
         case T.MapType():

@@ -77,8 +77,8 @@ def _find_by_key(node: lp.Transaction, output: str, context: Context) -> OutputS
     lookup = sole_lookup(node, output)
     if lookup is None:
         return None
-    found = context.sources.stored_with_keys(lookup, context.at)
-    return None if found is None else OutputState(None, None, found.rows)
+    victims = context.sources.stored_with_keys(lookup, context.at)
+    return None if victims is None else OutputState(None, None, victims.rows)
 
 
 def lower_statements(
@@ -138,32 +138,32 @@ def _step(
     return OutputState(stored_rows, union_all(inserts, *fresh), victims)
 
 
-def lower_inserts(node: lp.Transaction, context: Context, *carried: str) -> DataFrame:
+def lower_inserts(node: lp.Transaction, context: Context, *extra_columns: str) -> DataFrame:
     """Return what a body of INSERTs proposes, with further columns at the end of its queries.
 
     Where its output has constraints the rows have the column ``BROKEN``, too.
     """
     view = View(OutputState(None), context)
     inserts = [s for s in node.statements if isinstance(s, lp.Insert)]
-    rows = union_all(*(_insert(s, view, carried) for s in inserts))
-    marked = mark_broken(node.constraints_of(inserts[0].object_id), rows, context)
-    assert marked is not None  # there is a statement
-    return marked
+    rows = union_all(*(_insert(s, view, extra_columns) for s in inserts))
+    marked_rows = mark_broken(node.constraints_of(inserts[0].object_id), rows, context)
+    assert marked_rows is not None  # there is a statement
+    return marked_rows
 
 
-def _insert(statement: lp.Insert, view: View, carried: tuple[str, ...] = ()) -> DataFrame:
+def _insert(statement: lp.Insert, view: View, extra_columns: tuple[str, ...] = ()) -> DataFrame:
     """The rows of an INSERT, under the output's columns and of their types."""
     query, context = statement.query, view.context
     rows = lower_query(query, context, view.output_frames(query.relations))
     into = statement.into
     if into is None:
-        named = rows.columns[: len(rows.columns) - len(carried)]
+        names = rows.columns[: len(rows.columns) - len(extra_columns)]
         span = query.sql.span
-        into = tuple(schemas.get(statement.target, n, span=span).name for n in named)
+        into = tuple(schemas.get(statement.target, n, span=span).name for n in names)
     place = {name: i for i, name in enumerate(into)}
-    check_count(len(into) + len(carried), rows, query)
+    check_count(len(into) + len(extra_columns), rows, query)
     _check_types(statement, into, rows)
-    positional = rows.toDF(*(f"{COLUMN_}{i}" for i in range(len(into))), *carried)
+    positional = rows.toDF(*(f"{COLUMN_}{i}" for i in range(len(into))), *extra_columns)
     defaults = {a.column: a.value for a in statement.defaults}
     types = [type_name(field.dataType) for field in rows.schema.fields]
     columns = []
@@ -176,7 +176,7 @@ def _insert(statement: lp.Insert, view: View, carried: tuple[str, ...] = ()) -> 
         elif default is not None:
             source = F.expr(value_text(default, context))
         columns.append(as_stored(source, column, value_type))
-    return positional.select(*columns, *carried)
+    return positional.select(*columns, *extra_columns)
 
 
 def _check_types(statement: lp.Insert, into: Sequence[str], rows: DataFrame) -> None:
@@ -220,9 +220,9 @@ def _update(statement: lp.Update, view: View, rows: DataFrame) -> DataFrame:
     pieces.append(f" FROM {{rows}} AS {statement.alias}")
     if statement.where is not None:
         pieces += [" WHERE (", statement.where, ")"]
-    matched = view.run(pieces, {"rows": rows})
+    matches = view.run(pieces, {"rows": rows})
     place = {a.column: i for i, a in enumerate(statement.assignments)}
-    return matched.select(
+    return matches.select(
         *(
             as_stored(F.col(f"{VALUE_}{place[c.name]}"), c)
             if c.name in place

@@ -59,9 +59,9 @@ def parse(span: Span) -> Statement:
     return _statement(statements[0])
 
 
-def parse_as(kind: type[_Known], text: str, called: str) -> _Known:
-    """A text that was written as a statement of a kind; ``called`` names it in errors."""
-    statement = parse(Source(text, called).whole())
+def parse_as(kind: type[_Known], text: str, source_name: str) -> _Known:
+    """A text that was written as a statement of a kind; ``source_name`` names it in errors."""
+    statement = parse(Source(text, source_name).whole())
     assert isinstance(statement, kind)  # as it was written
     return statement
 
@@ -86,8 +86,8 @@ def _statement(tokens: Tokens) -> Statement:
         raise not_yet(tokens[0].span, first)
     if first in _REFUSED:
         why, hint = _REFUSED[first]
-        named = [t.span.text for t in tokens[1:] if t.upper != "TABLE"]
-        hint = hint.format(name="".join(named) or "<table>")
+        names = [t.span.text for t in tokens[1:] if t.upper != "TABLE"]
+        hint = hint.format(name="".join(names) or "<table>")
         raise not_supported(tokens[0].span, first, why=why, hint=hint)
     message = f"found {found_text(tokens[0])}, expected a statement"
     raise syntax_error(tokens[0].span, message, hint=did_you_mean(first, _KNOWN) if first else "")
@@ -109,9 +109,9 @@ def _explain(tokens: Tokens) -> Explain | Why:
         raise not_supported(cursor.here, what, hint="Type EXPLAIN or EXPLAIN PHYSICAL.")
     if cursor.current is None:
         cursor.fail("a statement or an object")
-    named = named_object(cursor)
-    if named is not None:
-        kind, target = named
+    subject = named_object(cursor)
+    if subject is not None:
+        kind, target = subject
         return Explain(span=span, physical=physical, kind=kind, target=target)
     if cursor.at("EXPLAIN"):
         raise invalid(cursor.here, "EXPLAIN cannot be explained")

@@ -59,7 +59,7 @@ BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 @pytest.fixture(autouse=True)
 def _no_spark() -> Iterator[None]:
     # What Spark has said of texts in this process is not known here, nor the other way round.
-    with columns_of_sql(), mock.patch.dict(lost_columns._known, clear=True):
+    with columns_of_sql(), mock.patch.dict(lost_columns._known_keys, clear=True):
         yield
 
 

@@ -101,13 +101,13 @@ class Expr:
     @staticmethod
     def of(*parts: "Part | Expr") -> "Expr":
         """An expression of ours: words with blanks between them, columns, other expressions."""
-        found: list[Part] = []
+        pieces: list[Part] = []
         for part in parts:
             if isinstance(part, Expr):
-                found += part.parts
+                pieces += part.parts
             else:
-                found += part.split() if isinstance(part, str) else [part]
-        return Expr(tuple(found))
+                pieces += part.split() if isinstance(part, str) else [part]
+        return Expr(tuple(pieces))
 
     @property
     def column(self) -> Col | None:
@@ -384,8 +384,8 @@ class Window:
     @property
     def keys(self) -> tuple[Col, ...]:
         """The columns that every function is partitioned by."""
-        shared = set.intersection(*(set(call.over) for call in self.calls))
-        return tuple(sorted(shared, key=lambda col: col.number))
+        columns = set.intersection(*(set(call.over) for call in self.calls))
+        return tuple(sorted(columns, key=lambda col: col.number))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

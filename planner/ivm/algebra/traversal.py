@@ -106,8 +106,8 @@ def free(node: alg.Node) -> frozenset[alg.Col]:
     Numbers are unique within a plan, so a column that no node of the subquery produces is one.
     """
     below = list(descend(node, subqueries_too=False))
-    found = {col for one in below for col in _own_columns(one)}
-    return frozenset(found.difference(*(one.columns for one in below)))
+    columns = {col for one in below for col in _own_columns(one)}
+    return frozenset(columns.difference(*(one.columns for one in below)))
 
 
 def with_inputs(node: alg.Node, change: Callable[[alg.Node], alg.Node]) -> alg.Node:
@@ -150,7 +150,7 @@ def rebuild(thing: Any, change: Callable[[Any], Any]) -> Any:
         return change(thing)
     if not dataclasses.is_dataclass(thing) or isinstance(thing, type):
         return thing
-    changed = {}
+    changes = {}
     for f in dataclasses.fields(thing):
         if not f.init or f.name in ("span", "name", "type", "number"):
             continue
@@ -158,8 +158,8 @@ def rebuild(thing: Any, change: Callable[[Any], Any]) -> Any:
         if isinstance(value, tuple) or dataclasses.is_dataclass(value):
             new = rebuild(value, change)
             if new is not value:
-                changed[f.name] = new
-    return change(dataclasses.replace(thing, **changed) if changed else thing)
+                changes[f.name] = new
+    return change(dataclasses.replace(thing, **changes) if changes else thing)
 
 
 def substitute(thing: Any, columns: Mapping[alg.Col, alg.Col]) -> Any:
@@ -181,8 +181,8 @@ def at(node: alg.Node, version: alg.Version, only: Collection[str]) -> alg.Node:
             return dataclasses.replace(thing, version=version)
         return thing
 
-    made: alg.Node = rebuild(node, change)
-    return made
+    copy: alg.Node = rebuild(node, change)
+    return copy
 
 
 def pass_through(columns: tuple[alg.Col, ...]) -> tuple[alg.Projection, ...]:
@@ -223,9 +223,9 @@ def implied_equalities(expr: alg.Expr) -> list[tuple[alg.Col, alg.Col]]:
 
     It is one, or it says one in all that OR connects: ``(a = b AND c = 1) OR (a = b AND c = 2)``.
     """
-    known = equality(expr)
-    if known is not None:
-        return [known]
+    single = equality(expr)
+    if single is not None:
+        return [single]
     pairs: list[tuple[alg.Col, alg.Col]] | None = None
     for branch in _split(_unwrapped(expr.parts), "OR"):
         parts = [_unwrapped(part) for part in _split(_unwrapped(branch), "AND")]
@@ -294,9 +294,9 @@ def equal_classes(conditions: Sequence[alg.Expr]) -> list[frozenset[alg.Col]]:
         if not are_alike(*pair):
             others.append(frozenset(pair))
             continue
-        touched = [c for c in classes if c & set(pair)]
+        overlaps = [c for c in classes if c & set(pair)]
         classes = [c for c in classes if not c & set(pair)]
-        classes.append(frozenset(pair).union(*touched))
+        classes.append(frozenset(pair).union(*overlaps))
     return classes + others
 
 

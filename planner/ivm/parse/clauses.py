@@ -241,16 +241,16 @@ def _body(tokens: Tokens, windows: dict[str, Tokens]) -> BodyText:
     parts = {name: tokens[lo + len(name.split()) : hi] for name, lo, hi in clauses}
     if any(name in _TAIL for name in names):
         raise Refused("TEXT_NOT_READ", span_of(tokens))
-    listed = _without_hint(tokens[1 : clauses[0][1] if clauses else len(tokens)])
-    is_distinct = tk.words_are(listed, 0, "DISTINCT")
-    if is_distinct or tk.words_are(listed, 0, "ALL"):
-        listed = listed[1:]
-    if tk.words_are(listed, 0, "ON", "(") and is_distinct:
-        raise Refused("CLAUSE_UNSUPPORTED", listed[0].span)
+    select_list = _without_hint(tokens[1 : clauses[0][1] if clauses else len(tokens)])
+    is_distinct = tk.words_are(select_list, 0, "DISTINCT")
+    if is_distinct or tk.words_are(select_list, 0, "ALL"):
+        select_list = select_list[1:]
+    if tk.words_are(select_list, 0, "ON", "(") and is_distinct:
+        raise Refused("CLAUSE_UNSUPPORTED", select_list[0].span)
     return SelectText(
         tokens=tokens,
         is_distinct=is_distinct,
-        items=tuple(tk.cut_at_commas(listed)),
+        items=tuple(tk.cut_at_commas(select_list)),
         source=parts.get("FROM", ()),
         where=parts.get("WHERE", ()),
         group=parts.get("GROUP BY", ()),

@@ -161,8 +161,8 @@ class Expressions:
     def build_generator(self, tokens: Tokens, scope: Scope) -> Expr:
         """The call of a generator, its arguments as expressions."""
         inside = tokens[2:-1]
-        made = self.build_piece(inside, scope) if inside else Expr(())
-        return Expr((tokens[0].span.text, "(", *made.parts, ")"), span_of(tokens))
+        arguments = self.build_piece(inside, scope) if inside else Expr(())
+        return Expr((tokens[0].span.text, "(", *arguments.parts, ")"), span_of(tokens))
 
     def _next(
         self, tokens: Tokens, index: int, scope: Scope, calls: Calls, parts: list[Part]
@@ -199,27 +199,27 @@ class Expressions:
             parts.append(Subquery(node, SubqueryKind.EXISTS if is_test else SubqueryKind.SCALAR))
             return stop + 1
         negated = index > 1 and tokens[index - 2].upper == "NOT"
-        left = parts[: -2 if negated else -1]
+        operand = parts[: -2 if negated else -1]
         # NULL and false differ everywhere but in a predicate that is nothing but this IN.
-        is_whole = len(left) == 1 and stop + 1 == len(tokens)
+        is_whole = len(operand) == 1 and stop + 1 == len(tokens)
         plain = calls.is_condition and is_whole and not negated
         kind = SubqueryKind.IN if plain else SubqueryKind.NULL_AWARE_IN
-        parts.append(Subquery(node, kind, _operand(left)))
+        parts.append(Subquery(node, kind, _operand(operand)))
         return stop + 1
 
     def _column(self, tokens: Tokens, index: int, scope: Scope, parts: list[Part]) -> int:
         chain = tk.name_chain(tokens, index)
         stop = index + 2 * len(chain) - 1
         span = span_of(chain)
-        resolved = scope.resolve([t.text for t in chain], span)
-        if resolved is None:
+        match = scope.resolve([t.text for t in chain], span)
+        if match is None:
             raise Refused("UNKNOWN_COLUMN", span)
-        expr, taken = resolved
+        expr, name_count = match
         if expr.column is not None:
             parts.append(expr.column)
         else:
             parts += ["(", *expr.parts, ")"]
-        for name in chain[taken:]:
+        for name in chain[name_count:]:
             parts += [".", name.span.text]
         if _is_field(tokens, index, stop):
             # A plan calls its columns otherwise, and a field of a struct is called as its column.
@@ -314,10 +314,10 @@ def call_end(
         if len(inside) == 1 and fold(inside[0].text) in windows:
             inside = windows[fold(inside[0].text)]
         return stop, (inside, end + 1)
-    named = windows.get(fold(tokens[stop + 1].text))
-    if named is None:
+    window = windows.get(fold(tokens[stop + 1].text))
+    if window is None:
         raise Refused("TEXT_NOT_READ", tokens[stop + 1].span)
-    return stop, (named, stop + 2)
+    return stop, (window, stop + 2)
 
 
 def check_function(token: Token) -> None:

@@ -189,11 +189,11 @@ class Relations(ABC):
             raise Refused("FUNCTION_UNKNOWN", source.generator[0].span)
         inner = _inside(scope, below.sources)
         generate = self._generator(source.generator, source.columns, below.node, inner)
-        named = Named(
+        lateral_view = Named(
             alias=(fold(source.alias or ""),),
             columns=tuple((c.name, c) for c in generate.generated_columns),
         )
-        return Found(replace(generate, is_outer=source.is_outer), (*below.sources, named))
+        return Found(replace(generate, is_outer=source.is_outer), (*below.sources, lateral_view))
 
     def _join(self, source: from_clause.JoinSource, scope: Scope) -> Found:
         left = self.source(source.left, scope)
@@ -202,16 +202,16 @@ class Relations(ABC):
             raise Refused("CLAUSE_UNSUPPORTED", span_of(right_source.tokens))
         is_lateral = isinstance(right_source, from_clause.QuerySource) and right_source.is_lateral
         right = self.source(right_source, _inside(scope, left.sources) if is_lateral else scope)
-        shared = self._find_shared(source, left, right)
+        shared_columns = self._find_shared(source, left, right)
         sources = (*left.sources, *right.sources)
         both = _inside(scope, sources)
         pieces = conjuncts(source.on) if source.on else ()
         conditions = tuple(self.expressions.build(piece, both) for piece in pieces)
-        conditions += tuple(alg.Expr.of(a, "=", b) for _, a, b in shared)
+        conditions += tuple(alg.Expr.of(a, "=", b) for _, a, b in shared_columns)
         if any(any(subqueries(c)) for c in conditions) and not self.with_subqueries_in_joins:
             raise Refused("SUBQUERY_PLACE", span_of(source.on))
         if not is_lateral:
-            return self._connect(source.kind, left, right, conditions, shared)
+            return self._connect(source.kind, left, right, conditions, shared_columns)
         if source.kind not in ("inner", "left") or source.using or source.is_natural:
             raise Refused("CLAUSE_UNSUPPORTED", span_of(source.span_tokens))
         is_left = source.kind == "left"
@@ -227,17 +227,17 @@ class Relations(ABC):
         ours, theirs = Scope(sources=left.sources), Scope(sources=right.sources)
         if source.is_natural:
             span = span_of(source.span_tokens)
-            wanted = {fold(n): n for n, _ in theirs.star(()) or ()}
-            names = [(n, span) for n, _ in ours.star(()) or () if fold(n) in wanted]
+            right_names = {fold(n): n for n, _ in theirs.star(()) or ()}
+            names = [(n, span) for n, _ in ours.star(()) or () if fold(n) in right_names]
         else:
             names = [(t.text, t.span) for t in source.using]
-        found = []
+        columns = []
         for name, span in names:
             a, b = ours.own_column([name], span), theirs.own_column([name], span)
             if a is None or b is None:
                 raise Refused("UNKNOWN_COLUMN", span)
-            found.append((name, a, b))
-        return found
+            columns.append((name, a, b))
+        return columns
 
     def _connect(
         self,
@@ -245,7 +245,7 @@ class Relations(ABC):
         left: Found,
         right: Found,
         conditions: tuple[alg.Expr, ...],
-        shared: list[tuple[str, alg.Col, alg.Col]],
+        shared_columns: list[tuple[str, alg.Col, alg.Col]],
     ) -> Found:
         node: alg.Node
         if kind == "inner":
@@ -259,12 +259,12 @@ class Relations(ABC):
             )
         if kind in ("semi", "anti"):
             return Found(node, left.sources)
-        names = {n: (b if kind == "right" else a) for n, a, b in shared}
-        if kind == "full" and shared:
-            names = {n: self.fresh(n, a.type) for n, a, _ in shared}
+        names = {n: (b if kind == "right" else a) for n, a, b in shared_columns}
+        if kind == "full" and shared_columns:
+            names = {n: self.fresh(n, a.type) for n, a, _ in shared_columns}
             items = (
                 alg.Projection(alg.Expr.of("coalesce (", a, ",", b, ")"), names[n])
-                for n, a, b in shared
+                for n, a, b in shared_columns
             )
             node = alg.Project(child=node, items=(*pass_through(node.columns), *items))
         return Found(node, merge_sources(left.sources, right.sources, names))
@@ -290,9 +290,9 @@ def _name_columns(
     """A relation under the names of its columns, or those that an alias gives them."""
     if source.columns and len(source.columns) != len(node.columns):
         raise Refused("TEXT_NOT_READ")
-    listed = tuple(zip(source.columns or names, node.columns, strict=False))
+    columns = tuple(zip(source.columns or names, node.columns, strict=False))
     parts = qualifier or [source.alias or ""]
-    return Found(node, (Named(alias=tuple(fold(p) for p in parts), columns=listed),))
+    return Found(node, (Named(alias=tuple(fold(p) for p in parts), columns=columns),))
 
 
 def inner_join(left: alg.Node, right: alg.Node, conditions: tuple[alg.Expr, ...]) -> alg.Node:
@@ -318,7 +318,7 @@ def filter_rows(node: alg.Node, conditions: Sequence[Condition]) -> alg.Node:
     Raises CLOCK_READ as :class:`Refused` if such a one reads the clock.
     """
     columns = set(node.columns)
-    held = []
+    top_predicates = []
     for condition in conditions:
         predicate = condition.predicate
         is_own = not any(subqueries(predicate)) and columns_in(predicate) <= columns
@@ -329,8 +329,8 @@ def filter_rows(node: alg.Node, conditions: Sequence[Condition]) -> alg.Node:
         elif is_own:
             node = _push(node, predicate)
         else:
-            held.append(predicate)
-    for predicate in held:
+            top_predicates.append(predicate)
+    for predicate in top_predicates:
         node = alg.Filter(child=node, predicates=(predicate,))
     return node
 

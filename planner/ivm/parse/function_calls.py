@@ -69,8 +69,8 @@ def is_exact(name: str, argument: Expr | None, whole: Expr) -> bool:
     """Whether the function gives the same result in any order of its rows."""
     if name in spark_functions.INEXACT:
         return False
-    added = argument or whole
-    return name not in spark_functions.SUMS or not (is_floating(added) or is_text(added))
+    summand = argument or whole
+    return name not in spark_functions.SUMS or not (is_floating(summand) or is_text(summand))
 
 
 def _add_type(col: Col, name: str, argument: Expr | None, whole: Expr) -> Col:
@@ -93,10 +93,10 @@ def window_draft(
     calls = Calls(aggregate=calls.aggregate)
     inside = expressions.build_piece(tokens[1:], scope, calls)
     call = Expr((tokens[0].span.text, *inside.parts), span_of(tokens))
-    by, ordered, framed = _sections(over)
+    by, order_groups, frame_tokens = _sections(over)
     partition = tuple(expressions.build(g, scope, calls) for g in by)
-    order = tuple(order_item(g, expressions, scope, calls) for g in ordered)
-    frame = tuple(texts(framed))
+    order = tuple(order_item(g, expressions, scope, calls) for g in order_groups)
+    frame = tuple(texts(frame_tokens))
     everything = (call, *partition, *(o.expr for o in order))
     if any(any(subqueries(e)) for e in everything):
         raise Refused("SUBQUERY_PLACE", span_of(tokens))

@@ -35,10 +35,10 @@ def read_grouping(
     def number(piece: Tokens) -> int:
         if len(piece) == 1 and piece[0].kind is Kind.NUMBER and piece[0].text.isdigit():
             place = int(piece[0].text)
-            found = items[place - 1] if 1 <= place <= len(items) else None
-            if found is None:
+            item = items[place - 1] if 1 <= place <= len(items) else None
+            if item is None:
                 raise Refused("GROUPING_UNSUPPORTED", span_of(piece))
-            expr = found
+            expr = item
         else:
             expr = _bare(build(piece))
         if expr not in keys:
@@ -52,14 +52,14 @@ def read_grouping(
     several = bool(trailing)
     factors: list[list[tuple[int, ...]]] = []
     for group in tk.cut_at_commas(body):
-        made = _sets(group, number)
-        if made is None:
+        group_sets = _sets(group, number)
+        if group_sets is None:
             while (inside := tk.in_parentheses(group)) is not None:
                 group = inside
             factors.append([(number(group),)])
         else:
             several = True
-            factors.append(made)
+            factors.append(group_sets)
     if trailing:
         factors = [_trailing_sets(trailing, factors, number)]
     sets = [
@@ -128,11 +128,11 @@ def _member(tokens: Tokens, number: Callable[[Tokens], int]) -> tuple[int, ...]:
 def _subsets(word: str, members: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
     """The sets of ROLLUP, which are the members' beginnings, or of CUBE, which are all subsets."""
     count = len(members)
-    kept: Iterable[Iterable[bool]] = itertools.product((True, False), repeat=count)
+    masks: Iterable[Iterable[bool]] = itertools.product((True, False), repeat=count)
     if word == "ROLLUP":
-        kept = ([i < n for i in range(count)] for n in range(count, -1, -1))
-    chosen = (itertools.compress(members, one) for one in kept)
-    return [tuple(itertools.chain.from_iterable(one)) for one in chosen]
+        masks = ([i < n for i in range(count)] for n in range(count, -1, -1))
+    subsets = (itertools.compress(members, one) for one in masks)
+    return [tuple(itertools.chain.from_iterable(one)) for one in subsets]
 
 
 class Grouped:
@@ -151,10 +151,10 @@ class Grouped:
         parts = expr.parts
         for key, col in self.longer:
             parts = _replace_key(parts, key.parts, col)
-        made: Expr = substitute(replace(expr, parts=parts), self.columns)
-        if columns_in(made) & self.rows:
+        new_expr: Expr = substitute(replace(expr, parts=parts), self.columns)
+        if columns_in(new_expr) & self.rows:
             raise Refused("KEY_NOT_MATCHED", expr.span)
-        return made
+        return new_expr
 
 
 def _replace_key(parts: tuple[Part, ...], key: tuple[Part, ...], col: Col) -> tuple[Part, ...]:
@@ -167,16 +167,16 @@ def _replace_key(parts: tuple[Part, ...], key: tuple[Part, ...], col: Col) -> tu
         operands = {(s.start, s.stop) for s in operators.read(parts).descend()}
     except operators.Unreadable as cause:
         raise Refused("TEXT_NOT_READ") from cause
-    made: list[Part] = []
+    new_parts: list[Part] = []
     index = 0
     while index < len(parts):
         if index in starts and (index, index + size) in operands:
-            made.append(col)
+            new_parts.append(col)
             index += size
         else:
-            made.append(parts[index])
+            new_parts.append(parts[index])
             index += 1
-    return tuple(made)
+    return tuple(new_parts)
 
 
 def _same(a: Part, b: Part) -> bool:

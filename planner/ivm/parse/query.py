@@ -28,28 +28,28 @@ class Compiler(Relations):
         limited = bool(text.offset) or (bool(text.limit) and text.limit[0].upper != "ALL")
         order = text.order if limited else ()
         if isinstance(text.body, SelectText):
-            selected = Block(self, text.body, around).compile(order)
+            select = Block(self, text.body, around).compile(order)
         else:
             node, names = self._body(text.body, around)
             items = tuple(self._order_of(o, node, names) for o in order)
-            selected = Selected(node, names, items, 0)
-        node = selected.node
+            select = Selected(node, names, items, 0)
+        node = select.node
         if limited:
-            node = self._limit(text, selected)
-        if selected.hidden_count:
-            shown = node.columns[: -selected.hidden_count]
-            node = alg.Project(child=node, items=pass_through(shown))
-        return node, selected.names
+            node = self._limit(text, select)
+        if select.hidden_count:
+            columns = node.columns[: -select.hidden_count]
+            node = alg.Project(child=node, items=pass_through(columns))
+        return node, select.names
 
-    def _limit(self, text: QueryText, selected: Selected) -> alg.Node:
+    def _limit(self, text: QueryText, select: Selected) -> alg.Node:
         if not text.order:
             raise Refused("LIMIT_WITHOUT_ORDER", span_of(text.limit or text.offset))
         for tokens in (text.limit, text.offset):
             if tokens:
                 self.expressions.build(tokens, Scope())
         return alg.Limit(
-            child=selected.node,
-            order=selected.order,
+            child=select.node,
+            order=select.order,
             limit=" ".join(texts(text.limit)),
             offset=" ".join(texts(text.offset)),
             span=span_of(text.limit or text.offset),
@@ -59,8 +59,8 @@ class Compiler(Relations):
         """ORDER BY of a set operation: by place, or over the result's columns."""
         if tokens[0].text.isdigit():
             return order_by_place(tokens, [alg.Expr.of(col) for col in node.columns])
-        named = Named(alias=(), columns=tuple(zip(names, node.columns, strict=True)))
-        return order_item(tokens, self.expressions, Scope(sources=(named,)))
+        source = Named(alias=(), columns=tuple(zip(names, node.columns, strict=True)))
+        return order_item(tokens, self.expressions, Scope(sources=(source,)))
 
     def _body(self, text: BodyText, around: Scope) -> tuple[alg.Node, list[str]]:
         """A query's body: a SELECT, VALUES, a set operation, a query in parentheses."""
@@ -68,13 +68,13 @@ class Compiler(Relations):
             case QueryText():
                 return self.query(text, around)
             case SelectText():
-                selected = Block(self, text, around).compile(())
-                return selected.node, selected.names
+                select = Block(self, text, around).compile(())
+                return select.node, select.names
             case SetText():
                 return self._combine(text, around)
             case _:
-                found = self.source(text, around)
-                return found.node, [name for name, _ in found.sources[0].columns]
+                relation = self.source(text, around)
+                return relation.node, [name for name, _ in relation.sources[0].columns]
 
     def _combine(self, text: SetText, around: Scope) -> tuple[alg.Node, list[str]]:
         left, names = self._body(text.left, around)
@@ -111,8 +111,8 @@ def compile_query(
         Refused: the query, or a part of it, has no change rule.
     """
     reading = Reading.of(sql)
-    folded = {name.lower(): relation for name, relation in relations.items()}
+    by_name = {name.lower(): relation for name, relation in relations.items()}
     compiler = Compiler(
-        reading, folded, itertools.count(1), with_subqueries_in_joins=with_subqueries_in_joins
+        reading, by_name, itertools.count(1), with_subqueries_in_joins=with_subqueries_in_joins
     )
     return compiler.query(read_query(reading.tokens), Scope())

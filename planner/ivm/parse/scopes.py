@@ -51,9 +51,9 @@ class Scope:
 
         The rest of the chain are fields of a struct.
         """
-        found = self._own(chain, span)
-        if found is not None:
-            return Expr.of(found[0]), found[1]
+        match = self._own(chain, span)
+        if match is not None:
+            return Expr.of(match[0]), match[1]
         alias = self.aliases.get(fold(chain[0]))
         if alias is not None:
             return alias, 1
@@ -61,27 +61,27 @@ class Scope:
 
     def own_column(self, chain: Sequence[str], span: Span) -> Col | None:
         """The column of a source in FROM that a chain of names begins with."""
-        found = self._own(chain, span)
-        return None if found is None else found[0]
+        match = self._own(chain, span)
+        return None if match is None else match[0]
 
     def _own(self, chain: Sequence[str], span: Span) -> tuple[Col, int] | None:
-        folded = [fold(part) for part in chain]
-        for taken in (2, 1):
-            if len(folded) <= taken:
+        names = [fold(part) for part in chain]
+        for length in (2, 1):
+            if len(names) <= length:
                 continue
             matching = [
-                s for s in self.sources if s.alias and s.alias[-taken:] == (*folded[:taken],)
+                s for s in self.sources if s.alias and s.alias[-length:] == (*names[:length],)
             ]
-            columns = [c for s in matching for n, c in s.columns if fold(n) == folded[taken]]
+            columns = [c for s in matching for n, c in s.columns if fold(n) == names[length]]
             if len(columns) > 1:
                 raise Refused("AMBIGUOUS_COLUMN", span)
             if columns:
-                return columns[0], taken + 1
+                return columns[0], length + 1
         columns = [
             col
             for source in self.sources
             for name, col in source.columns
-            if fold(name) == folded[0] and folded[0] not in source.merged
+            if fold(name) == names[0] and names[0] not in source.merged
         ]
         if len(set(columns)) > 1:
             raise Refused("AMBIGUOUS_COLUMN", span)
@@ -96,20 +96,20 @@ class Scope:
                 for name, col in source.columns
                 if fold(name) not in source.merged
             ]
-        folded = tuple(fold(part) for part in qualifier)
+        names = tuple(fold(part) for part in qualifier)
         for source in self.sources:
-            if source.alias[-len(folded) :] == folded:
+            if source.alias[-len(names) :] == names:
                 return list(source.columns)
         return None
 
 
 def merge_sources(
-    left: Sequence[Named], right: Sequence[Named], shared: Mapping[str, Col]
+    left: Sequence[Named], right: Sequence[Named], shared_columns: Mapping[str, Col]
 ) -> tuple[Named, ...]:
     """The sources of a join with USING: the shared columns first and once."""
-    if not shared:
+    if not shared_columns:
         return (*left, *right)
-    names = frozenset(fold(name) for name in shared)
-    first = Named(alias=(), columns=tuple(shared.items()))
+    names = frozenset(fold(name) for name in shared_columns)
+    first = Named(alias=(), columns=tuple(shared_columns.items()))
     rest = [replace(source, merged=source.merged | names) for source in (*left, *right)]
     return (first, *rest)

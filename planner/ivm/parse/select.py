@@ -68,20 +68,20 @@ class Block:
         aliases = {fold(o.name): o.expr for o in outputs if o.name}
         having = self._conditions(self.text.having, aliases)
         qualify = self._conditions(self.text.qualify, aliases)
-        ordered = [self._order(tokens, outputs, aliases) for tokens in order]
+        order_items = [self._order(tokens, outputs, aliases) for tokens in order]
         exprs = [o.expr for o in outputs]
         if self.text.group or self.text.having or self.aggregates:
-            node, grouped = self._group(node, outputs, aliases)
-            exprs = [grouped.rewrite(e) for e in exprs]
-            having = [c.rewrite_with(grouped.rewrite) for c in having]
-            qualify = [c.rewrite_with(grouped.rewrite) for c in qualify]
-            ordered = [replace(o, expr=grouped.rewrite(o.expr)) for o in ordered]
-            self.windows = {self._draft_over(d, grouped): c for d, c in self.windows.items()}
+            node, groups = self._group(node, outputs, aliases)
+            exprs = [groups.rewrite(e) for e in exprs]
+            having = [c.rewrite_with(groups.rewrite) for c in having]
+            qualify = [c.rewrite_with(groups.rewrite) for c in qualify]
+            order_items = [replace(o, expr=groups.rewrite(o.expr)) for o in order_items]
+            self.windows = {self._draft_over(d, groups): c for d, c in self.windows.items()}
         node = filter_rows(node, having)
         if self.windows:
             node = self._add_windows(node)
         node = filter_rows(node, qualify)
-        return self._project(node, outputs, exprs, ordered)
+        return self._project(node, outputs, exprs, order_items)
 
     def _rows(self) -> alg.Node:
         if self.text.source:
@@ -128,18 +128,18 @@ class Block:
             return None
         if any(not (t.is_name or t.upper == ".") for t in tokens[:place]):
             return None
-        found = self.scope.star([t.text for t in tokens[:place] if t.is_name])
-        if found is None:
+        columns = self.scope.star([t.text for t in tokens[:place] if t.is_name])
+        if columns is None:
             raise Refused("UNKNOWN_COLUMN", span_of(tokens))
         rest = tokens[place + 1 :]
         if not rest:
-            return found
+            return columns
         if rest[0].upper != "EXCEPT" or tk.closing(rest, 1) != len(rest) - 1:
             return None
-        dropped = {fold(t.text) for t in rest[2:-1] if t.is_name}
-        if not dropped <= {fold(name) for name, _ in found}:
+        except_names = {fold(t.text) for t in rest[2:-1] if t.is_name}
+        if not except_names <= {fold(name) for name, _ in columns}:
             raise Refused("UNKNOWN_COLUMN", span_of(rest))
-        return [(name, col) for name, col in found if fold(name) not in dropped]
+        return [(name, col) for name, col in columns if fold(name) not in except_names]
 
     def _condition(self, tokens: Tokens, scope: Scope, calls: Calls) -> Condition:
         clocks = self.compiler.reading.clocks
@@ -212,16 +212,16 @@ class Block:
             if "map<" in type_of(expr).lower():
                 raise Refused("GROUPED_BY_MAP", expr.span)
         keys: dict[alg.Expr, alg.Key] = {}
-        computed: list[alg.Projection] = []
+        projections: list[alg.Projection] = []
         for expr in exprs:
             source = expr.column
             if source is None:
                 source = self.compiler.fresh("", type_of(expr))
-                computed.append(alg.Projection(expr, source))
+                projections.append(alg.Projection(expr, source))
             keys[expr] = alg.Key(source=source, col=self.compiler.fresh(source.name, source.type))
         rows = node.columns
-        if computed:
-            node = alg.Project(child=node, items=(*pass_through(node.columns), *computed))
+        if projections:
+            node = alg.Project(child=node, items=(*pass_through(node.columns), *projections))
         calls = tuple(self._with_grouping(call, list(keys)) for call in self.aggregates.values())
         if not keys and not calls:  # HAVING alone makes one group of all rows
             calls = (alg.count_rows(self.compiler.fresh("count", "bigint")),)
@@ -250,29 +250,29 @@ class Block:
             self.windows[draft] = self.compiler.fresh(draft.function)
         return self.windows[draft]
 
-    def _draft_over(self, draft: WindowDraft, grouped: Grouped) -> WindowDraft:
+    def _draft_over(self, draft: WindowDraft, groups: Grouped) -> WindowDraft:
         return WindowDraft(
             draft.function,
-            grouped.rewrite(draft.call),
-            tuple(grouped.rewrite(e) for e in draft.partition),
-            tuple(replace(o, expr=grouped.rewrite(o.expr)) for o in draft.order),
+            groups.rewrite(draft.call),
+            tuple(groups.rewrite(e) for e in draft.partition),
+            tuple(replace(o, expr=groups.rewrite(o.expr)) for o in draft.order),
             draft.frame,
         )
 
     def _add_windows(self, node: alg.Node) -> alg.Node:
-        computed: dict[alg.Expr, alg.Col] = {}
+        columns: dict[alg.Expr, alg.Col] = {}
 
         def column(expr: alg.Expr) -> alg.Col:
             if expr.column is not None:
                 return expr.column
-            return computed.setdefault(expr, self.compiler.fresh("", type_of(expr)))
+            return columns.setdefault(expr, self.compiler.fresh("", type_of(expr)))
 
         calls = tuple(
             window_call(draft, tuple(column(e) for e in draft.partition), draft.order, col)
             for draft, col in self.windows.items()
         )
-        if computed:
-            items = tuple(alg.Projection(expr, col) for expr, col in computed.items())
+        if columns:
+            items = tuple(alg.Projection(expr, col) for expr, col in columns.items())
             node = alg.Project(child=node, items=(*pass_through(node.columns), *items))
         return alg.Window(child=node, calls=calls)
 

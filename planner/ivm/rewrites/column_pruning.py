@@ -42,8 +42,8 @@ def prune(node: alg.Node, columns: Collection[alg.Col]) -> alg.Node:
         case alg.Join() | alg.OuterOrSemiJoin():
             conditions = tuple(_inside(c) for c in node.conditions)
             need |= _uses(conditions)
-            made = replace(node, conditions=conditions)
-            return with_inputs(made, lambda child: prune(child, need))
+            join = replace(node, conditions=conditions)
+            return with_inputs(join, lambda child: prune(child, need))
         case alg.Generate() | alg.Limit():
             need |= _uses(expressions(node))
             return with_inputs(node, lambda child: prune(child, need))

@@ -63,8 +63,10 @@ def correlation_core(node: alg.Node) -> Core | None:
                 sources = {i.col: i.expr.column for i in node.items}
             else:
                 sources = {k.col: k.source for k in node.keys}
-            traced = {c: below.traced[s] for c, s in sources.items() if s in below.traced and s}
-            return replace(below, traced=traced)
+            traced_columns = {
+                c: below.traced[s] for c, s in sources.items() if s in below.traced and s
+            }
+            return replace(below, traced=traced_columns)
         case alg.Distinct():
             return correlation_core(node.child)
         case alg.Window() | alg.Limit():
@@ -78,8 +80,8 @@ def correlation_core(node: alg.Node) -> Core | None:
 
 def _apart(below: Core, keys: Collection[alg.Col]) -> Core:
     """The core below an operator in which only rows that differ in some columns stay apart."""
-    traced = {col: source for col, source in below.traced.items() if col in keys}
-    return replace(below, traced=traced, apart=below.apart & frozenset(keys))
+    traced_columns = {col: source for col, source in below.traced.items() if col in keys}
+    return replace(below, traced=traced_columns, apart=below.apart & frozenset(keys))
 
 
 def _filter(node: alg.Filter, below: Core, around: frozenset[alg.Col]) -> Core | None:
@@ -96,10 +98,10 @@ def _filter(node: alg.Filter, below: Core, around: frozenset[alg.Col]) -> Core |
         for outer, inner in (equal, equal[::-1]) if equal else ():
             if outer in around and inner in below.traced:
                 pairs.append((outer, below.traced[inner]))
-    closed: alg.Node = below.node
+    core_node: alg.Node = below.node
     if predicates:
-        closed = alg.Filter(child=closed, predicates=tuple(predicates))
-    return replace(below, node=closed, pairs=tuple(dict.fromkeys(pairs)))
+        core_node = alg.Filter(child=core_node, predicates=tuple(predicates))
+    return replace(below, node=core_node, pairs=tuple(dict.fromkeys(pairs)))
 
 
 def _join(node: alg.Join) -> Core | None:
@@ -132,11 +134,11 @@ def restrict_to_visible(
     subquery: alg.Subquery, node: alg.Node, around: Sequence[alg.Col], keys: Keys
 ) -> alg.Node:
     """A subquery's relation, reading only what some rows around can see; tested again above."""
-    made = _restrict_correlated(node, around, keys)
-    asked = subquery.left.column if subquery.left is not None else None
-    if subquery.kind is not alg.SubqueryKind.IN or asked is None or asked not in around:
-        return made
-    return _hint(made, [(node.columns[0], asked)], keys)
+    restriction = _restrict_correlated(node, around, keys)
+    operand = subquery.left.column if subquery.left is not None else None
+    if subquery.kind is not alg.SubqueryKind.IN or operand is None or operand not in around:
+        return restriction
+    return _hint(restriction, [(node.columns[0], operand)], keys)
 
 
 def _restrict_correlated(

@@ -24,16 +24,16 @@ from ctsql.planner.ivm.algebra.traversal import descend, expressions
 
 def inexact(node: Node) -> Iterator[tuple[Node, Reason]]:
     """The operators of a plan that are not exact, each with the reason."""
-    collated = Reason("COLLATED_TEXTS") if _has_collations(node) else None
+    collation = Reason("COLLATED_TEXTS") if _has_collations(node) else None
     for below in descend(node):
         match below:
             case Aggregate() | Window():
-                reason = _calls(below) or collated
+                reason = _calls(below) or collation
             case Limit():
                 is_known = has_total_order(below)
-                reason = collated if is_known else Reason("LIMIT_TIES", below.span)
+                reason = collation if is_known else Reason("LIMIT_TIES", below.span)
             case Distinct() | SetOperation():
-                reason = collated
+                reason = collation
             case _:
                 reason = None
         if reason is not None:
@@ -71,13 +71,13 @@ def _calls(node: Aggregate | Window) -> Reason | None:
             return Reason(code, call.expr.span)
         if isinstance(node, Window) and call.ties:
             # Rows that agree in every column are one as good as the other.
-            settled = set(call.over) | set(call.order or ())
-            if not settled >= set(node.child.columns):
+            window_columns = set(call.over) | set(call.order or ())
+            if not window_columns >= set(node.child.columns):
                 return Reason("ROW_ORDER_TIES", call.expr.span)
     return None
 
 
 def has_total_order(node: Limit) -> bool:
     """Whether ORDER BY names every column, so that tied rows are equal."""
-    ordered = {item.expr.column for item in node.order}
-    return ordered >= set(node.columns)
+    columns = {item.expr.column for item in node.order}
+    return columns >= set(node.columns)

@@ -34,8 +34,8 @@ def cut_by_others(node: alg.Node) -> alg.Node:
             case _:
                 return thing
 
-    made: alg.Node = rebuild(node, change)
-    return node if made is node else cut_by_others(made)
+    copy: alg.Node = rebuild(node, change)
+    return node if copy is node else cut_by_others(copy)
 
 
 def is_plain(node: alg.Node) -> bool:
@@ -66,9 +66,9 @@ def _cut_by(
 ) -> alg.Node:
     for other in restrictions:
         pairs = equated(operand.columns, other.columns, classes)
-        restricted = restrict(operand, other, pairs, is_hint=True)
-        if restricted != operand:
-            return restricted
+        restriction = restrict(operand, other, pairs, is_hint=True)
+        if restriction != operand:
+            return restriction
     return operand
 
 
@@ -80,9 +80,9 @@ def _cut_subqueries(node: alg.Filter) -> alg.Filter:
         if any(isinstance(below, alg.SemiJoinRestriction) for below in descend(inside)):
             return inside
         for other in restrictions:
-            restricted = restrict_to_visible(subquery, inside, other.columns, _keys_of(other))
-            if restricted != inside:
-                return restricted
+            restriction = restrict_to_visible(subquery, inside, other.columns, _keys_of(other))
+            if restriction != inside:
+                return restriction
         return inside
 
     predicates = tuple(with_subqueries(p, narrow) for p in node.predicates)

@@ -39,8 +39,8 @@ def restrict(node: alg.Node, keys: KeySource, pairs: Pairs, *, is_hint: bool = F
     """
     if not pairs:
         return node
-    below, done = _push(node, keys, pairs, is_hint)
-    if done == frozenset(pairs) or is_hint:
+    below, held_pairs = _push(node, keys, pairs, is_hint)
+    if held_pairs == frozenset(pairs) or is_hint:
         return below
     return alg.SemiJoinRestriction(child=below, tests=(alg.KeyPredicate(keys=keys, pairs=pairs),))
 
@@ -50,15 +50,15 @@ def _push(
 ) -> tuple[alg.Node, frozenset[tuple[alg.Col, alg.Col]]]:
     """The node with the restriction inside it, and the pairs that then hold of its rows."""
 
-    def inside(child: alg.Node, mapped: Sequence[tuple[alg.Col, alg.Col]]) -> alg.Node:
-        return restrict(child, keys, tuple(mapped), is_hint=is_hint)
+    def inside(child: alg.Node, child_pairs: Sequence[tuple[alg.Col, alg.Col]]) -> alg.Node:
+        return restrict(child, keys, tuple(child_pairs), is_hint=is_hint)
 
     own = [(a, b) for a, b in pairs if a in node.columns]
     sources = key_sources(node)
     if sources is not None:
         plain = [(a, b) for a, b in own if a in sources]
-        mapped = [(sources[a], b) for a, b in plain]
-        return with_inputs(node, lambda child: inside(child, mapped)), frozenset(plain)
+        child_pairs = [(sources[a], b) for a, b in plain]
+        return with_inputs(node, lambda child: inside(child, child_pairs)), frozenset(plain)
     match node:
         case alg.Scan():
             test = alg.KeyPredicate(keys=keys, pairs=tuple(own), is_hint=is_hint)
@@ -68,13 +68,13 @@ def _push(
         case alg.OuterOrSemiJoin():
             return _side_join(node, keys, own, is_hint)
         case alg.LateralJoin():
-            left = [(a, b) for a, b in own if a in node.left.columns]
-            return replace(node, left=inside(node.left, left)), frozenset(left)
+            left_pairs = [(a, b) for a, b in own if a in node.left.columns]
+            return replace(node, left=inside(node.left, left_pairs)), frozenset(left_pairs)
         case alg.SetOperation():
             place = {col: i for i, col in enumerate(node.left.columns)}
             theirs = [(node.right.columns[place[a]], b) for a, b in own]
-            made = replace(node, left=inside(node.left, own), right=inside(node.right, theirs))
-            return made, frozenset(own)
+            operation = replace(node, left=inside(node.left, own), right=inside(node.right, theirs))
+            return operation, frozenset(own)
         case alg.UnionAll():
             place = {col: i for i, col in enumerate(node.columns)}
             branches = tuple(
@@ -97,13 +97,13 @@ def _join(
     """
     classes = equal_classes(node.conditions)
     children = []
-    done: frozenset[tuple[alg.Col, alg.Col]] = frozenset()
+    held_pairs: frozenset[tuple[alg.Col, alg.Col]] = frozenset()
     for child in node.children:
-        found = pairs_of_operand(child, own, classes)
-        children.append(restrict(child, keys, found, is_hint=is_hint))
-        if len(found) == len(own):
-            done = frozenset(own)
-    return replace(node, children=tuple(children)), done
+        child_pairs = pairs_of_operand(child, own, classes)
+        children.append(restrict(child, keys, child_pairs, is_hint=is_hint))
+        if len(child_pairs) == len(own):
+            held_pairs = frozenset(own)
+    return replace(node, children=tuple(children)), held_pairs
 
 
 def equated(
@@ -145,18 +145,18 @@ def _side_join(
     left, right = node.left, node.right
     if node.kind is alg.JoinKind.FULL:
         return node, frozenset()
-    kept, other = (right, left) if node.kind is alg.JoinKind.RIGHT else (left, right)
-    plain = [(a, b) for a, b in own if a in kept.columns]
+    side, other = (right, left) if node.kind is alg.JoinKind.RIGHT else (left, right)
+    plain = [(a, b) for a, b in own if a in side.columns]
     partners = []
     for mine, key in plain:
-        for a, b in join_pairs(node.conditions, kept.columns, other.columns):
+        for a, b in join_pairs(node.conditions, side.columns, other.columns):
             if a == mine and are_alike(a, b):
                 partners.append((b, key))
                 break
-    kept = restrict(kept, keys, tuple(plain), is_hint=is_hint)
+    side = restrict(side, keys, tuple(plain), is_hint=is_hint)
     if len(partners) == len(plain):
         other = restrict(other, keys, tuple(partners), is_hint=is_hint)
-    left, right = (other, kept) if node.kind is alg.JoinKind.RIGHT else (kept, other)
+    left, right = (other, side) if node.kind is alg.JoinKind.RIGHT else (side, other)
     return replace(node, left=left, right=right), frozenset(plain)
 
 

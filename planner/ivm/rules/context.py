@@ -138,10 +138,10 @@ class DeltaDerivation:
         self, changes: Sequence[tuple[alg.Node, Sequence[alg.Col]]]
     ) -> tuple[alg.Step, tuple[alg.Col, ...]]:
         """The distinct values of some columns, of several changes together."""
-        made = tuple(alg.Col(-1 - i, "key") for i in range(len(changes[0][1])))
-        branches = [rename(change, cols, made) for change, cols in changes]
-        rows = branches[0] if len(branches) == 1 else union_all(branches, made)
-        return self.step(StepRole.KEYS, alg.Distinct(child=rows)), made
+        names = tuple(alg.Col(-1 - i, "key") for i in range(len(changes[0][1])))
+        branches = [rename(change, cols, names) for change, cols in changes]
+        rows = branches[0] if len(branches) == 1 else union_all(branches, names)
+        return self.step(StepRole.KEYS, alg.Distinct(child=rows)), names
 
     def note(self, operator: alg.Node, rule: str, code: str | None = None) -> None:
         """Remember for EXPLAIN which rule an operator took, and why it reads more than it might."""

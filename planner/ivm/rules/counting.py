@@ -89,17 +89,17 @@ def state_of(node: alg.Aggregate, number: int) -> StatePlan | None:
                 sizes[_size(call.argument)] = None
     arguments |= dict.fromkeys(sizes, True)
     names = [f"k{i + 1}" for i in range(len(node.keys))] + ["n"]
-    bounded = []
+    bounded_columns = []
     for index, (argument, is_summed) in enumerate(arguments.items(), 1):
         names += [f"x{index}", f"s{index}"] if is_summed else [f"x{index}"]
         if argument in sizes:
-            bounded.append(f"s{index}")
+            bounded_columns.append(f"s{index}")
     return StatePlan(
         number=number,
         columns=tuple(names),
         key_columns=len(node.keys),
         arguments=tuple(arguments.items()),
-        bounded_columns=tuple(bounded),
+        bounded_columns=tuple(bounded_columns),
     )
 
 
@@ -208,14 +208,14 @@ def _groups(
         keys, names = changes.keys(step, [k.source for k in node.keys])
         pairs = tuple(zip(stored_groups.columns, names, strict=False))
         stored_groups = restrict(stored_groups, keys, pairs)
-        wanted = tuple((n, key.sql) for n, key in zip(state.columns, names, strict=False))
-        changes.state_keys.setdefault(state.number, (keys.name, wanted))
-    known = changes.groups.get(state.number)
-    if known is None:
+        key_names = tuple((n, key.sql) for n, key in zip(state.columns, names, strict=False))
+        changes.state_keys.setdefault(state.number, (keys.name, key_names))
+    groups = changes.groups.get(state.number)
+    if groups is None:
         before = changes.step(StepRole.STORED_GROUPS, stored_groups)
-        merged = _merge(node, state, step, before, changes)
-        known = changes.groups[state.number] = (changes.step(StepRole.GROUPS, merged), before)
-    return (state, *known)
+        new_groups = _merge(node, state, step, before, changes)
+        groups = changes.groups[state.number] = (changes.step(StepRole.GROUPS, new_groups), before)
+    return (state, *groups)
 
 
 def change_groups(

@@ -58,8 +58,8 @@ def _narrow(
     if is_plain(other):
         return restrict(other, step, pairs, is_hint=True)
     keys, names = changes.keys(step, tuple(ours for _, ours in pairs))
-    wanted = ((theirs, name) for (theirs, _), name in zip(pairs, names, strict=True))
-    return restrict(other, keys, tuple(wanted))
+    key_pairs = ((theirs, name) for (theirs, _), name in zip(pairs, names, strict=True))
+    return restrict(other, keys, tuple(key_pairs))
 
 
 def _order_operands(operands: Sequence[Node], conditions: Sequence[Expr]) -> list[Node]:

@@ -47,12 +47,12 @@ def restrict_in_turn(
         case alg.Join():
             classes = equal_classes(node.conditions)
             for operand in node.children:
-                found = pairs_of_operand(operand, pairs, classes)
-                if len(found) == len(pairs) and is_plain(operand) and _is_filtered(operand):
-                    passing = restrict(operand, keys, found)
-                    step, names = changes.keys(passing, [mine for mine, _ in found])
-                    left = tuple((mine, n) for (mine, _), n in zip(pairs, names, strict=True))
-                    return restrict(node, step, left)
+                operand_pairs = pairs_of_operand(operand, pairs, classes)
+                if len(operand_pairs) == len(pairs) and is_plain(operand) and _is_filtered(operand):
+                    passing = restrict(operand, keys, operand_pairs)
+                    step, names = changes.keys(passing, [mine for mine, _ in operand_pairs])
+                    key_pairs = tuple((mine, n) for (mine, _), n in zip(pairs, names, strict=True))
+                    return restrict(node, step, key_pairs)
     return restrict(node, keys, pairs)
 
 
@@ -73,17 +73,17 @@ def join_filtered_first(
         for operand in operands
         if is_plain(operand) and (pairs := equated(operand.columns, step.columns, classes))
     }
-    filtered = [operand for operand in pairs_of if _is_filtered(operand)]
+    filtered_operands = [operand for operand in pairs_of if _is_filtered(operand)]
     is_large = bool(tables(changed_node) & changes.large)
-    if not is_large or not filtered or len(filtered) == len(pairs_of):
+    if not is_large or not filtered_operands or len(filtered_operands) == len(pairs_of):
         return step, tuple(operands), tuple(conditions)
-    seen = set(step.columns).union(*(one.columns for one in filtered))
-    ready = tuple(c for c in conditions if columns_in(c) <= seen and not any(subqueries(c)))
-    restricted = [restrict(one, step, pairs_of[one], is_hint=True) for one in filtered]
-    join = alg.Join(children=(step, *restricted), conditions=ready)
+    columns = set(step.columns).union(*(one.columns for one in filtered_operands))
+    ready = tuple(c for c in conditions if columns_in(c) <= columns and not any(subqueries(c)))
+    restrictions = [restrict(one, step, pairs_of[one], is_hint=True) for one in filtered_operands]
+    join = alg.Join(children=(step, *restrictions), conditions=ready)
     return (
         changes.step(StepRole.CHANGE, join),
-        tuple(one for one in operands if one not in filtered),
+        tuple(one for one in operands if one not in filtered_operands),
         tuple(c for c in conditions if c not in ready),
     )
 

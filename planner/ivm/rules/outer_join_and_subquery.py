@@ -51,11 +51,11 @@ def change_side_join(node: alg.OuterOrSemiJoin, changes: DeltaDerivation) -> alg
     left_change = changes.of(left)
     if left_change is not None:
         step = changes.step(StepRole.CHANGE, left_change)
-        seen = right
+        visible = right
         if pairs:
             keys, names = changes.keys(step, ours)
-            seen = restrict(right, keys, tuple(zip(theirs, names, strict=True)))
-        terms.append(replace(node, left=step, right=seen))
+            visible = restrict(right, keys, tuple(zip(theirs, names, strict=True)))
+        terms.append(replace(node, left=step, right=visible))
     right_change = changes.of(right)
     if right_change is not None:
         rows, keys, cut = _affected_rows(node, right_change, pairs, changes)
@@ -85,10 +85,10 @@ def _affected_rows(
     old = changes.old(node.left)
     if not pairs:
         step = changes.step(StepRole.CHANGE, right_change)
-        affected: alg.Node = alg.OuterOrSemiJoin(
+        affected_rows: alg.Node = alg.OuterOrSemiJoin(
             kind=alg.JoinKind.SEMI, left=old, right=step, conditions=node.conditions
         )
-        return changes.step(StepRole.ROWS, affected), step, ()
+        return changes.step(StepRole.ROWS, affected_rows), step, ()
     keys, names = changes.keys(right_change, [b for _, b in pairs])
     ours, theirs = (tuple(zip(side, names, strict=True)) for side in zip(*pairs, strict=True))
     rows = restrict_in_turn(old, keys, ours, changes)
@@ -103,31 +103,31 @@ def changed_keys_of_side_join(
     None if they are not all of the side whose rows stay, or not every change of a row below is one
     of a row here. Where the columns are those that the join equates, the other side has them.
     """
-    joined = _as_left(node)
-    left, right = joined.left, joined.right
-    if joined.kind is not alg.JoinKind.LEFT or not set(columns) <= set(left.columns):
+    join = _as_left(node)
+    left, right = join.left, join.right
+    if join.kind is not alg.JoinKind.LEFT or not set(columns) <= set(left.columns):
         return None
     changes.note(node, RULE)
-    found: list[tuple[alg.Node, Sequence[alg.Col]]] = []
+    places: list[tuple[alg.Node, Sequence[alg.Col]]] = []
     left_change, right_change = changes.of(left), changes.of(right)
     if left_change is not None:
-        found.append((left_change, columns))
+        places.append((left_change, columns))
     if right_change is not None:
-        pairs = join_pairs(joined.conditions, left.columns, right.columns)
+        pairs = join_pairs(join.conditions, left.columns, right.columns)
         equal = {a: b for a, b in pairs if a.type and a.type == b.type}
         if len(equal) == len(pairs) and set(columns) == set(equal):
-            found.append((right_change, [equal[col] for col in columns]))
+            places.append((right_change, [equal[col] for col in columns]))
         else:
-            found.append((_affected_rows(joined, right_change, pairs, changes)[0], columns))
-    return found
+            places.append((_affected_rows(join, right_change, pairs, changes)[0], columns))
+    return places
 
 
 def _change_full(node: alg.OuterOrSemiJoin, changes: DeltaDerivation) -> alg.Node | None:
-    left = replace(node, kind=alg.JoinKind.LEFT)
+    left_join = replace(node, kind=alg.JoinKind.LEFT)
     lonely = alg.OuterOrSemiJoin(
         kind=alg.JoinKind.ANTI, left=node.right, right=node.left, conditions=node.conditions
     )
-    first, second = changes.of(left), changes.of(lonely)
+    first, second = changes.of(left_join), changes.of(lonely)
     branches: list[alg.UnionInput] = []
     columns = (*node.columns, alg.DIFF)
     if first is not None:
@@ -135,10 +135,10 @@ def _change_full(node: alg.OuterOrSemiJoin, changes: DeltaDerivation) -> alg.Nod
     if second is not None:
         fresh = {c: changes.copy(c) for c in node.left.columns}
         items = [alg.Projection(alg.Expr.of("NULL"), fresh[c]) for c in node.left.columns]
-        padded = alg.Project(
+        padded_rows = alg.Project(
             child=second, items=(*items, *pass_through((*node.right.columns, alg.DIFF)))
         )
-        branches.append(alg.UnionInput(node=padded, cols=padded.columns))
+        branches.append(alg.UnionInput(node=padded_rows, cols=padded_rows.columns))
     return alg.UnionAll(branches=tuple(branches), columns=columns) if branches else None
 
 
@@ -190,10 +190,10 @@ def _change(
     if left_change is not None:
         step = changes.step(StepRole.CHANGE, left_change, must_be_stored=True)
         terms.append(rebuild(step, lambda s: _restrict(s, s.node, step, changes)))
-    changed = [s for s in inner if changes.touches(s.node)]
-    if changed:
-        affected = _find_affected(changes.old(left), changed, node, changes)
-        rows = changes.step(StepRole.ROWS, affected, must_be_stored=True)
+    changed_subqueries = [s for s in inner if changes.touches(s.node)]
+    if changed_subqueries:
+        affected_rows = _find_affected(changes.old(left), changed_subqueries, node, changes)
+        rows = changes.step(StepRole.ROWS, affected_rows, must_be_stored=True)
         new = rebuild(rows, lambda s: _restrict(s, s.node, rows, changes))
         old = rebuild(rows, lambda s: _restrict(s, changes.old(s.node), rows, changes))
         terms += replacement_delta(new, old)
@@ -246,12 +246,12 @@ def _test(
     if core is None:
         return None
     pairs = [(a, b) for a, b in core.pairs if a in left.columns]
-    asked = subquery.left.column if subquery.left is not None else None
-    given = core.traced.get(subquery.node.columns[0]) if subquery.node.columns else None
+    operand = subquery.left.column if subquery.left is not None else None
+    source = core.traced.get(subquery.node.columns[0]) if subquery.node.columns else None
     is_in = subquery.kind in (alg.SubqueryKind.IN, alg.SubqueryKind.NULL_AWARE_IN)
-    by_value = is_in and asked in left.columns and given is not None
-    if by_value and asked is not None and given is not None:
-        pairs.append((asked, given))
+    by_value = is_in and operand in left.columns and source is not None
+    if by_value and operand is not None and source is not None:
+        pairs.append((operand, source))
     delta = changes.of(core.node)
     if not pairs or delta is None:
         return None

@@ -51,11 +51,11 @@ def change_by_keys(node: Keyed | alg.Limit, changes: DeltaDerivation) -> alg.Nod
     before = [changes.old(child) for child in children]
     if keys[0]:
         changes.note(node, RULE)
-        affected = affected_keys(children, keys, changes)
-        if affected is None:
+        step_and_names = affected_keys(children, keys, changes)
+        if step_and_names is None:
             return None
-        children = restrict_all(children, keys, *affected, changes)
-        before = restrict_all(before, keys, *affected, changes)
+        children = restrict_all(children, keys, *step_and_names, changes)
+        before = restrict_all(before, keys, *step_and_names, changes)
     else:
         changes.note(node, NO_KEY, _WITHOUT_KEY[type(node)])
     delta = replacement_delta(replace_inputs(node, children), replace_inputs(node, before))
@@ -79,20 +79,20 @@ def inputs_and_keys(node: Keyed | alg.Limit) -> tuple[list[alg.Node], list[Seque
 
 def replace_inputs(node: Keyed | alg.Limit, inputs: Sequence[alg.Node]) -> alg.Node:
     """The operator over other inputs."""
-    made = iter(inputs)
-    return with_inputs(node, lambda _: next(made))
+    rest = iter(inputs)
+    return with_inputs(node, lambda _: next(rest))
 
 
 def affected_keys(
     children: Sequence[alg.Node], keys: Sequence[Sequence[alg.Col]], changes: DeltaDerivation
 ) -> tuple[alg.Step, tuple[alg.Col, ...]] | None:
     """The keys that the children's changes touch; None if nothing changed."""
-    found = [
+    places = [
         place
         for child, cols in zip(children, keys, strict=True)
         for place in changed_keys(child, cols, changes)
     ]
-    return changes.keys_of(found) if found else None
+    return changes.keys_of(places) if places else None
 
 
 def restrict_all(
@@ -151,10 +151,10 @@ def _one_set(
     total = not keys and not is_only
     if total or (not keys and not calls):
         calls.append(count)
-    grouped: alg.Node = alg.Aggregate(child=node.child, keys=keys, calls=tuple(calls))
+    groups: alg.Node = alg.Aggregate(child=node.child, keys=keys, calls=tuple(calls))
     if total:
-        grouped = alg.Filter(child=grouped, predicates=(alg.Expr.of(count.col, ">", "0"),))
-    return alg.Project(child=grouped, items=tuple(items))
+        groups = alg.Filter(child=groups, predicates=(alg.Expr.of(count.col, ">", "0"),))
+    return alg.Project(child=groups, items=tuple(items))
 
 
 def _grouping_value(call: alg.AggregateCall, key_numbers: Collection[int]) -> alg.Expr:

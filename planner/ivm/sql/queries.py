@@ -76,10 +76,10 @@ class Text(Query):
             if isinstance(below, UnionAll)
             else [(below, below.columns)]
         )
-        picked = [_picked_of(node, columns) for node, columns in branches]
-        found = tuple(one for one in picked if one is not None)
-        are_all = len(found) == len(picked)
-        return Picked(found, self.names, is_distinct=True) if are_all else None
+        picks = [_picked_of(node, columns) for node, columns in branches]
+        known_picks = tuple(one for one in picks if one is not None)
+        are_all = len(known_picks) == len(picks)
+        return Picked(known_picks, self.names, is_distinct=True) if are_all else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,19 +100,19 @@ def _picked_of(
     node: Node, columns: Sequence[Col]
 ) -> tuple[StepUse | TableUse, tuple[str, ...]] | None:
     """A step or a change, and which of its columns are picked, maybe by a projection."""
-    below, picked = node, [*columns]
+    below, cols = node, [*columns]
     if isinstance(node, Project):
         sources = {item.col: item.expr.column for item in node.items}
-        found = [sources.get(column) for column in columns]
-        below, picked = node.child, [col for col in found if col is not None]
+        origins = [sources.get(column) for column in columns]
+        below, cols = node.child, [col for col in origins if col is not None]
     if isinstance(below, Step):
         use: StepUse | TableUse = StepUse(below.name)
-        called = {c: c.sql for c in below.columns}
+        name_of = {c: c.sql for c in below.columns}
     elif isinstance(below, Scan) and below.version is Version.DELTA:
-        use, called = table_use(below), dict(zip(below.columns, below.names, strict=True))
+        use, name_of = table_use(below), dict(zip(below.columns, below.names, strict=True))
     else:
         return None
-    names = tuple(called[c] for c in picked if c in called)
+    names = tuple(name_of[c] for c in cols if c in name_of)
     return (use, names) if len(names) == len(columns) else None
 
 
@@ -218,14 +218,14 @@ class FirstRowsTest(Query):
         """The query in Spark's SQL."""
         printer = Printer(name)
         order = ", ".join(f"{printer.expr(o.expr)} {o.direction}".strip() for o in self.limit.order)
-        ranked = (
+        ranks = (
             f"SELECT __ct_new, rank() OVER (ORDER BY {order}) AS __ct_rank FROM ("
             f"SELECT *, 1 AS __ct_new FROM ({self.candidates.sql(name)}) UNION ALL "
             f"SELECT *, 0 AS __ct_new FROM ({self.stored_rows.sql(name)}))"
         )
         worst = (
             "SELECT *, max(CASE WHEN __ct_new = 0 THEN __ct_rank END) OVER () AS __ct_worst "
-            f"FROM ({ranked})"
+            f"FROM ({ranks})"
         )
         holds = (
             f"SELECT sum(1 - __ct_new) < {self.limit.limit} OR sum(CASE WHEN __ct_new = 1 AND "
@@ -257,8 +257,8 @@ def step_uses(texts: Iterable[Text]) -> Counter[str]:
             if isinstance(node, Step):
                 uses[node.name] += 1
             elif isinstance(node, SemiJoinRestriction):
-                tested = (t.keys for t in node.tests if not t.is_hint)
-                uses.update(keys.name for keys in tested if isinstance(keys, Step))
+                key_sources = (t.keys for t in node.tests if not t.is_hint)
+                uses.update(keys.name for keys in key_sources if isinstance(keys, Step))
     return uses
 
 

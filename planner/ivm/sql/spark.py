@@ -131,10 +131,10 @@ class Printer:
                 return self._lateral(node)
             case alg.Generate():
                 outer = "OUTER " if node.is_outer else ""
-                generated = ", ".join(c.sql for c in node.generated_columns)
+                aliases = ", ".join(c.sql for c in node.generated_columns)
                 return (
                     f"SELECT {columns(node.columns)} FROM {self._from(node.child)} {PREFIX}k"
-                    f" LATERAL VIEW {outer}{self.expr(node.generator)} {PREFIX}g AS {generated}"
+                    f" LATERAL VIEW {outer}{self.expr(node.generator)} {PREFIX}g AS {aliases}"
                 )
             case alg.Aggregate():
                 return self._aggregate(node)
@@ -182,11 +182,11 @@ class Printer:
         texts |= {c.col: f"({self.expr(c.expr)})" for c in below.calls}
         select_list = []
         for item in node.items:
-            found = [
+            words = [
                 texts.get(p, p.sql) if isinstance(p, alg.Col) else self._part(p)
                 for p in item.expr.parts
             ]
-            select_list.append(f"{join_texts(found)} AS {item.col.sql}")
+            select_list.append(f"{join_texts(words)} AS {item.col.sql}")
         return f"SELECT {_list(select_list)} {self._from_groups(below)}"
 
     def _lateral(self, node: alg.LateralJoin) -> str:
@@ -221,11 +221,11 @@ class Printer:
         One with columns of a query around this one is put into WHERE, where Spark decorrelates it.
         """
         text = f"{self._from(node.children[0])} {PREFIX}k0"
-        seen = set(node.children[0].columns)
+        available = set(node.children[0].columns)
         waiting = list(node.conditions)
         for index, child in enumerate(node.children[1:], 1):
-            seen |= set(child.columns)
-            ready = [c for c in waiting if columns_in(c) <= seen]
+            available |= set(child.columns)
+            ready = [c for c in waiting if columns_in(c) <= available]
             waiting = [c for c in waiting if c not in ready]
             side = f"{self._from(child)} {PREFIX}k{index}"
             if ready:
@@ -327,15 +327,15 @@ _SPACED = word_set("""
 
 def join_texts(texts: Sequence[str]) -> str:
     """Tokens with spaces where a reader expects them."""
-    made = "".join(texts[:1])
+    sql = "".join(texts[:1])
     for before, text in pairwise(texts):
         is_tight = (
             text in _TIGHT_BEFORE
             or before in _TIGHT_BEHIND
             or (text == "(" and before.isidentifier() and before.upper() not in _SPACED)
         )
-        made += text if is_tight else " " + text
-    return made
+        sql += text if is_tight else " " + text
+    return sql
 
 
 def columns(cols: Sequence[alg.Col]) -> str:

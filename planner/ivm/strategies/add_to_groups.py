@@ -56,17 +56,17 @@ def can_add(top: KeyedTop, query: alg.Node) -> bool:
 
 def sums_shown(top: KeyedTop, query: alg.Node) -> tuple[int, ...]:
     """Where the view shows the sums; () if it does not show all that adding takes."""
-    shown, node = _places_shown(top, query), top.operator
-    if shown is None or not isinstance(node, alg.Aggregate):
+    places, node = _places_shown(top, query), top.operator
+    if places is None or not isinstance(node, alg.Aggregate):
         return ()
-    calls = zip(node.calls, shown[len(node.keys) :], strict=True)
+    calls = zip(node.calls, places[len(node.keys) :], strict=True)
     return tuple(place for call, place in calls if call.function == "sum")
 
 
 def shows_counts(node: alg.Aggregate) -> bool:
     """Whether an aggregate counts rows and every summed value: then all its groups are certain."""
-    counted = {call.argument for call in node.calls if call.function == "count"}
-    return None in counted and counted >= {call.argument for call in node.calls}
+    arguments = {call.argument for call in node.calls if call.function == "count"}
+    return None in arguments and arguments >= {call.argument for call in node.calls}
 
 
 def added_rows(
@@ -81,25 +81,25 @@ def added_rows(
         as :func:`~ctsql.planner.ivm.strategies.stored_view.desired_rows`, and the same if no group
         has to be recomputed; None if nothing changed, or groups cannot be added to.
     """
-    node, shown = top.operator, _places_shown(top, query)
-    if shown is None or not isinstance(node, alg.Aggregate):
+    node, shown_places = top.operator, _places_shown(top, query)
+    if shown_places is None or not isinstance(node, alg.Aggregate):
         return None
     state, delta = state_of(node, 1), changes.of(node.child)
     if state is None or delta is None:
         return None
     step = changes.step(StepRole.CHANGE, delta)
     key_names = tuple(changes.fresh("key") for _ in node.keys)
-    touched = rename(step, [k.source for k in node.keys], key_names)
+    key_rows = rename(step, [k.source for k in node.keys], key_names)
     # No step of keys, which would be computed by itself: the rows below have them, too.
-    keys = changes.step(StepRole.CHANGE, alg.Distinct(child=touched))
+    keys = changes.step(StepRole.CHANGE, alg.Distinct(child=key_rows))
     change = change_groups(node, state, step, changes)
     stored_groups = alg.StoredGroups(
         number=alg.VIEW,
-        names=tuple(names[place] for place in shown),
-        columns=tuple(changes.fresh(names[place]) for place in shown),
+        names=tuple(names[place] for place in shown_places),
+        columns=tuple(changes.fresh(names[place]) for place in shown_places),
     )
     there = changes.fresh("there", "int")
-    marked = alg.Project(
+    marked_groups = alg.Project(
         child=restrict(
             stored_groups, keys, tuple(zip(stored_groups.columns, key_names, strict=False))
         ),
@@ -109,20 +109,20 @@ def added_rows(
     both = alg.OuterOrSemiJoin(
         kind=alg.JoinKind.LEFT,
         left=change,
-        right=marked,
+        right=marked_groups,
         conditions=tuple(alg.Expr.of(a, "<=>", b) for a, b in equal),
     )
     groups = _Groups(node, state, change, stored_groups, there)
     flag = changes.fresh("doubtful", "int")
-    flagged = alg.Project(
+    flagged_groups = alg.Project(
         child=both, items=(*pass_through(both.columns), alg.Projection(groups.is_doubtful(), flag))
     )
-    rows = changes.step(StepRole.ROWS, flagged, must_be_stored=True)
-    added = _add(groups, rows, flag)
-    rows_of_view = union_all([added, _recompute(groups, rows, flag, changes)], node.columns)
+    rows = changes.step(StepRole.ROWS, flagged_groups, must_be_stored=True)
+    added_groups = _add(groups, rows, flag)
+    rows_of_view = union_all([added_groups, _recompute(groups, rows, flag, changes)], node.columns)
     places = [place for place in top.places if place is not None]
     desired = put_above(top.above, rows_of_view), rows, tuple(zip(places, groups.keys, strict=True))
-    certain = put_above(top.above, added)
+    certain = put_above(top.above, added_groups)
     return desired, Certain(node=certain, rows=rows, flag=flag, keys=keys, names=key_names)
 
 
@@ -135,8 +135,8 @@ def _places_shown(top: KeyedTop, query: alg.Node) -> tuple[int, ...] | None:
         return None  # a group that is not stored may be there all the same
     if any(call.function not in _ADDED for call in node.calls):
         return None
-    found = [place_of(col, top.above, query) for col in node.columns]
-    return None if None in found else tuple(place for place in found if place is not None)
+    places = [place_of(col, top.above, query) for col in node.columns]
+    return None if None in places else tuple(place for place in places if place is not None)
 
 
 class _Groups:
@@ -175,8 +175,8 @@ class _Groups:
     def is_doubtful(self) -> alg.Expr:
         """1 where the group has to be recomputed, else 0."""
         cases = [alg.Expr.of(self.there, "IS NULL AND", self.rows, "<= 0")]
-        counted = [(None, self.rows), *((a, parts[0]) for a, parts in self.parts.items())]
-        for argument, change in counted:
+        counts = [(None, self.rows), *((a, parts[0]) for a, parts in self.parts.items())]
+        for argument, change in counts:
             stored_count = self._stored_count(argument)
             after = (
                 alg.Expr.of(change)
@@ -204,12 +204,12 @@ class _Groups:
         return items + [alg.Projection(self._value(call), call.col) for call in self.node.calls]
 
     def _value(self, call: alg.AggregateCall) -> alg.Expr:
-        many, *moved = (self.rows,) if call.argument is None else self.parts[call.argument]
+        many, *sums = (self.rows,) if call.argument is None else self.parts[call.argument]
         count = self._count(call.argument, many)
         if call.function == "count":
             assert count is not None  # the view shows it
             return count
-        plus, minus = moved
+        plus, minus = sums
         was = self.stored_column_of[call]
         total = alg.Expr.of(
             *("coalesce (", was, ", 0 ) + coalesce (", plus, ", 0 ) - coalesce (", minus, ", 0 )")

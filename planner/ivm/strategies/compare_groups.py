@@ -63,11 +63,11 @@ def compared_rows(query: Node, changes: DeltaDerivation) -> Node | None:
     if rows is None:
         raise ValueError("the groups have no state table")
     step = changes.step(StepRole.ALL_GROUPS, rows)
-    made = {place: rename(step, step.columns, place.columns) for place in places}
+    replacements = {place: rename(step, step.columns, place.columns) for place in places}
     for place in places:
         changes.note(place, RULE)
     changes.note(query, _TOP_RULE)
-    return replace_nodes(query, made)
+    return replace_nodes(query, replacements)
 
 
 def widen(query: Node, whole: Node) -> Node:
@@ -78,15 +78,15 @@ def widen(query: Node, whole: Node) -> Node:
         if isinstance(below, Aggregate) and below.columns:
             own = next(one for one in aggregates if set(below.columns) <= set(one.columns))
             read.setdefault(own, {})[below] = None
-    found = query
+    wide_query = query
     for own, places in read.items():
         if len(places) > 1:
             one = prune(own, {col for place in places for col in place.columns})
             wide = {
                 p: Project(child=one, items=pass_through(p.columns)) for p in places if p != one
             }
-            found = replace_nodes(found, wide)
-    return found if compared_groups(found) else query
+            wide_query = replace_nodes(wide_query, wide)
+    return wide_query if compared_groups(wide_query) else query
 
 
 def _renumber(node: Node) -> Node:
@@ -100,8 +100,8 @@ def _renumber(node: Node) -> Node:
             else thing
         )
 
-    made: Node = rebuild(node, change)
-    return made
+    copy: Node = rebuild(node, change)
+    return copy
 
 
 def _nodes_read_whole(query: Node) -> Iterator[Node]:

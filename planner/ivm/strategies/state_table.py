@@ -48,9 +48,9 @@ def kept_state(query: Node) -> tuple[StatePlan, StateNeed] | None:
     limit = limit_top(query)
     operator, _ = below_filters(query if limit is None else limit.child)
     plans = dict(state_tables(query))
-    compared = compared_groups(query)
-    if compared:
-        return plans[compared[0]], StateNeed.ALWAYS
+    groups = compared_groups(query)
+    if groups:
+        return plans[groups[0]], StateNeed.ALWAYS
     if not isinstance(operator, Aggregate) or operator not in plans:
         return None
     if limit is not None:

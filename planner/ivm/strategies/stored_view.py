@@ -62,17 +62,17 @@ def put_above(above: Sequence[alg.Filter | alg.Project], node: alg.Node) -> alg.
 def keyed_top(node: alg.Node) -> KeyedTop | None:
     """The topmost operator, if it is local to keys of which the view shows any."""
     operator, above = below_filters(node)
-    shown: Sequence[alg.Col]
+    keys: Sequence[alg.Col]
     match operator:
         case alg.Aggregate(sets=None):
-            shown = tuple(k.col for k in operator.keys)
+            keys = tuple(k.col for k in operator.keys)
         case alg.Window():
-            shown = operator.keys
+            keys = operator.keys
         case alg.Distinct() | alg.SetOperation():
-            shown = operator.columns
+            keys = operator.columns
         case _:
             return None
-    places = tuple(place_of(col, above, node) for col in shown)
+    places = tuple(place_of(col, above, node) for col in keys)
     if all(place is None for place in places):
         return None
     return KeyedTop(operator, above, places)
@@ -98,14 +98,16 @@ def desired_rows(
         the rows; the step with the keys; and which of the view's columns equals which column of
         the step. None if nothing changed.
     """
-    kept = [i for i, place in enumerate(top.places) if place is not None]
+    indexes = [i for i, place in enumerate(top.places) if place is not None]
     children, keys = inputs_and_keys(top.operator)
-    chosen = [[cols[i] for i in kept] for cols in keys]
-    found = affected_keys(children, chosen, changes)
-    if found is None:
+    key_columns = [[cols[i] for i in indexes] for cols in keys]
+    step_and_names = affected_keys(children, key_columns, changes)
+    if step_and_names is None:
         return None
-    step, names = found
-    operator = replace_inputs(top.operator, restrict_all(children, chosen, step, names, changes))
+    step, names = step_and_names
+    operator = replace_inputs(
+        top.operator, restrict_all(children, key_columns, step, names, changes)
+    )
     node = put_above(top.above, operator)
     places = [place for place in top.places if place is not None]
     return node, step, tuple(zip(places, names, strict=True))
@@ -130,14 +132,14 @@ def first_rows(
         return None
     columns = node.columns
     stored_rows = alg.StoredGroups(number=alg.VIEW, names=tuple(names), columns=columns)
-    signed = (*columns, alg.DIFF)
-    change = alg.Project(child=delta, items=pass_through(signed))
-    both = union_all([alg.ConstantDiff(child=stored_rows, diff=1), change], signed)
+    signed_columns = (*columns, alg.DIFF)
+    change = alg.Project(child=delta, items=pass_through(signed_columns))
+    both = union_all([alg.ConstantDiff(child=stored_rows, diff=1), change], signed_columns)
     copies = changes.fresh("copies", "bigint")
     total = alg.AggregateCall(expr=alg.Expr.of("sum (", alg.DIFF, ")"), col=copies, function="sum")
     keys = tuple(alg.Key(source=c, col=c) for c in columns)
-    grouped = alg.Aggregate(child=both, keys=keys, calls=(total,))
-    there = alg.Filter(child=grouped, predicates=(alg.Expr.of(copies, ">", "0"),))
+    groups = alg.Aggregate(child=both, keys=keys, calls=(total,))
+    there = alg.Filter(child=groups, predicates=(alg.Expr.of(copies, ">", "0"),))
     each = changes.repeat(there, alg.Expr.of(copies))
     step = changes.step(StepRole.CANDIDATES, alg.Project(child=each, items=pass_through(columns)))
     return replace(limit, child=step), step, stored_rows

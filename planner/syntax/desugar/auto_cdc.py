@@ -142,15 +142,15 @@ class _Form:
     ) -> None:
         self.flow = flow
         self.keys = [backtick(k.name) for k in keys]
-        folded = {fold(k.name) for k in keys}
-        self.values = [c for c in target_columns if fold(c.name) not in folded]
+        key_names = {fold(k.name) for k in keys}
+        self.values = [c for c in target_columns if fold(c.name) not in key_names]
         self.target_columns = target_columns
         self.sequence_type = sequence_types[0]
         self.sequence_types = sequence_types
         self.source = flow.source.span.text
         self.state = flow.name.span.text
-        tracked = _choose(flow.tracked, columns)
-        self.tracked = [c for c in self.values if c in tracked]
+        tracked_columns = _choose(flow.tracked, columns)
+        self.tracked = [c for c in self.values if c in tracked_columns]
         self.names = [backtick(c.name) for c in target_columns]
 
     def by_key(self, one: str, other: str, *more: str) -> str:
@@ -174,9 +174,9 @@ class _Form:
                 f"SELECT {', '.join(self.names)}, {sequence} AS {SEQUENCE}, "
                 f"false AS {DELETED} FROM {self.source}"
             )
-        shown = [n if n in self.keys else f"IF({DELETED}, NULL, {n}) AS {n}" for n in self.names]
+        items = [n if n in self.keys else f"IF({DELETED}, NULL, {n}) AS {n}" for n in self.names]
         return (
-            f"SELECT {', '.join(shown)}, {SEQUENCE}, {DELETED} FROM (SELECT "
+            f"SELECT {', '.join(items)}, {SEQUENCE}, {DELETED} FROM (SELECT "
             f"{', '.join(self.names)}, {sequence} AS {SEQUENCE}, "
             f"coalesce({on_one_line(when)}, false) AS {DELETED} FROM {self.source})"
         )
@@ -195,18 +195,16 @@ class _Form:
     def view_query(self) -> tuple[list[str], str]:
         return self.names, f"NOT {DELETED}"
 
-    def replace_rows(
-        self, rows: str, identity: Sequence[str], compared: Sequence[str]
-    ) -> list[str]:
+    def replace_rows(self, rows: str, identity: Sequence[str], terms: Sequence[str]) -> list[str]:
         """Statements that insert rows that differ from the state's and delete those they replace.
 
         Args:
             rows: a query of all that the state should hold for the keys with events.
-            identity: what a row replaces another by, besides the key. compared: the terms in
+            identity: what a row replaces another by, besides the key. terms: those in
                 which they may differ; each holds ``{of}`` for the relation.
         """
-        same = struct(t.format(of="__o.") for t in compared)
-        new = struct(t.format(of="__r.") for t in compared)
+        same = struct(t.format(of="__o.") for t in terms)
+        new = struct(t.format(of="__r.") for t in terms)
         return [
             f"INSERT INTO {self.state}\n    SELECT __r.*, now() AS {UPDATED} FROM (\n"
             f"{_indent(rows, 8)}\n    ) AS __r\n    WHERE NOT EXISTS (\n"
@@ -220,18 +218,18 @@ class _Form:
 
     def texts(self, view_name: str) -> FlowTexts:
         quiet = "IF NOT EXISTS " if self.flow.if_not_exists else ""
-        declared = [(backtick(c.name), c.type) for c in self.target_columns] + self.state_columns()
-        made = _indent(comment_above(self.flow.span.text, ""), 4).rstrip()
+        columns = [(backtick(c.name), c.type) for c in self.target_columns] + self.state_columns()
+        comment = _indent(comment_above(self.flow.span.text, ""), 4).rstrip()
         body = ";\n".join("    " + statement for statement in self.body())
         task = (
             f"CREATE CONTINUAL TASK {quiet}{self.state} (\n    "
-            + ",\n    ".join(f"{name} {kind}" for name, kind in declared)
-            + f"\n) ON INPUT {self.source} AS (\n{made}\n{body}\n)"
+            + ",\n    ".join(f"{name} {kind}" for name, kind in columns)
+            + f"\n) ON INPUT {self.source} AS (\n{comment}\n{body}\n)"
         )
-        shown, condition = self.view_query()
+        select_list, condition = self.view_query()
         view = (
             f"CREATE MATERIALIZED VIEW {quiet}{self.flow.target.span.text} AS\n"
-            f"SELECT {', '.join(shown)}\nFROM {view_name}\nWHERE {condition}"
+            f"SELECT {', '.join(select_list)}\nFROM {view_name}\nWHERE {condition}"
         )
         return FlowTexts(task, view)
 
@@ -277,23 +275,23 @@ class _Scd1Partial(_Form):
         return self.replace_rows(self._merge(), [], terms)
 
     def _merge(self) -> str:
-        from_event, from_state, merged, shown, since = [], [], [], [], []
+        from_event, from_state, merges, exprs, since = [], [], [], [], []
         for i, column in enumerate(self.values):
             name = backtick(column.name)
             order = order_terms(name, column.type)
             last = struct([SEQUENCE, *order])
-            held = struct([f"{SEQUENCES}.{name}", *order])
+            last_stored = struct([f"{SEQUENCES}.{name}", *order])
             from_event.append(
                 f"IF({DELETED} OR {name} IS NULL, NULL, {last}) AS __o{i}, "
                 f"named_struct('s', {SEQUENCE}, 'v', {name}) AS __v{i}"
             )
             from_state.append(
-                f"IF({SEQUENCES}.{name} IS NULL, NULL, {held}) AS __o{i}, "
+                f"IF({SEQUENCES}.{name} IS NULL, NULL, {last_stored}) AS __o{i}, "
                 f"named_struct('s', {SEQUENCES}.{name}, 'v', {name}) AS __v{i}"
             )
-            merged.append(f"max_by(__v{i}, __o{i}) AS __v{i}")
+            merges.append(f"max_by(__v{i}, __o{i}) AS __v{i}")
             alive = f"{DELETED_AT} IS NULL OR __v{i}.s > {DELETED_AT}"
-            shown.append((name, f"IF({alive}, __v{i}.v, NULL) AS {name}"))
+            exprs.append((name, f"IF({alive}, __v{i}.v, NULL) AS {name}"))
             since.append(f"{quote_text(column.name)}, IF({alive}, __v{i}.s, NULL)")
         keys = ", ".join(self.keys)
         both = (
@@ -303,17 +301,17 @@ class _Scd1Partial(_Form):
             f"SELECT {', '.join([keys, *from_state])}, {SEQUENCE}, {DELETED_AT}\n"
             f"FROM {self.state} AS __o WHERE {self.has_events()}"
         )
-        grouped = ", ".join(
-            [keys, *merged, f"max(__up) AS {SEQUENCE}", f"max(__gone) AS {DELETED_AT}"]
+        select_list = ", ".join(
+            [keys, *merges, f"max(__up) AS {SEQUENCE}", f"max(__gone) AS {DELETED_AT}"]
         )
-        of = dict(shown)
+        of = dict(exprs)
         columns = [of.get(n, n) for n in self.names] + [SEQUENCE, DELETED_AT]
         if since:
             columns.append(f"named_struct({', '.join(since)}) AS {SEQUENCES}")
         alive = f"{SEQUENCE} IS NOT NULL AND ({DELETED_AT} IS NULL OR {SEQUENCE} > {DELETED_AT})"
         columns.append(f"NOT ({alive}) AS {DELETED}")
         return (
-            f"SELECT {', '.join(columns)} FROM (\n    SELECT {grouped} FROM (\n"
+            f"SELECT {', '.join(columns)} FROM (\n    SELECT {select_list} FROM (\n"
             f"{_indent(both, 8)}\n    ) GROUP BY {keys}\n)"
         )
 
@@ -350,12 +348,12 @@ def _units(
             message = f'nothing says what orders the values of column "{column.name}"'
             hint = f"Add {column.name} to a group, or leave it out with COLUMNS."
             raise invalid(flow.groups[-1].columns.span, message, "", hint)
-    found = []
+    units = []
     for number, (group, kind) in enumerate(zip(flow.groups, sequence_types, strict=True)):
         columns = [c for c in values if group_of[c.name] == number]
         parts = [(c,) for c in columns] if flow.ignore_nulls else [tuple(columns)]
-        found += [_Unit(part, group.sequence, kind) for part in parts]
-    return found
+        units += [_Unit(part, group.sequence, kind) for part in parts]
+    return units
 
 
 class _Scd1Grouped(_Form):
@@ -382,17 +380,17 @@ class _Scd1Grouped(_Form):
         """The events of one T, each with a struct of its sequence values."""
         sequences = [on_one_line(group.sequence) for group in self.flow.groups]
         none = f"IF(coalesce({', '.join(f'CAST({t} AS STRING)' for t in sequences)}) IS NULL, "
-        checked = f"{none}raise_error('{NO_SEQUENCE}'), NULL)"
+        check = f"{none}raise_error('{NO_SEQUENCE}'), NULL)"
         fields = ", ".join(
             f"'f{i}', {on_one_line(unit.sequence)}" for i, unit in enumerate(self.units)
         )
         return (
             f"SELECT {', '.join(self.names)}, named_struct({fields}) AS {SEQUENCES}, "
-            f"{checked} AS __checked FROM {self.source}"
+            f"{check} AS __checked FROM {self.source}"
         )
 
     def _merge(self) -> str:
-        found, merged, since = [], [], []
+        fields, merges, since = [], [], []
         values: dict[str, str] = {}
         for i, unit in enumerate(self.units):
             sequence = f"{SEQUENCES}.f{i}"
@@ -400,9 +398,9 @@ class _Scd1Grouped(_Form):
             missing = [f"{sequence} IS NULL"]
             missing += [f"__is_event AND {n} IS NULL" for n in names if self.flow.ignore_nulls]
             last = struct([sequence, *self.value_terms(unit.columns)])
-            found.append(f"IF({' OR '.join(missing)}, NULL, {last}) AS __o{i}")
-            found.append(f"{struct([sequence, *names])} AS __v{i}")
-            merged.append(f"max_by(__v{i}, __o{i}) AS __v{i}")
+            fields.append(f"IF({' OR '.join(missing)}, NULL, {last}) AS __o{i}")
+            fields.append(f"{struct([sequence, *names])} AS __v{i}")
+            merges.append(f"max_by(__v{i}, __o{i}) AS __v{i}")
             since.append(f"'f{i}', __v{i}.f0")
             values |= {name: f"__v{i}.f{j}" for j, name in enumerate(names, 1)}
         both = (
@@ -412,12 +410,12 @@ class _Scd1Grouped(_Form):
             f"FROM {self.state} AS __o WHERE {self.has_events()}"
         )
         keys = ", ".join(self.keys)
-        ordered = f"SELECT {', '.join([keys, *found])}, __checked FROM (\n{_indent(both, 4)}\n)"
-        grouped = f"{', '.join([keys, *merged])}, max(__checked) AS __checked"
+        rows = f"SELECT {', '.join([keys, *fields])}, __checked FROM (\n{_indent(both, 4)}\n)"
+        select_list = f"{', '.join([keys, *merges])}, max(__checked) AS __checked"
         columns = [f"{values[n]} AS {n}" if n in values else n for n in self.names]
         return (
             f"SELECT {', '.join(columns)}, named_struct({', '.join(since)}) AS {SEQUENCES}\n"
-            f"FROM (\n    SELECT {grouped} FROM (\n{_indent(ordered, 8)}\n    ) GROUP BY {keys}\n)"
+            f"FROM (\n    SELECT {select_list} FROM (\n{_indent(rows, 8)}\n    ) GROUP BY {keys}\n)"
             f" WHERE __checked IS NULL"
         )
 
@@ -457,11 +455,11 @@ class _Scd2(_Form):
         rows = self._events_of_keys()
         if self._partial:
             rows = self._fill(rows)
-        tracked = struct(["true", *self.value_terms(self.tracked)])
+        values = struct(["true", *self.value_terms(self.tracked)])
         rows = _add_columns(
             rows,
             f"NOT {DELETED} AND coalesce(lag({DELETED}) OVER {by_sequence}, true)"
-            f" OR NOT {DELETED} AND NOT (lag({tracked}) OVER {by_sequence} <=> {tracked})"
+            f" OR NOT {DELETED} AND NOT (lag({values}) OVER {by_sequence} <=> {values})"
             " AS __opens",
         )
         rows = _add_columns(rows, f"count_if(__opens OR {DELETED}) OVER {by_sequence} AS __version")
@@ -483,19 +481,19 @@ class _Scd2(_Form):
 
     def _events_of_keys(self) -> str:
         """All events of the keys that have one at this T, the old ones from the state."""
-        held = [
+        stored_items = [
             f"{EVENT}.{n} AS {n}" if self._partial and n not in self.keys else n for n in self.names
         ]
         both = (
-            f"{self.events()}\nUNION ALL\nSELECT {', '.join(held)}, {SEQUENCE}, {DELETED}\n"
+            f"{self.events()}\nUNION ALL\nSELECT {', '.join(stored_items)}, {SEQUENCE}, {DELETED}\n"
             f"FROM {self.state} AS __o WHERE {self.has_events()}"
         )
         order = ", ".join(f"{term} DESC" for term in self.event_order()[1:])
         keys = ", ".join([*self.keys, SEQUENCE])
-        ranked = _add_columns(
+        ranked_rows = _add_columns(
             both, f"row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS __rank"
         )
-        return f"SELECT * FROM (\n{_indent(ranked, 4)}\n) WHERE __rank = 1"
+        return f"SELECT * FROM (\n{_indent(ranked_rows, 4)}\n) WHERE __rank = 1"
 
     def _fill(self, rows: str) -> str:
         """NULLs take the value before them, not past a delete; the event stays beside."""
@@ -507,10 +505,10 @@ class _Scd2(_Form):
             f"(PARTITION BY {keys} ORDER BY {SEQUENCE}) AS __life",
         )
         window = f"(PARTITION BY {keys}, __life ORDER BY {SEQUENCE})"
-        filled = [
+        items = [
             n if n in self.keys else f"last({n}, true) OVER {window} AS {n}" for n in self.names
         ]
-        columns = ", ".join([*filled, SEQUENCE, DELETED, EVENT])
+        columns = ", ".join([*items, SEQUENCE, DELETED, EVENT])
         return f"SELECT {columns} FROM (\n{_indent(rows, 4)}\n)"
 
 

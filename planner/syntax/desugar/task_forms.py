@@ -38,7 +38,7 @@ class TaskForm:
     options: str
 
 
-def comment_above(typed: str, compiled: str) -> str:
+def comment_above(origin: str, text: str) -> str:
     r"""The compiled text below its origin, as a comment.
 
     >>> print(comment_above("CREATE FLOW f\n  AS ...", "CREATE ..."))
@@ -47,8 +47,8 @@ def comment_above(typed: str, compiled: str) -> str:
     --     AS ...
     CREATE ...
     """
-    lines = [f"--   {line}".rstrip() for line in typed.strip().splitlines()]
-    return "\n".join(["-- Made by:", *lines, compiled])
+    lines = [f"--   {line}".rstrip() for line in origin.strip().splitlines()]
+    return "\n".join(["-- Made by:", *lines, text])
 
 
 def compile_form(form: TaskForm) -> str:

@@ -112,8 +112,8 @@ def _alter(cursor: Cursor) -> st.ColumnChange:
         cursor.end()
         return st.SetDefault(column=column, value=None)
     if cursor.upper() != "COMMENT":
-        expected = '"TYPE", "SET NOT NULL", "DROP NOT NULL", "SET DEFAULT" or "DROP DEFAULT"'
-        cursor.fail(expected, words=_KNOWN)
+        choices = '"TYPE", "SET NOT NULL", "DROP NOT NULL", "SET DEFAULT" or "DROP DEFAULT"'
+        cursor.fail(choices, words=_KNOWN)
     hint = f"Type: COMMENT ON COLUMN <table>.{quote(column.name)} IS '...'"
     raise not_supported(cursor.here, "ALTER COLUMN ... COMMENT", hint=hint)
 

@@ -72,19 +72,19 @@ def read_alter_constraints(
     if cursor.accept("ADD"):
         if not at_constraint(cursor):
             cursor.fail("CONSTRAINT", hint="Type: ADD CONSTRAINT <name> CHECK (<condition>)")
-        added = read_constraint(cursor)
+        constraint = read_constraint(cursor)
         cursor.end()
-        return st.ChangeConstraints(span=cursor.span, kind=kind, target=target, added=added)
+        return st.ChangeConstraints(span=cursor.span, kind=kind, target=target, added=constraint)
     cursor.expect("DROP", "CONSTRAINT")
     if_exists = cursor.if_exists()
-    dropped = cursor.name("the name of the constraint")
+    name = cursor.name("the name of the constraint")
     cursor.end()
     return st.ChangeConstraints(
         span=cursor.span,
         kind=kind,
         target=target,
-        dropped=dropped.text,
-        dropped_span=dropped.span,
+        dropped=name.text,
+        dropped_span=name.span,
         if_exists=if_exists,
     )
 

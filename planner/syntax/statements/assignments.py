@@ -29,11 +29,11 @@ def read_assignments(
 
 def check_unique(assignments: list[Assignment]) -> tuple[Assignment, ...]:
     """The assignments, no column among them twice (DUPLICATE_COLUMN)."""
-    seen: set[str] = set()
+    names: set[str] = set()
     for assignment in assignments:
-        if fold(assignment.column) in seen:
+        if fold(assignment.column) in names:
             raise error("DUPLICATE_COLUMN", span=assignment.span, column=assignment.column)
-        seen.add(fold(assignment.column))
+        names.add(fold(assignment.column))
     return tuple(assignments)
 
 

@@ -26,9 +26,9 @@ def read_body(tokens: Tokens, place: Span, name: str) -> tuple[st.BodyStatement,
     """
     example = f"Type: AS (INSERT INTO {name} SELECT ...)"
     if not tokens or tokens[0].upper != "(":
-        found = f'"{tokens[0].span.text}"' if tokens else "the end of the statement"
+        text = f'"{tokens[0].span.text}"' if tokens else "the end of the statement"
         where = tokens[0].span if tokens else place
-        raise syntax_error(where, f'found {found}, expected "("', hint=example)
+        raise syntax_error(where, f'found {text}, expected "("', hint=example)
     stop = tk.closing(tokens, 0)
     if stop + 1 < len(tokens):
         cursor = Cursor(tokens, start=stop + 1)

@@ -42,7 +42,7 @@ def read_columns(
     Raises SYNTAX_ERROR, DUPLICATE_COLUMN, INVALID_COLUMN_TYPE, NOT_SUPPORTED_YET.
     """
     columns: list[ColumnDef] = []
-    seen: set[str] = set()
+    names: set[str] = set()
     for group in tk.cut_at_commas(tokens, are_columns=True):
         if not group:
             before = tokens[0].span if tokens else place
@@ -53,9 +53,9 @@ def read_columns(
             cursor.end()
             continue
         column = _column(cursor, typed=typed, defaults=defaults, constraints=constraints)
-        if fold(column.name) in seen:
+        if fold(column.name) in names:
             raise error("DUPLICATE_COLUMN", span=column.span, column=column.name)
-        seen.add(fold(column.name))
+        names.add(fold(column.name))
         columns.append(column)
     return tuple(columns)
 
@@ -102,8 +102,8 @@ def _column(
         elif typed and cursor.accept("NULL"):
             continue
         else:
-            expected = '"NOT NULL", "COMMENT" or ","' if typed else '"COMMENT" or ","'
-            cursor.fail(expected)
+            choices = '"NOT NULL", "COMMENT" or ","' if typed else '"COMMENT" or ","'
+            cursor.fail(choices)
     return ColumnDef(
         name=name.text,
         span=name.span,
@@ -164,9 +164,9 @@ def _type(cursor: Cursor, name: Token) -> str:
         cursor.fail(f'the type of column "{name.text}"')
     head = tokens[0]
     if head.kind is not Kind.WORD or head.upper not in TYPES | POSTGRES_TYPES.keys():
-        known = sorted(TYPES | POSTGRES_TYPES.keys())
+        type_names = sorted(TYPES | POSTGRES_TYPES.keys())
         other = _OTHER_SYSTEMS.get(head.upper)
-        hint = f"Type {other}." if other else did_you_mean(head.upper, known)
+        hint = f"Type {other}." if other else did_you_mean(head.upper, type_names)
         raise error("INVALID_COLUMN_TYPE", span=head.span, type=head.text, hint=hint)
     cursor.position += len(tokens)
     text = splice(span_of(tokens), spark_types(tokens)).text

@@ -120,9 +120,9 @@ def _alter(cursor: Cursor) -> st.Statement:
             return st.AlterTable(span=cursor.span, target=target, change=change)
     elif _is_about_columns(cursor, kind):
         raise _columns_of_output(cursor, kind, target)
-    changed = read_alter(cursor, target, kind)
-    if changed is not None:
-        return changed
+    statement = read_alter(cursor, target, kind)
+    if statement is not None:
+        return statement
     if cursor.current is not None and cursor.current.kind is Kind.WORD and not cursor.at("RENAME"):
         hint = f"ALTER {kind.keyword} {target.span.text} takes: {_ALTERS.get(kind, 'RENAME TO')}"
         raise not_yet(cursor.here, f"ALTER {kind.keyword} ... {cursor.upper()}", hint)
@@ -229,9 +229,9 @@ def _show(cursor: Cursor) -> st.Statement:
         cursor.end()
         return st.ShowPending(span=span)
     if cursor.accept("RETENTION"):
-        shown = None if cursor.current is None else cursor.relation("the name of a stored object")
+        subject = None if cursor.current is None else cursor.relation("the name of a stored object")
         cursor.end()
-        return st.ShowRetention(span=span, target=shown)
+        return st.ShowRetention(span=span, target=subject)
     if cursor.at("DYNAMIC", "TABLES") or cursor.at("STREAMING", "TABLES"):
         what = f"SHOW {cursor.upper()} TABLES"
         hint = "Type: SHOW MATERIALIZED VIEWS, SHOW CONTINUAL TASKS, or SHOW OBJECTS"

@@ -112,11 +112,11 @@ def constraint_of(text: str) -> ConstraintDef:
 
 
 def _names(cursor: Cursor) -> tuple[str, ...]:
-    listed = cursor.group("columns")
-    if not listed:
+    group = cursor.group("columns")
+    if not group:
         cursor.position -= 1
         cursor.fail("a column")
-    inside = Cursor(listed, of="list")
+    inside = Cursor(group, of="list")
     names = [inside.name("a column").text]
     while inside.accept(","):
         names.append(inside.name("a column").text)
@@ -139,12 +139,12 @@ def with_names(constraints: Sequence[ConstraintDef]) -> tuple[ConstraintDef, ...
             message = f'two constraints are called "{one.name}"'
             raise invalid(one.span, message, hint="Give each its own name.")
         names_in_use.add(fold(one.name))
-    named = []
+    named_constraints = []
     for one in constraints:
         name = one.name or _free_name(one, names_in_use)
         names_in_use.add(fold(name))
-        named.append(replace(one, name=name))
-    return tuple(named)
+        named_constraints.append(replace(one, name=name))
+    return tuple(named_constraints)
 
 
 def _free_name(constraint: ConstraintDef, names_in_use: set[str]) -> str:

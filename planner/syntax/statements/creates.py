@@ -92,8 +92,8 @@ def read_create(tokens: Tokens) -> st.Statement:
         # The header is read as if OR REPLACE were not there.
         split = split_task((tokens[0], *tokens[3:]) if or_replace else tokens)
         form = read_task_form(split.tokens)
-        made = _filled_task(split.tokens) if form is None else _task(compile_to_tokens(form))
-        return dataclasses.replace(made, or_replace=or_replace, unheeded=split.unheeded)
+        statement = _filled_task(split.tokens) if form is None else _task(compile_to_tokens(form))
+        return dataclasses.replace(statement, or_replace=or_replace, unheeded=split.unheeded)
     if cursor.accept("TABLE"):
         if or_replace:
             place = span_of(tokens[:4])
@@ -210,15 +210,19 @@ def _table(cursor: Cursor) -> st.CreateTable:
     columns: tuple[st.ColumnDef, ...] = ()
     constraints: tuple[st.ConstraintDef, ...] = ()
     if clauses.columns is not None:
-        found: list[st.ConstraintDef] = []
+        constraint_defs: list[st.ConstraintDef] = []
         columns = read_columns(
-            clauses.columns, clauses.columns_span, typed=True, defaults=True, constraints=found
+            clauses.columns,
+            clauses.columns_span,
+            typed=True,
+            defaults=True,
+            constraints=constraint_defs,
         )
-        constraints = with_names(found)
+        constraints = with_names(constraint_defs)
         edits = type_edits(clauses.columns)
         if constraints and clauses.columns_list is not None:
-            listed = ", ".join(map(column_text, columns))
-            edits = [st.Edit(span=clauses.columns_list, text=f"({listed})")]
+            column_list = ", ".join(map(column_text, columns))
+            edits = [st.Edit(span=clauses.columns_list, text=f"({column_list})")]
         if any(column.default is not None for column in columns):
             edits += _turn_defaults_on(clauses)
     query: st.SqlText | None = None
@@ -262,12 +266,12 @@ def _table(cursor: Cursor) -> st.CreateTable:
 
 def _turn_defaults_on(clauses: _TableClauses) -> list[st.Edit]:
     """What is added for Delta, unless the user has."""
-    given = clauses.properties
-    if any(fold(token.text) == fold(_DEFAULTS) for token in given):
+    properties = clauses.properties
+    if any(fold(token.text) == fold(_DEFAULTS) for token in properties):
         return []
     text = f"'{_DEFAULTS}' = 'supported'"
-    if given:
-        return [st.Edit(span=given[-1].span.behind, text=f", {text}")]
+    if properties:
+        return [st.Edit(span=properties[-1].span.behind, text=f", {text}")]
     assert clauses.columns_list is not None  # defaults stand in it
     return [st.Edit(span=clauses.columns_list.behind, text=f" TBLPROPERTIES ({text})")]
 
@@ -339,12 +343,12 @@ def _replacement(
     cursor.relation("the name of the replacement")
     before = cursor.position
     cursor.expect("FOR")
-    replaced = cursor.relation("the name of the view that it is for")
+    view = cursor.relation("the name of the view that it is for")
     tokens = cursor.tokens
     plain = (*tokens[:start], *tokens[start + 1 : before], *tokens[cursor.position :])
     statement = _materialized_view(plain, or_replace=False)
     return dataclasses.replace(
-        statement, span=span_of(tokens), replaces=replaced, if_not_exists=if_not_exists
+        statement, span=span_of(tokens), replaces=view, if_not_exists=if_not_exists
     )
 
 
@@ -354,7 +358,7 @@ def _replacement_task(cursor: Cursor) -> st.CreateContinualTask:
     cursor.relation("the name of the replacement")
     before = cursor.position
     cursor.expect("FOR")
-    replaced = cursor.relation("the name of the task that it is for")
+    task = cursor.relation("the name of the task that it is for")
     begin = None
     if cursor.accept("FROM"):
         begin = read_instant(cursor, TIME_HINT)
@@ -364,7 +368,7 @@ def _replacement_task(cursor: Cursor) -> st.CreateContinualTask:
     statement = _task((*tokens[:before], *cursor.rest))
     return dataclasses.replace(
         statement,
-        replaces=replaced,
+        replaces=task,
         begin=begin,
         beginning_span=span_of(tokens[before : cursor.position]),
     )
@@ -393,13 +397,13 @@ def _dynamic_table(
     begin = cursor.here.start
     if_not_exists = cursor.if_not_exists()
     target = cursor.relation("the name of the dynamic table")
-    listed = cursor.group() if cursor.at("(") else None
+    list_tokens = cursor.group() if cursor.at("(") else None
     head = cursor.since(begin)
     clauses = read_dynamic_clauses(cursor)
     if cursor.at("REFRESH", "USING"):
         statement = _task(read_refresh(cursor, head, target, clauses))
         return dataclasses.replace(statement, or_replace=or_replace, unheeded=clauses.unheeded)
-    columns, constraints = _list_of_view(listed, target.span)
+    columns, constraints = _list_of_view(list_tokens, target.span)
     cursor.expect("AS")
     return st.CreateMaterializedView(
         span=cursor.span,

@@ -78,14 +78,14 @@ def read_refresh(
         message = "REFRESH USING reads no CHANGES, so nothing says when it is to run"
         hint = "Read a table with CHANGES, or type: CREATE DYNAMIC TABLE ... AS SELECT ..."
         raise invalid(span_of(inside), message, "", hint)
-    typed = _spelled(inside, changes, target)
-    body = _with_contents(typed, target)
+    statement = _spelled(inside, changes, target)
+    body = _with_contents(statement, target)
     inputs = {tuple(fold(t.text) for t in c.relation[::2]): span_of(c.relation) for c in changes}
     options = "" if clauses.lag is None else f" WITH (COALESCE = {clauses.lag.text})"
     comment = "" if clauses.comment is None else f" COMMENT {quote_text(clauses.comment)}"
-    named = ", ".join(span.text for span in inputs.values())
-    made = comment_above(cursor.span.text, body)
-    text = f"CREATE CONTINUAL TASK {head.text}{comment} ON INPUT {named}{options} AS (\n{made}\n)"
+    names = ", ".join(span.text for span in inputs.values())
+    body = comment_above(cursor.span.text, body)
+    text = f"CREATE CONTINUAL TASK {head.text}{comment} ON INPUT {names}{options} AS (\n{body}\n)"
     return tokenise(Source(text, f"{cursor.source.name} (compiled)").whole())
 
 
@@ -116,9 +116,9 @@ def _find_changes(tokens: Tokens) -> list[_Changes]:
                 begin -= 2
             changes.append(_changes(tokens, begin, tokens[begin:index], inside, stop + 1))
         else:
-            named = tk.cut_at_commas(inside)[0]
-            options = inside[len(named) + 1 :]
-            changes.append(_changes(tokens, index, named, options, stop + 1))
+            relation = tk.cut_at_commas(inside)[0]
+            options = inside[len(relation) + 1 :]
+            changes.append(_changes(tokens, index, relation, options, stop + 1))
     return changes
 
 

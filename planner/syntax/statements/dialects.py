@@ -85,52 +85,56 @@ def read_dynamic_clauses(cursor: Cursor) -> DynamicClauses:
 
     Raises SYNTAX_ERROR, INVALID_OPTION, INVALID_STATEMENT, NOT_SUPPORTED.
     """
-    made = DynamicClauses()
-    found: dict[str, tuple[st.Option, ...]] = {}
+    clauses = DynamicClauses()
+    options_by_word: dict[str, tuple[st.Option, ...]] = {}
     while cursor.current is not None and not (cursor.at("AS") or cursor.at("REFRESH", "USING")):
         start, word = cursor.position, cursor.upper()
-        unheeded = read_unheeded(cursor)
-        if unheeded is not None:
-            if word in found:
-                raise bad_option(unheeded.span, word, "It is given twice.")
-            found[word] = ()
-            made.unheeded = (*made.unheeded, unheeded)
+        clause = read_unheeded(cursor)
+        if clause is not None:
+            if word in options_by_word:
+                raise bad_option(clause.span, word, "It is given twice.")
+            options_by_word[word] = ()
+            clauses.unheeded = (*clauses.unheeded, clause)
             continue
         refuse_clause(cursor.take("a clause or AS"))
         cursor.expect("=")
         value = cursor.take("a value")
         span = span_of(cursor.tokens[start : cursor.position])
-        if word in found:
+        if word in options_by_word:
             raise bad_option(span, word, "It is given twice.")
-        found[word] = ()
+        options_by_word[word] = ()
         if word == "TARGET_LAG":
-            found[word] = _lag(value, span_of([value]), span)
-            made.lag = value.span if found[word] else None
+            options_by_word[word] = _lag(value, span_of([value]), span)
+            clauses.lag = value.span if options_by_word[word] else None
         elif word == "REFRESH_MODE" and value.upper in _MODES:
             mode = _MODES[value.upper]
-            found[word] = (st.Option(name=POLICY, value=mode, span=span, value_span=value.span),)
-            made.mode = span
+            options_by_word[word] = (
+                st.Option(name=POLICY, value=mode, span=span, value_span=value.span),
+            )
+            clauses.mode = span
         elif word == "REFRESH_MODE" and value.upper == _CUSTOM:
-            made.custom = span
+            clauses.custom = span
         elif word == "INITIALIZE" and value.upper in ("ON_CREATE", "ON_SCHEDULE"):
-            made.on_schedule = span if value.upper == "ON_SCHEDULE" else None
+            clauses.on_schedule = span if value.upper == "ON_SCHEDULE" else None
         elif word == "COMMENT":
-            made.comment = value.text
+            clauses.comment = value.text
         else:
             raise bad_option(span, word, _takes(word))
-    if "TARGET_LAG" not in found:
+    if "TARGET_LAG" not in options_by_word:
         hint = "Type: TARGET_LAG = '5 minutes', or TARGET_LAG = DOWNSTREAM"
         raise invalid(cursor.here, "a dynamic table needs a TARGET_LAG", "", hint)
-    lag = found["TARGET_LAG"]
-    if lag and made.on_schedule is None:
+    lag = options_by_word["TARGET_LAG"]
+    if lag and clauses.on_schedule is None:
         first = st.Option(
             name="REFRESH", value=At(), span=lag[0].span, value_span=lag[0].value_span
         )
-        found["INITIALIZE"] = (first,)
-    if made.custom is not None and not cursor.at("REFRESH", "USING"):
-        raise bad_option(made.custom, "REFRESH_MODE", f"{_CUSTOM} goes with REFRESH USING (...).")
-    made.options = tuple(option for options in found.values() for option in options)
-    return made
+        options_by_word["INITIALIZE"] = (first,)
+    if clauses.custom is not None and not cursor.at("REFRESH", "USING"):
+        raise bad_option(
+            clauses.custom, "REFRESH_MODE", f"{_CUSTOM} goes with REFRESH USING (...)."
+        )
+    clauses.options = tuple(option for options in options_by_word.values() for option in options)
+    return clauses
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,22 +155,22 @@ def split_view(tokens: Tokens) -> Split:
 
     Raises INVALID_OPTION, NOT_SUPPORTED, SYNTAX_ERROR.
     """
-    found = Split(tokens)
-    while (index := _next_clause(found.tokens, "VIEW", (*_WHY_NOT, *_UNHEEDED, "SCHEDULE"))) >= 0:
-        cursor = Cursor(found.tokens, start=index)
-        unheeded = read_unheeded(cursor)
-        options = found.options
-        if unheeded is None:
-            refuse_clause(found.tokens[index])
+    split = Split(tokens)
+    while (index := _next_clause(split.tokens, "VIEW", (*_WHY_NOT, *_UNHEEDED, "SCHEDULE"))) >= 0:
+        cursor = Cursor(split.tokens, start=index)
+        clause = read_unheeded(cursor)
+        options = split.options
+        if clause is None:
+            refuse_clause(split.tokens[index])
             if options:
                 cursor.fail("AS")
             options = _read_schedule(cursor)
-        found = Split(
-            (*found.tokens[:index], *found.tokens[cursor.position :]),
+        split = Split(
+            (*split.tokens[:index], *split.tokens[cursor.position :]),
             options,
-            found.unheeded if unheeded is None else (*found.unheeded, unheeded),
+            split.unheeded if clause is None else (*split.unheeded, clause),
         )
-    return found
+    return split
 
 
 def split_task(tokens: Tokens) -> Split:
@@ -177,9 +181,9 @@ def split_task(tokens: Tokens) -> Split:
     if index < 0:
         return Split(tokens)
     cursor = Cursor(tokens, start=index)
-    unheeded = read_unheeded(cursor)
-    assert unheeded is not None  # one begins there
-    return Split((*tokens[:index], *tokens[cursor.position :]), unheeded=(unheeded,))
+    clause = read_unheeded(cursor)
+    assert clause is not None  # one begins there
+    return Split((*tokens[:index], *tokens[cursor.position :]), unheeded=(clause,))
 
 
 def _next_clause(tokens: Tokens, kind: str, words: Sequence[str]) -> int:
@@ -211,10 +215,12 @@ def read_unheeded(cursor: Cursor) -> st.Unheeded | None:
     cursor.take()
     if word == "TBLPROPERTIES":
         for key in tk.cut_at_commas(cursor.group("properties in parentheses")):
-            named = "".join(t.text for t in itertools.takewhile(lambda t: t.upper != "=", key))
-            if named.upper().startswith(_MEANT):
+            property_name = "".join(
+                t.text for t in itertools.takewhile(lambda t: t.upper != "=", key)
+            )
+            if property_name.upper().startswith(_MEANT):
                 why = "Its table has the properties that its refreshes rely on."
-                what = f"the property {named}"
+                what = f"the property {property_name}"
                 raise not_supported(key[0].span, what, why=why, hint="Leave it out.")
     elif word == "CLUSTER":
         cursor.expect("BY")

@@ -92,8 +92,8 @@ def read_header(tokens: Tokens, *, task: bool) -> Header:
         except UnexpectedToken as cause:
             _refuse(tokens, index, set(cause.accepts or cause.expected), task=task, cause=cause)
     if tokens[stop - 1].upper != "AS":
-        accepted = set(parsing.accepts())  # type: ignore[no-untyped-call]
-        _refuse(tokens, len(tokens), accepted, task=task, cause=None)
+        terminals = set(parsing.accepts())  # type: ignore[no-untyped-call]
+        _refuse(tokens, len(tokens), terminals, task=task, cause=None)
     tree: Tree[LarkToken] = parsing.feed_eof()  # type: ignore[no-untyped-call]
     return _header(tree, tokens, stop)
 
@@ -120,7 +120,7 @@ def _header(tree: Tree[LarkToken], tokens: Tokens, stop: int) -> Header:
         if isinstance(child, Tree):
             parts.setdefault(str(child.data), []).append(child)
     inputs = (source for clause in parts.get("input", []) for source in clause.children)
-    outputs = (made for clause in parts.get("outputs", []) for made in clause.children)
+    outputs = (output for clause in parts.get("outputs", []) for output in clause.children)
     options = parts.get("options", [])
     lists = [*parts.get("columns", []), *parts.get("outputs", [])]
     comments = [clause.children[1] for clause in parts.get("comment", [])]
@@ -135,7 +135,7 @@ def _header(tree: Tree[LarkToken], tokens: Tokens, stop: int) -> Header:
         options=tuple(_between(clause, tokens) for clause in options),
         options_span=span_of(_leaves(options[0], tokens)) if options else None,
         inputs=tuple(_input(source, tokens) for source in inputs if isinstance(source, Tree)),
-        outputs=tuple(_output(made, tokens) for made in outputs if isinstance(made, Tree)),
+        outputs=tuple(_output(output, tokens) for output in outputs if isinstance(output, Tree)),
         comment=_token(comment, tokens).text if isinstance(comment, LarkToken) else None,
         stop=stop,
     )
@@ -208,7 +208,7 @@ def _between(tree: Tree[LarkToken], tokens: Tokens) -> Tokens:
 
 
 def _refuse(
-    tokens: Tokens, index: int, accepted: set[str], *, task: bool, cause: Exception | None
+    tokens: Tokens, index: int, terminals: set[str], *, task: bool, cause: Exception | None
 ) -> NoReturn:
     token = tokens[index] if index < len(tokens) else None
     place = token.span if token else tk.end_of(tokens)
@@ -218,25 +218,25 @@ def _refuse(
             raise not_yet(place, what, hint)
     if token is not None and token.upper == "WITH" and tokens[index - 1].upper == ")":
         raise syntax_error(place, 'found a second "WITH", expected "ON INPUT" or "AS"')
-    if task and "ON" in accepted and (token is None or token.upper in ("AS", "INPUT")):
+    if task and "ON" in terminals and (token is None or token.upper in ("AS", "INPUT")):
         name = _target_text(tokens)
         message = "ON INPUT is missing"
         raise syntax_error(place, message, hint=_INPUT_HINT.format(name=name), cause=cause)
-    if accepted == {"LPAR"} and tokens[index - 1].upper not in ("WITH", "OUTPUTS"):
+    if terminals == {"LPAR"} and tokens[index - 1].upper not in ("WITH", "OUTPUTS"):
         name = tokens[index - 1].span.text
         hint = f"Write its columns behind the name: {name} (k INT, ...)"
         message = f"found {found_text(token)}, expected the columns of the output"
         raise syntax_error(place, message, hint=hint, cause=cause)
-    if "WORD" in accepted:
-        expected = ["a name"]
+    if "WORD" in terminals:
+        choices = ["a name"]
     else:
-        expected = [
-            _SHOWN.get(a, f'"{a}"') for a in sorted(accepted - {"DOT", "OP", "NUMBER", "AS_NAME"})
+        choices = [
+            _SHOWN.get(a, f'"{a}"') for a in sorted(terminals - {"DOT", "OP", "NUMBER", "AS_NAME"})
         ]
-    listed = " or ".join(
-        [", ".join(expected[:-1]), expected[-1]] if len(expected) > 1 else expected
+    choice_text = " or ".join(
+        [", ".join(choices[:-1]), choices[-1]] if len(choices) > 1 else choices
     )
-    message = f"found {found_text(token)}, expected {listed}"
+    message = f"found {found_text(token)}, expected {choice_text}"
     raise syntax_error(place, message, cause=cause)
 
 

@@ -132,14 +132,14 @@ def _read_format(cursor: Cursor) -> str:
 
 
 def _read_included(cursor: Cursor) -> tuple[tuple[str, str], ...]:
-    included: dict[str, str] = {}
+    columns: dict[str, str] = {}
     while True:
         token = cursor.name("KEY, PARTITION, OFFSET, TIMESTAMP or ERROR")
         part = token.text.lower()
-        if part not in PARTS or part in included:
+        if part not in PARTS or part in columns:
             detail = f"Each is given once, of: {', '.join(p.upper() for p in PARTS)}."
             hint = did_you_mean(part, PARTS)
             raise bad_option(token.span, "INCLUDE", detail, value=token.text, hint=hint)
-        included[part] = cursor.name("the column").text if cursor.accept("AS") else part
+        columns[part] = cursor.name("the column").text if cursor.accept("AS") else part
         if not cursor.accept(","):
-            return tuple(included.items())
+            return tuple(columns.items())

@@ -113,15 +113,15 @@ def _relation(cursor: Cursor) -> st.RelationRef:
 
 def _outside_case(tokens: Tokens) -> list[int]:
     """The indexes of tokens outside of parentheses and of CASE ... END."""
-    found, depth = [], 0
+    indexes, depth = [], 0
     for index, token in at_depth_0(tokens):
         if token.upper == "CASE":
             depth += 1
         elif token.upper == "END" and depth:
             depth -= 1
         elif depth == 0:
-            found.append(index)
-    return found
+            indexes.append(index)
+    return indexes
 
 
 def _clause(tokens: Tokens, names: tuple[str, ...]) -> st.WhenClause:
@@ -138,13 +138,13 @@ def _clause(tokens: Tokens, names: tuple[str, ...]) -> st.WhenClause:
     if cursor.accept("AND"):
         rest = cursor.rest
         stop = next((i for i in _outside_case(rest) if rest[i].upper == "THEN"), len(rest))
-        tested = cursor.until(stop, "a condition")
-        condition = analyse(span_of(tested), form="predicate", tokens=tested)
+        condition_tokens = cursor.until(stop, "a condition")
+        condition = analyse(span_of(condition_tokens), form="predicate", tokens=condition_tokens)
     cursor.expect("THEN")
-    allowed = _ALLOWED[when]
-    action = next((a for a in allowed if cursor.at(a.name)), None)
+    actions = _ALLOWED[when]
+    action = next((a for a in actions if cursor.at(a.name)), None)
     if action is None:
-        cursor.fail(" or ".join(a.name for a in allowed), words=[a.name for a in allowed])
+        cursor.fail(" or ".join(a.name for a in actions), words=[a.name for a in actions])
     cursor.take()
     clause = st.WhenClause(span=span_of(tokens), when=when, action=action, condition=condition)
     if action is st.MergeAction.DELETE:
@@ -157,8 +157,8 @@ def _clause(tokens: Tokens, names: tuple[str, ...]) -> st.WhenClause:
         return dataclasses.replace(clause, star=cursor.here)
     if action is st.MergeAction.INSERT:
         return dataclasses.replace(clause, assignments=_insert(cursor, names))
-    listed = cursor.until(len(cursor.tokens), "a column")
-    return dataclasses.replace(clause, assignments=read_assignments(listed, names))
+    assignment_tokens = cursor.until(len(cursor.tokens), "a column")
+    return dataclasses.replace(clause, assignments=read_assignments(assignment_tokens, names))
 
 
 def _insert(cursor: Cursor, names: tuple[str, ...]) -> tuple[st.Assignment, ...]:
@@ -171,7 +171,7 @@ def _insert(cursor: Cursor, names: tuple[str, ...]) -> tuple[st.Assignment, ...]
     if len(columns) != len(values):
         message = f"{len(values)} value(s) are given for {len(columns)} column(s)"
         raise error("COLUMN_COUNT_MISMATCH", span=place, message=message)
-    found = []
+    assignments = []
     for column, value in zip(columns, values, strict=True):
         if not column or not value:
             raise syntax_error(place, "a column or a value is missing in the list")
@@ -181,8 +181,8 @@ def _insert(cursor: Cursor, names: tuple[str, ...]) -> tuple[st.Assignment, ...]
             inner.take()
             name = inner.name("a name after the dot")
         inner.end()
-        found.append(st.Assignment(column=name.text, span=name.span, value=read_value(value)))
-    return check_unique(found)
+        assignments.append(st.Assignment(column=name.text, span=name.span, value=read_value(value)))
+    return check_unique(assignments)
 
 
 def _group(cursor: Cursor, what: str) -> list[Tokens]:
@@ -193,15 +193,15 @@ def _group(cursor: Cursor, what: str) -> list[Tokens]:
 
 def _check_reachable(clauses: tuple[st.WhenClause, ...]) -> None:
     """Behind a clause without a condition no other of its kind can apply."""
-    closed: set[st.MergeWhen] = set()
+    kinds: set[st.MergeWhen] = set()
     for clause in clauses:
-        if clause.when in closed:
+        if clause.when in kinds:
             kind = clause.when.name.replace("_", " ")
             detail = "One before it has no condition and takes every row."
             hint = f"Only the last WHEN {kind} clause may be without AND <condition>."
             raise invalid(clause.span, f"this WHEN {kind} clause never applies", detail, hint)
         if clause.condition is None:
-            closed.add(clause.when)
+            kinds.add(clause.when)
 
 
 def _cut_clause(clause: st.WhenClause, cuts: tuple[Span, ...]) -> st.WhenClause:

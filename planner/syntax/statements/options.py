@@ -50,8 +50,8 @@ def task_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
 
 def storage_options(options: Iterable[Option]) -> dict[str, object]:
     """What options say of how and where the output is stored, defaults left out."""
-    found = {o.name: o.value for o in options if o.name in STORAGE_OPTIONS}
-    return {name: value for name, value in found.items() if value is not True}
+    values = {o.name: o.value for o in options if o.name in STORAGE_OPTIONS}
+    return {name: value for name, value in values.items() if value is not True}
 
 
 def view_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:

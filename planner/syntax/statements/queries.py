@@ -102,15 +102,15 @@ def parameters_inserted(statement: Dml) -> tuple[list[str], list[str]] | None:
     if index is None or behind is None or not tk.words_are(tokens, 0, "INSERT", "INTO"):
         return None
     head = [t for t in tokens[2:index] if t.start >= statement.target.span.stop]
-    listed = tk.in_parentheses(head) if head else ()
-    if listed is None or not all(len(g) == 1 and g[0].is_name for g in _groups(listed)):
+    columns = tk.in_parentheses(head) if head else ()
+    if columns is None or not all(len(g) == 1 and g[0].is_name for g in _groups(columns)):
         return None
     groups = [span_of(group).text if group else "" for group in _groups(behind)]
     if len(groups) != len(statement.text.parameters):
         return None
     if any(g != p.text for g, p in zip(groups, statement.text.parameters, strict=True)):
         return None
-    return [g[0].text for g in _groups(listed)], [g.strip("?:") for g in groups]
+    return [g[0].text for g in _groups(columns)], [g.strip("?:") for g in groups]
 
 
 def _groups(tokens: Tokens) -> list[Tokens]:

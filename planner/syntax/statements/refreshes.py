@@ -89,16 +89,16 @@ def _no_alignment(cursor: Cursor) -> None:
 
 
 def _time(cursor: Cursor, option: str) -> Time:
-    expected = "It takes one literal time" + (", or CREATION." if option == "REFRESH AT" else ".")
+    detail = "It takes one literal time" + (", or CREATION." if option == "REFRESH AT" else ".")
     if cursor.current is None:
         cursor.fail("a time", hint=HOW_TO_WRITE)
     if cursor.at("(", "SELECT"):
-        raise bad_option(span_of(cursor.rest), option, expected, value="a query", hint=HOW_TO_WRITE)
+        raise bad_option(span_of(cursor.rest), option, detail, value="a query", hint=HOW_TO_WRITE)
     begin = cursor.position
     if cursor.at("TIMESTAMP") and len(cursor.rest) > 1:
         cursor.take()
     token = cursor.take()
     ends = cursor.current is None or cursor.at("ALIGNED")
     if token.kind not in (Kind.STRING, Kind.NUMBER) or not ends:
-        raise bad_option(span_of(cursor.tokens[begin:]), option, expected, hint=HOW_TO_WRITE)
+        raise bad_option(span_of(cursor.tokens[begin:]), option, detail, hint=HOW_TO_WRITE)
     return parse_time(token.text, span=token.span, option=option)

@@ -210,12 +210,12 @@ class _FlowClauses:
             cursor.expect("FOR", hint="Type: SEQUENCE BY a FOR (x, y), b FOR (z)")
             if place == 0:
                 raise syntax_error(part[0].span, "found FOR, expected an expression")
-            begun = cursor.position
+            columns_start = cursor.position
             if not cursor.at("("):
                 cursor.fail("the columns in parentheses")
             names = tuple(token.text for token in column_names(cursor))
             cursor.end()
-            columns = ColumnList(span=span_of(part[begun:]), names=names)
+            columns = ColumnList(span=span_of(part[columns_start:]), names=names)
             groups.append(SequenceGroup(sequence=span_of(part[:place]), columns=columns))
         self.groups = tuple(groups)
         self.sequence = groups[0].sequence
@@ -270,8 +270,8 @@ class _FlowClauses:
         self, name: RelationRef, target: RelationRef, source: RelationRef, *, if_not_exists: bool
     ) -> CreateFlow:
         cursor = self.cursor
-        for clause, given in (("KEYS", self.keys), ("SEQUENCE BY", self.sequence)):
-            if not given:
+        for clause, part in (("KEYS", self.keys), ("SEQUENCE BY", self.sequence)):
+            if not part:
                 raise syntax_error(cursor.here, f"{clause} is missing", hint=_FLOW_HINT)
         assert self.sequence is not None  # looked at above
         if self.groups:

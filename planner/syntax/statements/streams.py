@@ -85,9 +85,9 @@ def read_streaming_table(cursor: Cursor, *, or_refresh: bool) -> st.CreateStream
 def _read_clauses(cursor: Cursor, statement: st.CreateStreamingTable) -> st.CreateStreamingTable:
     while cursor.current is not None and not cursor.at("AS") and not cursor.at("FLOW"):
         here = cursor.here
-        unheeded = read_unheeded(cursor)
-        if unheeded is not None:
-            statement = dataclasses.replace(statement, unheeded=(*statement.unheeded, unheeded))
+        clause = read_unheeded(cursor)
+        if clause is not None:
+            statement = dataclasses.replace(statement, unheeded=(*statement.unheeded, clause))
             continue
         refuse_clause(cursor.current, "streaming table")
         if cursor.at("COMMENT") and statement.comment is None:
@@ -161,9 +161,9 @@ def read_appending(
     """
     if not tokens or tokens[0].upper not in QUERY_WORDS:
         raise syntax_error(place, "found no query, expected SELECT ... FROM STREAM t")
-    marked = splice(span_of(tokens), _marks(tokens)).text
+    marked_text = splice(span_of(tokens), _marks(tokens)).text
     words = f"INSERT INTO {target.span.text}{' BY NAME' if by_name else ''} "
-    source = Source(f"({words}{marked})", f"{target.span.source.name} (compiled)")
+    source = Source(f"({words}{marked_text})", f"{target.span.source.name} (compiled)")
     (statement, *more) = read_body(tokenise(source.whole()), source.whole(), target.span.text)
     assert isinstance(statement, st.InsertStatement)  # it begins with INSERT
     if more:
@@ -255,7 +255,7 @@ def _is_relation(tokens: Tokens, index: int) -> bool:
 
 
 def _no_name(place: Span, inside: Tokens) -> Exception:
-    called = inside[0].upper if inside else ""
-    hint = _FILES.get(called, "Type: STREAM t; make a table or a view of anything else.")
-    what = f"STREAM of {called.lower()}()" if called in _FILES else "STREAM of anything but a name"
+    word = inside[0].upper if inside else ""
+    hint = _FILES.get(word, "Type: STREAM t; make a table or a view of anything else.")
+    what = f"STREAM of {word.lower()}()" if word in _FILES else "STREAM of anything but a name"
     return not_supported(place, what, hint=hint)

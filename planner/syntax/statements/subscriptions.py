@@ -31,12 +31,12 @@ def read_subscribe(cursor: Cursor) -> Subscribe:
         target = cursor.relation("the name of what to follow")
     instants: dict[str, Instant | None] = {}
     reader, reader_span, progress = None, None, False
-    seen: set[str] = set()
+    clauses: set[str] = set()
     while cursor.current is not None:
         here, clause = cursor.here, _clause(cursor)
-        if clause in seen or (clause in ("AS OF", "FROM") and seen & {"AS OF", "FROM"}):
+        if clause in clauses or (clause in ("AS OF", "FROM") and clauses & {"AS OF", "FROM"}):
             raise syntax_error(here, f"found a second {clause}, where it begins is said already")
-        seen.add(clause)
+        clauses.add(clause)
         if clause == "AS":
             token = cursor.string("the reader's name in quotes")
             reader, reader_span = token.text, token.span

@@ -86,9 +86,9 @@ def _step(cursor: Cursor) -> st.TestStep:
     columns: list[tuple[st.ColumnDef, ...]] = []
     is_empty = at is not None and (cursor.current is None or cursor.upper() in _PARTS)
     while not is_empty:
-        change, listed = _change(cursor)
+        change, column_defs = _change(cursor)
         changes.append(change)
-        columns.append(listed)
+        columns.append(column_defs)
         if not cursor.accept("AND"):
             break
     return st.TestStep(
@@ -108,16 +108,16 @@ def _change(cursor: Cursor) -> tuple[st.Dml, tuple[st.ColumnDef, ...]]:
     begin = cursor.here
     target = cursor.relation("a table, or INSERT, UPDATE, DELETE or MERGE", aliased=False)
     edits = [st.Edit(span=begin.front, text="INSERT INTO ")]
-    typed: tuple[st.ColumnDef, ...] = ()
+    column_defs: tuple[st.ColumnDef, ...] = ()
     if cursor.at("(") and cursor.upper(1) not in QUERY_WORDS:
         place = cursor.here
-        listed = cursor.group()
-        is_typed = any(len(group) > 1 for group in tk.cut_at_commas(listed, are_columns=True))
-        columns = read_columns(listed, place, typed=is_typed)
+        list_tokens = cursor.group()
+        is_typed = any(len(group) > 1 for group in tk.cut_at_commas(list_tokens, are_columns=True))
+        columns = read_columns(list_tokens, place, typed=is_typed)
         if is_typed:
-            typed = columns
+            column_defs = columns
             names = ", ".join(c.span.text for c in columns)
-            edits.append(st.Edit(span=span_of(listed), text=names))
+            edits.append(st.Edit(span=span_of(list_tokens), text=names))
     query = _rows(cursor, edits)
     span = Span(begin.source, begin.start, query.span.stop)
     text = st.SqlText(
@@ -128,7 +128,7 @@ def _change(cursor: Cursor) -> tuple[st.Dml, tuple[st.ColumnDef, ...]]:
         edits=(*edits, *query.edits),
         parameters=query.parameters,
     )
-    return st.Dml(span=span, verb="INSERT", target=target, text=text), typed
+    return st.Dml(span=span, verb="INSERT", target=target, text=text), column_defs
 
 
 def _is_table(cursor: Cursor) -> bool:
@@ -224,8 +224,8 @@ def _expectation(cursor: Cursor, steps: list[st.TestStep]) -> st.Expectation:
     else:
         if not cursor.is_at_name or cursor.upper() in _NOT_NAMES:
             cursor.fail("what is to be looked at", hint=_EXPECT_HINT)
-        named = cursor.relation("what is to be looked at", aliased=False)
-        query = st.rows_of(named, ", ".join(c.span.text for c in _columns(cursor)) or "*")
+        subject = cursor.relation("what is to be looked at", aliased=False)
+        query = st.rows_of(subject, ", ".join(c.span.text for c in _columns(cursor)) or "*")
     after = _after(cursor, steps)
     begins_rows = cursor.position
     rows = _rows(cursor, [])

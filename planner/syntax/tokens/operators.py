@@ -275,8 +275,8 @@ class _Reader(PieceReader):
             self.at += ahead + 2
         elif ahead and self.text(ahead) == "(":
             self.at += ahead - 1
-            called = self.call()
-            return Shape("", start, called.stop, called.inside)
+            call = self.call()
+            return Shape("", start, call.stop, call.inside)
         return Shape("", start, self.at)
 
     def parenthesis(self) -> Shape:
@@ -297,16 +297,16 @@ class _Reader(PieceReader):
         """Read what is in parentheses, at least one item; None for a query."""
         start, may_be_query = self.at, self.query_follows()
         try:
-            found = self.group(item)
+            items = self.group(item)
         except Unreadable:
             if not may_be_query:
                 raise
             self.at = start
             self.skip()
             return None
-        if not found:
+        if not items:
             raise self.unreadable()
-        return found
+        return items
 
     def group(self, item: Callable[[], Shape]) -> list[Shape]:
         """Read what is in parentheses, split at commas."""
@@ -320,12 +320,12 @@ class _Reader(PieceReader):
         return items
 
     def item(self) -> Shape:
-        found = self.expression()
+        shape = self.expression()
         if self.accept("AS") or self.is_name():
             if not self.is_name():
                 raise self.unreadable()
             self.at += 1
-        return found
+        return shape
 
     def case(self) -> Shape:
         start = self.at
@@ -379,10 +379,10 @@ class _Reader(PieceReader):
             self.at += 1
         if self.is_name() and self.text(1) == "=>":
             self.at += 2
-        found = self.expression()
+        shape = self.expression()
         if self.word() in ("IGNORE", "RESPECT") and self.word(1) == "NULLS":
             self.at += 2
-        return found
+        return shape
 
     def cast(self) -> list[Shape]:
         self.expect("(")
@@ -413,11 +413,11 @@ class _Reader(PieceReader):
     def trim(self) -> list[Shape]:
         if self.word(1) in ("BOTH", "LEADING", "TRAILING"):
             self.at += 2
-            found = [] if self.word() == "FROM" else [self.value()]
+            shapes = [] if self.word() == "FROM" else [self.value()]
             self.expect("FROM")
-            found.append(self.value())
+            shapes.append(self.value())
             self.expect(")")
-            return found
+            return shapes
         return self.values_between("FROM")
 
 

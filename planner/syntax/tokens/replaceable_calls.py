@@ -104,14 +104,14 @@ def type_edits(tokens: Tokens) -> tuple[Edit, ...]:
     """Spark's spelling for the Postgres types in CAST, TRY_CAST and ``::``, in order."""
     edits: dict[int, Edit] = {}
     for index, token in enumerate(tokens):
-        found: list[Edit] = []
+        new_edits: list[Edit] = []
         if token.upper in ("CAST", "TRY_CAST") and tk.upper_at(tokens, index + 1) == "(":
             stop = tk.closing(tokens, index + 1)
             begin = _cast_type(tokens, index + 2, stop)
-            found = spark_types(tokens[begin:stop])
+            new_edits = spark_types(tokens[begin:stop])
         elif token.upper in ("::", "?::"):
-            found = spark_types(tokens[index + 1 : _type_stop(tokens, index + 1)])
-        edits.update((edit.span.start, edit) for edit in found)
+            new_edits = spark_types(tokens[index + 1 : _type_stop(tokens, index + 1)])
+        edits.update((edit.span.start, edit) for edit in new_edits)
     return tuple(edits[start] for start in sorted(edits))
 
 

@@ -30,8 +30,8 @@ def with_schema(text: SqlText, schema: str) -> SqlText:
     if not any(f.name in SCHEMA_CALLS for f in text.nondeterministic):
         return text
     edits = tuple(_edits(tokenise(text.span), schema))
-    left = tuple(f for f in text.nondeterministic if f.name not in SCHEMA_CALLS)
-    return dataclasses.replace(text, edits=(*text.edits, *edits), nondeterministic=left)
+    others = tuple(f for f in text.nondeterministic if f.name not in SCHEMA_CALLS)
+    return dataclasses.replace(text, edits=(*text.edits, *edits), nondeterministic=others)
 
 
 def _edits(tokens: Tokens, schema: str) -> Iterator[Edit]:

@@ -24,22 +24,22 @@ def split(source: Source) -> list[Span]:
 def split_tokens(tokens: Tokens) -> list[list[Token]]:
     """The same for tokens; empty statements are kept, as empty lists."""
     statements: list[list[Token]] = [[]]
-    opened: list[Token] = []
+    open_parens: list[Token] = []
     for token in tokens:
         if token.upper == "(":
-            opened.append(token)
+            open_parens.append(token)
         elif token.upper == ")":
-            if not opened:
+            if not open_parens:
                 message = "a parenthesis closes that was not opened"
                 raise error("SYNTAX_ERROR", span=token.span, message=message)
-            opened.pop()
-        if token.upper == ";" and not opened:
+            open_parens.pop()
+        if token.upper == ";" and not open_parens:
             statements.append([])
         else:
             statements[-1].append(token)
-    if opened:
+    if open_parens:
         message, detail = "a parenthesis is not closed", "It opens here."
-        raise error("SYNTAX_ERROR", span=opened[-1].span, message=message, detail=detail)
+        raise error("SYNTAX_ERROR", span=open_parens[-1].span, message=message, detail=detail)
     return statements
 
 

@@ -93,7 +93,7 @@ def query_tree(query: SqlText) -> exp.Expr:
 def with_prefixes(relations: Iterable[RelationRef], tokens: Tokens) -> list[RelationRef]:
     """The relations, each with the schemas before its columns: ``s.t.c`` must become ``t.c``."""
     refs = list(relations)
-    named = {ref.span.start for ref in refs}
+    starts = {ref.span.start for ref in refs}
     schemas: dict[tuple[str, ...], int] = {}
     for index, ref in enumerate(refs):
         if len(ref.parts) == MAX_NAME_PARTS and not ref.aliased:
@@ -101,7 +101,7 @@ def with_prefixes(relations: Iterable[RelationRef], tokens: Tokens) -> list[Rela
     prefixes: dict[int, list[Span]] = {}
     for chain in _chains(tokens):
         key = tuple(part.text.lower() for part in chain[:MAX_NAME_PARTS])
-        if len(chain) > MAX_NAME_PARTS and key in schemas and chain[0].start not in named:
+        if len(chain) > MAX_NAME_PARTS and key in schemas and chain[0].start not in starts:
             prefix = Span(chain[0].source, chain[0].start, chain[1].start)
             prefixes.setdefault(schemas[key], []).append(prefix)
     for index, spans in prefixes.items():
@@ -199,30 +199,30 @@ def _parse_error(cause: ParseError, sql: Rewritten, span: Span, tokens: Tokens) 
     if mistake is not None:
         return mistake
     description = str(fields.get("description") or "")
-    found = f'"{place.text}"' if place.text else "the end of the statement"
+    place_text = f'"{place.text}"' if place.text else "the end of the statement"
     if place.text and place.stop == tokens[-1].stop and "missing" in description:
-        message = f"the statement ends too early, after {found}"
+        message = f"the statement ends too early, after {place_text}"
     elif description.startswith("Expecting ") and len(description) <= len("Expecting ") + 2:
-        message = f'found {found}, expected "{description.removeprefix("Expecting ")}"'
+        message = f'found {place_text}, expected "{description.removeprefix("Expecting ")}"'
     elif place == span:
         message = "the statement cannot be read"
     else:
-        message = f"{found} is not expected here"
+        message = f"{place_text} is not expected here"
     return syntax_error(place, message, cause=cause)
 
 
 def _check_form(tree: exp.Expr, span: Span, form: Form, tokens: Tokens) -> None:
-    allowed: tuple[type[exp.Expr], ...]
+    types: tuple[type[exp.Expr], ...]
     match form:
         case "query" | "predicate" | "ctes":
-            allowed = (exp.Query, exp.Values)
+            types = (exp.Query, exp.Values)
         case "statement":
-            allowed = (exp.Insert, exp.Update, exp.Delete, exp.Merge)
+            types = (exp.Insert, exp.Update, exp.Delete, exp.Merge)
         case _:
             assert_never(form)
     if isinstance(tree, exp.MultitableInserts):
         raise not_supported(span, "an INSERT into several tables", hint="Type one INSERT for each.")
-    if not isinstance(tree, allowed):
+    if not isinstance(tree, types):
         place = tokens[0].span
         raise syntax_error(place, f'found "{place.text}", expected a {form}')
 
@@ -247,8 +247,8 @@ def _relations(
             # A pipe's tree holds the same relation several times.
             refs.setdefault(ref.span.start, ref)
             edits.extend(edit)
-    ordered = [refs[start] for start in sorted(refs)]
-    return ordered, list(dict.fromkeys(edits))
+    sorted_refs = [refs[start] for start in sorted(refs)]
+    return sorted_refs, list(dict.fromkeys(edits))
 
 
 def _first_token(table: exp.Table, sql: Rewritten, starts: dict[int, int]) -> int | None:

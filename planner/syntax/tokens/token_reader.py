@@ -186,17 +186,17 @@ class Cursor:
 
     def fail(self, expected: str, *, hint: str = "", words: Iterable[str] = ()) -> NoReturn:
         """Raise a SYNTAX_ERROR; of one of the ``words`` it may be a slip."""
-        found = self._end if self.current is None else found_text(self.current)
+        token_text = self._end if self.current is None else found_text(self.current)
         near = did_you_mean(self.upper(), words) if self.upper() else ""
-        raise syntax_error(self.here, f"found {found}, expected {expected}", hint=hint or near)
+        raise syntax_error(self.here, f"found {token_text}, expected {expected}", hint=hint or near)
 
 
 def found_text(token: Token | None) -> str:
     """A token, as a message shows it."""
     if token is None:
         return "the end of the statement"
-    typed = token.span.text
-    return f'"{typed}"' if len(typed) <= 40 else f'"{typed[:37]}..."'
+    text = token.span.text
+    return f'"{text}"' if len(text) <= 40 else f'"{text[:37]}..."'
 
 
 def column_names(cursor: Cursor) -> list[Token]:

@@ -221,28 +221,28 @@ def _spark_tokens(text: str, span: Span) -> Iterator[Token]:
         if start < stop_before:  # a part of the token before, as in 1L
             continue
         stop_before = stop
-        typed = text[start:stop]
-        kind = _kind(raw, typed)
+        piece = text[start:stop]
+        kind = _kind(raw, piece)
         if kind is not Kind.WORD:
-            content = raw.text if kind in (Kind.QUOTED, Kind.STRING) else typed
-            upper = typed if kind is Kind.SYMBOL else ""
+            content = raw.text if kind in (Kind.QUOTED, Kind.STRING) else piece
+            upper = piece if kind is Kind.SYMBOL else ""
             begin = span.start + start
             yield Token(kind, content, upper, span.source, begin, span.start + stop)
             continue
-        for word in re.finditer(r"\S+", typed):
+        for word in re.finditer(r"\S+", piece):
             begin = span.start + start + word.start()
             end = span.start + start + word.end()
             yield Token(kind, word.group(), word.group().upper(), span.source, begin, end)
 
 
-def _kind(raw: SqlglotToken, typed: str) -> Kind:
-    if raw.token_type in _LITERALS or typed[0] in "'\"" or typed[-1] in "'\"":
+def _kind(raw: SqlglotToken, text: str) -> Kind:
+    if raw.token_type in _LITERALS or text[0] in "'\"" or text[-1] in "'\"":
         return Kind.STRING
-    if typed[0] == "`":
+    if text[0] == "`":
         return Kind.QUOTED
-    if typed[0].isdigit():
+    if text[0].isdigit():
         return Kind.NUMBER
-    return Kind.WORD if typed[0].isalpha() or typed[0] == "_" else Kind.SYMBOL
+    return Kind.WORD if text[0].isalpha() or text[0] == "_" else Kind.SYMBOL
 
 
 def _raw(text: str) -> Iterator[tuple[SqlglotToken, int]]:

@@ -66,11 +66,11 @@ def _slips(tokens: Tokens, place: int) -> Iterator[tuple[int, str, str]]:
             open_cases.pop()
     if open_cases:
         yield open_cases[-1], "this CASE has no END", "Type: CASE WHEN ... THEN ... ELSE ... END"
-    stopped = next((i for i, t in enumerate(tokens) if t.stop > place), len(tokens))
-    for index in range(max(stopped - 1, 1), min(stopped + 1, len(tokens))):
+    stop = next((i for i, t in enumerate(tokens) if t.stop > place), len(tokens))
+    for index in range(max(stop - 1, 1), min(stop + 1, len(tokens))):
         token = tokens[index]
         if token.kind is Kind.WORD and token.upper not in _CLAUSES:
-            meant = near(token.upper, _CLAUSES)
-            if meant:
+            candidates = near(token.upper, _CLAUSES)
+            if candidates:
                 message = f'found "{token.span.text}", expected a clause'
-                yield index, message, f'Did you mean "{meant[0]}"?'
+                yield index, message, f'Did you mean "{candidates[0]}"?'
