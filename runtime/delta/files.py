@@ -138,9 +138,9 @@ def write_checkpoint(table: DeltaTable, *, commits_min: int) -> int | None:
     """
     with translate_spark_errors():
         none = table.gateway.none
-        newest = table.log.update(False, none, none)
-        version = int(newest.version()) - 1
-        if version - int(newest.checkpointProvider().version()) < commits_min:
+        version = table.version() - 1
+        last = table.log.readLastCheckpointFile()
+        if version - (int(last.get().version()) if last.isDefined() else -1) < commits_min:
             return None
         state = table.log.getSnapshotAt(version, none, none, False)
         is_small = state.checkpointSizeInBytes() + state.deltaFileSizeInBytes() <= SMALL_LOG_BYTES
@@ -151,6 +151,7 @@ def write_checkpoint(table: DeltaTable, *, commits_min: int) -> int | None:
                 table.log.checkpoint(state, none)
             finally:
                 state.uncache()  # as Delta does when it puts a newer one in its place
+        table.log_files.add_checkpoint(version)
         return version
 
 

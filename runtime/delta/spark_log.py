@@ -16,6 +16,7 @@ from ctsql.runtime.delta.jvm import JvmObjects
 from ctsql.runtime.delta.local_log import LoggedState, NeedsSpark, newest_state, state_at
 from ctsql.runtime.delta.locks import local_path
 from ctsql.runtime.delta.log_files import LogFiles
+from ctsql.runtime.delta.log_segments import log_segments
 from ctsql.runtime.delta.log_stores import LocalStore, LogStore
 from ctsql.runtime.delta.snapshots import Snapshot
 from ctsql.runtime.log.table_metadata import TableMetadata
@@ -25,10 +26,12 @@ from ctsql.runtime.spark.scala import scala_items
 UNLISTED_MAX = 1_000
 """Commits after which a log is listed although this process knows the newest version.
 
-What Delta holds names each commit behind the checkpoint that it found by the last list, and each
-commit of this process goes through all of them: without a list that grows without bound, whatever
-checkpoints are written meanwhile. A list takes a local disk 0.3 s for 10,000 commits.
+What Delta holds names each commit behind a checkpoint, and each commit of this process goes through
+all of them. Checkpoints of this process are taken without a list; this bounds what waits for those
+of others. A list takes a local disk half a second for 10,000 commits.
 """
+BEGIN_EVERY_COMMITS = 20
+"""How often what Delta holds is made to begin at the newest checkpoint of this process."""
 
 
 class DeltaHandle:
@@ -144,6 +147,7 @@ class SparkLogFiles(LogFiles):
         self._is_local = folder is not None
         self._logged: int | None = None  # the newest version that was told without Delta
         self._listed_through: int | None = None  # the newest version when Delta listed it last
+        self._begun_through = 0  # the newest version when it was made to begin at a checkpoint
         super().__init__(
             location,
             HadoopStore(gateway, handle) if folder is None else LocalStore(folder / "_delta_log"),
@@ -199,10 +203,30 @@ class SparkLogFiles(LogFiles):
             return None
         if self._listed_through is None:
             self._listed_through = version  # Delta has just opened it
+        if version - self._begun_through >= BEGIN_EVERY_COMMITS:
+            self._begun_through = version
+            java = self._begin_at_checkpoint() or java
+            if int(java.version()) != version:
+                return None
         if version - self._listed_through >= UNLISTED_MAX:
             return None
         read_ms = int(java.logSegment().lastCommitFileModificationTimestamp())
         return java if read_ms == mark[0] else None
+
+    def _begin_at_checkpoint(self) -> Any | None:
+        java = log_segments(self._gateway.jvm).begin_at_checkpoint(self._location, self._log)
+        if java is not None:
+            self._listed_through = int(java.logSegment().checkpointProvider().version())
+        return java
+
+    def add_checkpoint(self, version: int) -> None:
+        """Let the newest state begin at a checkpoint that this process has written."""
+        name = f"{version:020}.checkpoint.parquet"
+        if self._store.exists(name):  # in one file
+            with translate_spark_errors():
+                path = self._gateway.path(self._log.logPath(), name)
+                file = self._handle.file_system.getFileStatus(path)
+                log_segments(self._gateway.jvm).add(self._location, self._log, version, file)
 
     def _list_log(self) -> Any:
         """The newest state, by a list of the log from the checkpoint on that Delta holds."""

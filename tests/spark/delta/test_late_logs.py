@@ -7,6 +7,7 @@ import pytest
 from ctsql.api import Connection, connect
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.delta.files import write_checkpoint
+from ctsql.runtime.delta.spark_log import SparkLogFiles
 from ctsql.runtime.delta.table import DeltaTable
 
 pytestmark = pytest.mark.spark
@@ -68,10 +69,51 @@ def test_a_log_is_listed_now_and_then(con: Connection, monkeypatch: pytest.Monke
     behind = []
     for n in range(8):
         con.execute(f"INSERT INTO a VALUES ({n})")
-        behind.append(int(table.log.unsafeVolatileSnapshot().logSegment().deltas().size()))
+        behind.append(_commits_behind(table))
     assert behind[0] == 6, "after a checkpoint the commits are those of before"
     assert max(behind[-2:]) == 9, "versions 4 to 12"
     assert con.execute("SELECT count(*) FROM a").fetchall() == [(12,)]
+
+
+def test_a_log_begins_at_an_own_checkpoint(
+    con: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a list, for which commits would wait."""
+
+    def refuse(log: SparkLogFiles) -> None:
+        pytest.fail(f"{log} was listed.")
+
+    monkeypatch.setattr("ctsql.runtime.delta.spark_log.BEGIN_EVERY_COMMITS", 0)
+    con.execute("CREATE TABLE a (k INT)")
+    for n in range(4):
+        con.execute(f"INSERT INTO a VALUES ({n})")
+    assert con._engine is not None
+    item = next(i for i in con._engine.catalog if i.name.name == "a")
+    table = con._engine.relations.table(item)
+    assert isinstance(table, DeltaTable)
+    before = table.log.unsafeVolatileSnapshot()
+    assert _commits_behind(table) == 5
+    with monkeypatch.context() as patched:
+        patched.setattr(SparkLogFiles, "_list_log", refuse)
+        assert write_checkpoint(table, commits_min=1) == 3
+        assert write_checkpoint(table, commits_min=1) is None, "it has one"
+        assert table.log_files.newest() is not None
+        assert _commits_behind(table) == 1
+        table.log.installSnapshot(before, 0)  # as a commit does that began on it
+        behind = []
+        for n in range(6):
+            con.execute(f"INSERT INTO a VALUES ({n})")
+            behind.append(_commits_behind(table))
+        assert behind == [6, 3, 4, 5, 6, 7], "the second one finds it begin too early"
+        assert con.execute("SELECT count(*), sum(k) FROM a").fetchall() == [(10, 21)]
+    con.spark.sql(f"DELETE FROM delta.`{table.location}` WHERE k = 3")
+    assert con.execute("SELECT count(*), sum(k) FROM a").fetchall() == [(8, 15)]
+    state = con.spark.read.format("delta").load(table.location)
+    assert sorted(row.k for row in state.collect()) == [0, 0, 1, 1, 2, 2, 4, 5]
+
+
+def _commits_behind(table: DeltaTable) -> int:
+    return int(table.log.unsafeVolatileSnapshot().logSegment().deltas().size())
 
 
 def test_a_log_that_lost_a_commit(again: Connection) -> None:

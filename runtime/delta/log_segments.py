@@ -1,0 +1,92 @@
+"""What Delta holds of a log is begun anew at a checkpoint that this process wrote, without a list.
+
+Delta's snapshot names each commit behind the checkpoint that its last list found, and the next one
+all of them and its own (``LogSegment``). So a checkpoint that is written beside the commits is not
+taken until the log is listed, for which all commits wait: on a local disk half a second for ten
+thousand of them. Which commits are behind the checkpoint is known without that.
+"""
+
+import uuid
+from functools import lru_cache
+from typing import Any
+
+from ctsql.runtime.spark.java_source import compile_java
+
+_SOURCE = """
+package ctsql;
+
+import java.util.concurrent.locks.ReentrantLock;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.spark.sql.delta.DeltaLog;
+import org.apache.spark.sql.delta.LogSegment;
+import org.apache.spark.sql.delta.Snapshot;
+import org.apache.spark.sql.delta.UninitializedCheckpointProvider;
+import org.apache.spark.sql.delta.UninitializedV1OrV2ParquetCheckpointProvider;
+import scala.Option;
+import scala.collection.immutable.Seq;
+
+public class NAME {
+    public Object of(long version, FileStatus file, DeltaLog log) {
+        return new UninitializedV1OrV2ParquetCheckpointProvider(
+            version, file, log.logPath(), Option.empty());
+    }
+
+    public Snapshot begin(DeltaLog log, Object at) {
+        UninitializedCheckpointProvider checkpoint = (UninitializedCheckpointProvider) at;
+        ReentrantLock lock = log.snapshotLock();
+        lock.lock();
+        try {
+            Snapshot newest = log.unsafeVolatileSnapshot();
+            LogSegment segment = newest.logSegment();
+            long before = segment.checkpointProvider().version();
+            long version = checkpoint.version();
+            boolean isLater = before < version && version <= segment.version();
+            if (!isLater || segment.deltas().size() != segment.version() - before) return newest;
+            LogSegment rest = segment.copy(
+                segment.logPath(), segment.version(),
+                (Seq) segment.deltas().drop((int) (version - before)),
+                checkpoint, segment.lastCommitFileModificationTimestamp());
+            Snapshot same = log.createSnapshot(
+                rest, Option.empty(), Option.empty(), newest.checksumOpt());
+            return log.installSnapshot(same, System.currentTimeMillis());
+        } finally {
+            lock.unlock();
+        }
+    }
+}
+"""
+
+
+@lru_cache(maxsize=1)
+def log_segments(jvm: Any) -> "LogSegments":
+    """Those of a JVM; its class is compiled once in a process, for the first checkpoint."""
+    return LogSegments(jvm)
+
+
+class LogSegments:
+    """The checkpoints that this process wrote last, by the table's location."""
+
+    def __init__(self, jvm: Any) -> None:
+        self._jvm = jvm
+        self._compiled: Any = None
+        self._checkpoints: dict[str, Any] = {}
+
+    def add(self, location: str, log: Any, version: int, file: Any) -> None:
+        """Remember a checkpoint. Args: file: its status."""
+        if self._compiled is None:
+            # Py4J finds methods by a class's name, of which another process may have compiled one.
+            name = f"LogSegments_{uuid.uuid4().hex}"
+            loader = compile_java(self._jvm, _SOURCE.replace("NAME", name), log)
+            self._compiled = loader.loadClass(f"ctsql.{name}").newInstance()
+        self._checkpoints[location] = self._compiled.of(version, file, log)
+
+    def begin_at_checkpoint(self, location: str, log: Any) -> Any | None:
+        """Let Delta's newest snapshot begin at the table's checkpoint, if it begins before that.
+
+        A commit that had begun on the snapshot before puts back what that named: ask again later.
+
+        Returns:
+            The newest snapshot that Delta holds; None without a checkpoint.
+        """
+        checkpoint = self._checkpoints.get(location)
+        return None if checkpoint is None else self._compiled.begin(log, checkpoint)
