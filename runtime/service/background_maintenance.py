@@ -38,7 +38,7 @@ from ctsql.runtime.spark.errors import is_lost
 from ctsql.runtime.views.side_table import tables_beside
 from ctsql.runtime.warehouse.location import SYSTEM_FOLDER
 
-LOOK_EVERY_COMMITS = 20
+LOOK_EVERY_COMMITS = 10
 CHECKPOINT_EVERY_COMMITS = 80
 TRIM_EVERY_COMMITS = 100
 """A log can be trimmed only below a checkpoint."""
