@@ -136,6 +136,12 @@ def java_of(snapshot: Snapshot) -> Any:
     return snapshot.java
 
 
+def add_checkpoint(files: LogFiles, version: int) -> None:
+    """Let the newest state of a log begin at a checkpoint that this process has written."""
+    assert isinstance(files, SparkLogFiles)
+    files.add_checkpoint(version)
+
+
 class SparkLogFiles(LogFiles):
     """The log of one table, whose state Delta reads where something needs Delta."""
 

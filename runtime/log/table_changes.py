@@ -144,7 +144,10 @@ def merge(parts: Sequence[Movement]) -> Movement:
 
 
 def find_storage(entries: Sequence[Entry], at: int) -> Stored:
-    """Where an output's contents as of T are; entries from the last complete through T on."""
+    """Where an output's contents as of T are; entries from the last complete through T on.
+
+    The first two are enough.
+    """
     complete = entries[0] if entries and entries[0].upper <= at + 1 else None
     following = entries[1:] if complete else entries
     times = following[0].times if following else ()

@@ -199,3 +199,48 @@ class Uppers:
         self._scan_back(until_upper=upper)
         first = bisect_right(self._entries, upper, key=lambda e: e.upper) - 1
         return self._entries[max(first, 0) :]
+
+    def around(self, upper: int) -> list[Entry]:
+        """The last entry at or below an upper, if there is one, and the one behind that.
+
+        Of a log that is read anew a few commits are enough for it, however long ago that was.
+
+        Raises:
+            HISTORY_LOST: the log no longer has the commit that tells.
+        """
+        if not self._entries or self._entries[0].upper <= upper:
+            entries = self.since(upper)
+            return entries[: 2 if entries and entries[0].upper <= upper else 1]
+        before: Entry | None = None
+        behind = self._entries[0]
+        lost: CtsqlError | None = None
+        # The entries below low are at or below the upper, those from high on are above it.
+        low, high = 0, self._scanned_from
+        while low < high:
+            middle = (low + high) // 2
+            try:
+                entry = self._first_entry(middle, high)
+            except CtsqlError as problem:
+                if problem.condition != "HISTORY_LOST":
+                    raise
+                lost, low = problem, middle + 1  # a log is cleaned up from its beginning
+                continue
+            if entry is None:
+                high = middle
+            elif entry.upper <= upper:
+                before, low = entry, entry.version + 1
+            else:
+                behind, high = entry, middle
+        if before is not None:
+            return [before, behind]
+        if lost is not None:
+            raise lost
+        return [behind]
+
+    def _first_entry(self, first: int, end: int) -> Entry | None:
+        for version in range(first, end):
+            commit = self.table.commit_at(version)
+            upper = commit.transaction(self.app)
+            if upper is not None:
+                return _entry(upper, commit)
+        return None

@@ -116,6 +116,11 @@ class Output:
         self.follow(self.table.version())
         return self.uppers.since(since)
 
+    def entries_around(self, since: int) -> list[Entry]:
+        """The last commit with an upper at or below ``since``, and the next one; reads few others."""
+        self.follow(self.table.version())
+        return self.uppers.around(since)
+
     def wait_for_upper_past(
         self,
         time_: int,

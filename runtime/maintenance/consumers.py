@@ -138,7 +138,7 @@ def _shown_from(engine: Engine, item: Item, keep_from: int) -> tuple[int, int]:
     """
     now = engine.timeline.now
     at = min(keep_from, now)
-    entries = engine.relations.output(item).entries(since=at + 1)
+    entries = engine.relations.output(item).entries_around(since=at + 1)
     is_written = bool(entries) and entries[0].upper <= at + 1
     last_write = entries[0].upper - 1 if is_written else item.known_from
     shown_time = engine.schedules.shown_at(item, at)

@@ -108,7 +108,7 @@ class Schedules:
 
     def _next_turn(self, item: Item, at: int) -> int | None:
         """The T at which time changes what a view holds that was written last at T or before."""
-        entries = self._relations.output(item).entries(since=at + 1)
+        entries = self._relations.output(item).entries_around(since=at + 1)
         begin = item.known_from if at + 1 < item.created else item.created
         if not entries or not begin < entries[0].upper <= at + 1:
             return None  # it is written at its creation, whatever time it is
@@ -210,7 +210,7 @@ class Schedules:
             }
             if item.kind is ObjectKind.MATERIALIZED_VIEW:
                 # One that nobody follows may have been written at a later T, not at those between.
-                entries = self._relations.output(item).entries(since=until + 1)
+                entries = self._relations.output(item).entries_around(since=until + 1)
                 is_written = bool(entries) and entries[0].upper <= until + 1
                 last_write = entries[0].upper - 1 if is_written else item.known_from
                 since = max(after, last_write)

@@ -57,7 +57,8 @@ class Versions:
         """Where an object's contents as of T are."""
         if item.kind is ObjectKind.TABLE:
             return Stored(self._timeline.version_at(item.id, at))
-        return table_changes.find_storage(self._relations.output(item).entries(since=at + 1), at)
+        entries = self._relations.output(item).entries_around(since=at + 1)
+        return table_changes.find_storage(entries, at)
 
     def stored_upper(self, item: Item) -> int:
         """An output's upper (exclusive), or its time of creation; CLOSED for a finished view."""
