@@ -117,7 +117,7 @@ class Output:
         return self.uppers.since(since)
 
     def entries_around(self, since: int) -> list[Entry]:
-        """The last commit with an upper at or below ``since``, and the next one; reads few others."""
+        """The last commit with an upper at or below ``since`` and the next one, by few reads."""
         self.follow(self.table.version())
         return self.uppers.around(since)
 
