@@ -15,12 +15,14 @@ from ctsql.runtime.spark.java_source import compile_java
 _SOURCE = """
 package ctsql;
 
+import java.io.FileNotFoundException;
+import java.io.IOException;
 import java.util.concurrent.locks.ReentrantLock;
 import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
 import org.apache.spark.sql.delta.DeltaLog;
 import org.apache.spark.sql.delta.LogSegment;
 import org.apache.spark.sql.delta.Snapshot;
-import org.apache.spark.sql.delta.UninitializedCheckpointProvider;
 import org.apache.spark.sql.delta.UninitializedV1OrV2ParquetCheckpointProvider;
 import scala.Option;
 import scala.collection.immutable.Seq;
@@ -31,8 +33,9 @@ public class NAME {
             version, file, log.logPath(), Option.empty());
     }
 
-    public Snapshot begin(DeltaLog log, Object at) {
-        UninitializedCheckpointProvider checkpoint = (UninitializedCheckpointProvider) at;
+    public Snapshot begin(DeltaLog log, Object at) throws IOException {
+        UninitializedV1OrV2ParquetCheckpointProvider checkpoint =
+            (UninitializedV1OrV2ParquetCheckpointProvider) at;
         ReentrantLock lock = log.snapshotLock();
         lock.lock();
         try {
@@ -42,6 +45,7 @@ public class NAME {
             long version = checkpoint.version();
             boolean isLater = before < version && version <= segment.version();
             if (!isLater || segment.deltas().size() != segment.version() - before) return newest;
+            if (!isThere(log, checkpoint.fileStatus())) return newest;
             LogSegment rest = segment.copy(
                 segment.logPath(), segment.version(),
                 (Seq) segment.deltas().drop((int) (version - before)),
@@ -51,6 +55,17 @@ public class NAME {
             return log.installSnapshot(same, System.currentTimeMillis());
         } finally {
             lock.unlock();
+        }
+    }
+
+    private boolean isThere(DeltaLog log, FileStatus file) throws IOException {
+        FileSystem files = file.getPath().getFileSystem(log.newDeltaHadoopConf());
+        try {
+            FileStatus now = files.getFileStatus(file.getPath());
+            return now.getLen() == file.getLen()
+                && now.getModificationTime() == file.getModificationTime();
+        } catch (FileNotFoundException problem) {
+            return false;
         }
     }
 }
@@ -83,7 +98,9 @@ class LogSegments:
     def begin_at_checkpoint(self, location: str, log: Any) -> Any | None:
         """Let Delta's newest snapshot begin at the table's checkpoint, if it begins before that.
 
-        A commit that had begun on the snapshot before puts back what that named: ask again later.
+        The checkpoint's file is looked at first: it may have been trimmed since, or be that of a
+        table that was at this place before. A commit that had begun on the snapshot before puts
+        back what that named: ask again later.
 
         Returns:
             The newest snapshot that Delta holds; None without a checkpoint.

@@ -97,6 +97,13 @@ def test_a_log_begins_at_an_own_checkpoint(
         patched.setattr(SparkLogFiles, "_list_log", refuse)
         assert write_checkpoint(table, commits_min=1) == 3
         assert write_checkpoint(table, commits_min=1) is None, "it has one"
+        file = Path(
+            table.location.removeprefix("file:"), "_delta_log", f"{3:020}.checkpoint.parquet"
+        )
+        aside = file.rename(file.with_suffix(".aside"))
+        assert table.log_files.newest() is not None
+        assert _commits_behind(table) == 5, "the file is not there"
+        aside.rename(file)
         assert table.log_files.newest() is not None
         assert _commits_behind(table) == 1
         table.log.installSnapshot(before, 0)  # as a commit does that began on it
