@@ -23,7 +23,7 @@ from ctsql.catalog.names import table_at
 from ctsql.runtime.delta.clones import is_of_copy
 from ctsql.runtime.delta.local_scan import live_rows
 from ctsql.runtime.delta.locks import commit_lock, local_path
-from ctsql.runtime.delta.spark_log import add_checkpoint
+from ctsql.runtime.delta.spark_log import java_of, remember_checkpoint
 from ctsql.runtime.delta.table import SMALL_LOG_BYTES, DeltaTable, Gateway
 from ctsql.runtime.log.actions import sum_known
 from ctsql.runtime.log.batches import StagedFile
@@ -139,7 +139,7 @@ def write_checkpoint(table: DeltaTable, *, commits_min: int) -> int | None:
     """
     with translate_spark_errors():
         none = table.gateway.none
-        version = table.version() - 1
+        version = int(java_of(table.update()).version()) - 1
         last = table.log.readLastCheckpointFile()
         if version - (int(last.get().version()) if last.isDefined() else -1) < commits_min:
             return None
@@ -152,7 +152,7 @@ def write_checkpoint(table: DeltaTable, *, commits_min: int) -> int | None:
                 table.log.checkpoint(state, none)
             finally:
                 state.uncache()  # as Delta does when it puts a newer one in its place
-        add_checkpoint(table.log_files, version)
+        remember_checkpoint(table.log_files, version)
         return version
 
 

@@ -16,8 +16,8 @@ from ctsql.runtime.delta.jvm import JvmObjects
 from ctsql.runtime.delta.local_log import LoggedState, NeedsSpark, newest_state, state_at
 from ctsql.runtime.delta.locks import local_path
 from ctsql.runtime.delta.log_files import LogFiles
-from ctsql.runtime.delta.log_segments import log_segments
 from ctsql.runtime.delta.log_stores import LocalStore, LogStore
+from ctsql.runtime.delta.own_checkpoints import own_checkpoints
 from ctsql.runtime.delta.snapshots import Snapshot
 from ctsql.runtime.log.table_metadata import TableMetadata
 from ctsql.runtime.spark.errors import translate_spark_errors
@@ -136,10 +136,10 @@ def java_of(snapshot: Snapshot) -> Any:
     return snapshot.java
 
 
-def add_checkpoint(files: LogFiles, version: int) -> None:
-    """Let the newest state of a log begin at a checkpoint that this process has written."""
+def remember_checkpoint(files: LogFiles, version: int) -> None:
+    """Remember a checkpoint of this process, at which the newest state is to begin soon."""
     assert isinstance(files, SparkLogFiles)
-    files.add_checkpoint(version)
+    files.remember_checkpoint(version)
 
 
 class SparkLogFiles(LogFiles):
@@ -209,30 +209,33 @@ class SparkLogFiles(LogFiles):
             return None
         if self._listed_through is None:
             self._listed_through = version  # Delta has just opened it
-        if version - self._begun_through >= BEGIN_EVERY_COMMITS:
-            self._begun_through = version
-            java = self._begin_at_checkpoint() or java
-            if int(java.version()) != version:
-                return None
         if version - self._listed_through >= UNLISTED_MAX:
             return None
         read_ms = int(java.logSegment().lastCommitFileModificationTimestamp())
-        return java if read_ms == mark[0] else None
+        if read_ms != mark[0]:
+            return None
+        if version - self._begun_through < BEGIN_EVERY_COMMITS:
+            return java
+        java = self._begin_at_own_checkpoint() or java
+        self._begun_through = version
+        return java if int(java.version()) == version else None
 
-    def _begin_at_checkpoint(self) -> Any | None:
-        java = log_segments(self._gateway.jvm).begin_at_checkpoint(self._location, self._log)
+    def _begin_at_own_checkpoint(self) -> Any | None:
+        java = own_checkpoints(self._gateway.jvm).begin_at_own(self._location, self._log)
         if java is not None:
-            self._listed_through = int(java.logSegment().checkpointProvider().version())
+            checkpoint = int(java.logSegment().checkpointProvider().version())
+            self._listed_through = max(self._listed_through or 0, checkpoint)
         return java
 
-    def add_checkpoint(self, version: int) -> None:
-        """Let the newest state begin at a checkpoint that this process has written."""
+    def remember_checkpoint(self, version: int) -> None:
+        """Remember a checkpoint of this process, at which the newest state is to begin soon."""
         name = f"{version:020}.checkpoint.parquet"
         if self._store.exists(name):  # in one file
             with translate_spark_errors():
                 path = self._gateway.path(self._log.logPath(), name)
                 file = self._handle.file_system.getFileStatus(path)
-                log_segments(self._gateway.jvm).add(self._location, self._log, version, file)
+                checkpoints = own_checkpoints(self._gateway.jvm)
+                checkpoints.remember(self._location, self._log, version, file)
 
     def _list_log(self) -> Any:
         """The newest state, by a list of the log from the checkpoint on that Delta holds."""

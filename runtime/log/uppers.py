@@ -201,9 +201,10 @@ class Uppers:
         return self._entries[max(first, 0) :]
 
     def around(self, upper: int) -> list[Entry]:
-        """The last entry at or below an upper, if there is one, and the one behind that.
+        """The last entry at or below an upper, if there is one, and the next one.
 
-        Of a log that is read anew a few commits are enough for it, however long ago that was.
+        Of a log that is read anew few commits are enough for it, however long ago that was, if
+        most of them move the upper.
 
         Raises:
             HISTORY_LOST: the log no longer has the commit that tells.
@@ -212,30 +213,32 @@ class Uppers:
             entries = self.since(upper)
             return entries[: 2 if entries and entries[0].upper <= upper else 1]
         before: Entry | None = None
-        behind = self._entries[0]
+        following = self._entries[0]
         lost: CtsqlError | None = None
         # The entries below low are at or below the upper, those from high on are above it.
-        low, high = 0, self._scanned_from
+        low, high, step = 0, self._scanned_from, 1
         while low < high:
-            middle = (low + high) // 2
+            middle = max((low + high) // 2, high - step)  # what is asked for is mostly near
+            step *= 2
             try:
                 entry = self._first_entry(middle, high)
             except CtsqlError as problem:
                 if problem.condition != "HISTORY_LOST":
                     raise
-                lost, low = problem, middle + 1  # a log is cleaned up from its beginning
+                # A log is cleaned up from its beginning; what was found below is from a cache.
+                before, lost, low = None, problem, middle + 1
                 continue
             if entry is None:
                 high = middle
             elif entry.upper <= upper:
                 before, low = entry, entry.version + 1
             else:
-                behind, high = entry, middle
+                following, high = entry, middle
         if before is not None:
-            return [before, behind]
+            return [before, following]
         if lost is not None:
             raise lost
-        return [behind]
+        return [following]
 
     def _first_entry(self, first: int, end: int) -> Entry | None:
         for version in range(first, end):

@@ -117,7 +117,10 @@ class Output:
         return self.uppers.since(since)
 
     def entries_around(self, since: int) -> list[Entry]:
-        """The last commit with an upper at or below ``since`` and the next one, by few reads."""
+        """The last commit with an upper at or below ``since``, and the next one.
+
+        Raises as :meth:`Uppers.around`, which reads few of the commits since then.
+        """
         self.follow(self.table.version())
         return self.uppers.around(since)
 

@@ -21,6 +21,7 @@ class Log:
         self.uppers = uppers
         self.gone = gone
         self.location = "a log"
+        self.cached: dict[int, Commit] = {}
         self.commits_read = 0
 
     def version(self) -> int:
@@ -32,7 +33,9 @@ class Log:
         return self.gone <= version < len(self.uppers)
 
     def commit_at(self, version: int) -> Commit:
-        """A commit, which may be gone."""
+        """A commit, which may be gone; one that was read before is known for ever."""
+        if version in self.cached:
+            return self.cached[version]
         if not self.has(version):
             raise error("HISTORY_LOST", relation="a log", detail=f"{version}", hint="")
         self.commits_read += 1
@@ -40,7 +43,9 @@ class Log:
         action: dict[str, Any] = {"commitInfo": {}}
         if upper is not None:
             action = {"txn": {"appId": APP, "version": upper}}
-        return parse_commit(version, json.dumps(action), modified_ms=version)
+        commit = parse_commit(version, json.dumps(action), modified_ms=version)
+        self.cached[version] = commit
+        return commit
 
     def application_version(self, app: str) -> int | None:
         """The newest upper."""
@@ -66,9 +71,9 @@ def _around(uppers: Uppers, upper: int) -> list[Entry] | str:
 
 
 def _begin_of_all(log: Log, upper: int) -> list[Entry] | str:
-    """The same, of all entries since then."""
+    """The same, of all entries since then, by one who has read nothing."""
     try:
-        entries = _followed(log).since(upper)
+        entries = _followed(Log(log.uppers, gone=log.gone)).since(upper)
     except CtsqlError as problem:
         return problem.condition
     return entries[: 2 if entries and entries[0].upper <= upper else 1]
@@ -84,16 +89,62 @@ def test_around_is_how_since_begins(
     steps: list[int | None], gone: int, upper: int, seen: int
 ) -> None:
     """Whatever was read before, and whatever is gone."""
-    total, moves = 0, list[int | None]()
-    for step in steps:
-        total += step or 0
-        moves.append(total if step else None)
-    log = Log(moves, gone=min(gone, len(moves) - 1))
+    log = Log(_moves(steps), gone=min(gone, len(steps) - 1))
     uppers = _followed(log)
     assert _around(uppers, upper) == _begin_of_all(log, upper)
     with suppress(CtsqlError):
         uppers.since(seen)
-    assert _around(uppers, upper) == _begin_of_all(log, upper)
+    assert _around(uppers, upper) in (_begin_of_all(log, upper), _known(log, upper))
+
+
+@given(
+    steps=st.lists(st.one_of(st.none(), st.integers(1, 3)), min_size=1, max_size=40),
+    gone=st.integers(0, 40),
+    asked=st.lists(st.integers(0, 90), min_size=1, max_size=3),
+    upper=st.integers(0, 90),
+)
+def test_a_log_may_be_cleaned_up_meanwhile(
+    steps: list[int | None], gone: int, asked: list[int], upper: int
+) -> None:
+    """What is known of single commits below tells nothing of those between."""
+    log = Log(_moves(steps))
+    uppers = _followed(log)
+    for one in asked:
+        _around(uppers, one)
+    log.gone = min(gone, len(steps) - 1)
+    assert _around(uppers, upper) in (_begin_of_all(log, upper), _known(log, upper))
+
+
+def test_what_is_cached_of_a_lost_log_tells_nothing() -> None:
+    """A search has left single commits that are far apart."""
+    log = Log([*range(1, 1_001)])
+    uppers = _followed(log)
+    assert [e.upper for e in uppers.around(300)] == [300, 301]
+    log.gone = 900
+    for upper in range(1, 899, 23):
+        assert _around(uppers, upper) in ("HISTORY_LOST", _known(log, upper))
+    assert _around(uppers, 600) == "HISTORY_LOST"
+
+
+def _moves(steps: list[int | None]) -> list[int | None]:
+    total, moves = 0, list[int | None]()
+    for step in steps:
+        total += step or 0
+        moves.append(total if step else None)
+    return moves
+
+
+def _known(log: Log, upper: int) -> list[Entry] | str:
+    """The answer by the whole log, which commits that were read before may still tell."""
+    return _begin_of_all(Log(log.uppers), upper)
+
+
+def test_the_near_past_takes_few_commits_where_few_move_the_upper() -> None:
+    """As of an output that is compacted often, and written seldom."""
+    log = Log([1, *[None] * 9_000, 2, *[None] * 50, 3])
+    uppers = _followed(log)
+    assert [e.upper for e in uppers.around(2)] == [2, 3]
+    assert log.commits_read < 200
 
 
 @pytest.mark.parametrize("upper", [1, 2, 5_000, 9_998])

@@ -1,4 +1,4 @@
-"""What Delta holds of a log is begun anew at a checkpoint that this process wrote, without a list.
+"""Lets what Delta holds of a log begin at a checkpoint that this process wrote, without a list.
 
 Delta's snapshot names each commit behind the checkpoint that its last list found, and the next one
 all of them and its own (``LogSegment``). So a checkpoint that is written beside the commits is not
@@ -20,6 +20,7 @@ import java.io.IOException;
 import java.util.concurrent.locks.ReentrantLock;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
+import org.apache.spark.sql.delta.CapturedSnapshot;
 import org.apache.spark.sql.delta.DeltaLog;
 import org.apache.spark.sql.delta.LogSegment;
 import org.apache.spark.sql.delta.Snapshot;
@@ -28,31 +29,33 @@ import scala.Option;
 import scala.collection.immutable.Seq;
 
 public class NAME {
-    public Object of(long version, FileStatus file, DeltaLog log) {
+    public UninitializedV1OrV2ParquetCheckpointProvider checkpoint(
+            long version, FileStatus file, DeltaLog log) {
         return new UninitializedV1OrV2ParquetCheckpointProvider(
             version, file, log.logPath(), Option.empty());
     }
 
-    public Snapshot begin(DeltaLog log, Object at) throws IOException {
-        UninitializedV1OrV2ParquetCheckpointProvider checkpoint =
-            (UninitializedV1OrV2ParquetCheckpointProvider) at;
+    public Snapshot begin(DeltaLog log, UninitializedV1OrV2ParquetCheckpointProvider checkpoint)
+            throws IOException {
         ReentrantLock lock = log.snapshotLock();
         lock.lock();
         try {
-            Snapshot newest = log.unsafeVolatileSnapshot();
+            CapturedSnapshot captured = log.getCapturedSnapshot();
+            Snapshot newest = captured.snapshot();
             LogSegment segment = newest.logSegment();
-            long before = segment.checkpointProvider().version();
+            long older = segment.checkpointProvider().version();
             long version = checkpoint.version();
-            boolean isLater = before < version && version <= segment.version();
-            if (!isLater || segment.deltas().size() != segment.version() - before) return newest;
+            boolean isLater = older < version && version <= segment.version();
+            if (!isLater || segment.deltas().size() != segment.version() - older) return newest;
             if (!isThere(log, checkpoint.fileStatus())) return newest;
-            LogSegment rest = segment.copy(
+            LogSegment shorter = segment.copy(
                 segment.logPath(), segment.version(),
-                (Seq) segment.deltas().drop((int) (version - before)),
+                (Seq) segment.deltas().drop((int) (version - older)),
                 checkpoint, segment.lastCommitFileModificationTimestamp());
             Snapshot same = log.createSnapshot(
-                rest, Option.empty(), Option.empty(), newest.checksumOpt());
-            return log.installSnapshot(same, System.currentTimeMillis());
+                shorter, Option.empty(), Option.empty(), newest.checksumOpt());
+            // It is as fresh as it was: nothing was looked for in the store.
+            return log.installSnapshot(same, captured.updateTimestamp());
         } finally {
             lock.unlock();
         }
@@ -73,12 +76,12 @@ public class NAME {
 
 
 @lru_cache(maxsize=1)
-def log_segments(jvm: Any) -> "LogSegments":
-    """Those of a JVM; its class is compiled once in a process, for the first checkpoint."""
-    return LogSegments(jvm)
+def own_checkpoints(jvm: Any) -> "OwnCheckpoints":
+    """Those of a JVM; the class in it is compiled for the first one."""
+    return OwnCheckpoints(jvm)
 
 
-class LogSegments:
+class OwnCheckpoints:
     """The checkpoints that this process wrote last, by the table's location."""
 
     def __init__(self, jvm: Any) -> None:
@@ -86,16 +89,16 @@ class LogSegments:
         self._compiled: Any = None
         self._checkpoints: dict[str, Any] = {}
 
-    def add(self, location: str, log: Any, version: int, file: Any) -> None:
-        """Remember a checkpoint. Args: file: its status."""
+    def remember(self, location: str, log: Any, version: int, file: Any) -> None:
+        """Remember a checkpoint in one file. Args: file: its status."""
         if self._compiled is None:
             # Py4J finds methods by a class's name, of which another process may have compiled one.
-            name = f"LogSegments_{uuid.uuid4().hex}"
+            name = f"OwnCheckpoints_{uuid.uuid4().hex}"
             loader = compile_java(self._jvm, _SOURCE.replace("NAME", name), log)
             self._compiled = loader.loadClass(f"ctsql.{name}").newInstance()
-        self._checkpoints[location] = self._compiled.of(version, file, log)
+        self._checkpoints[location] = self._compiled.checkpoint(version, file, log)
 
-    def begin_at_checkpoint(self, location: str, log: Any) -> Any | None:
+    def begin_at_own(self, location: str, log: Any) -> Any | None:
         """Let Delta's newest snapshot begin at the table's checkpoint, if it begins before that.
 
         The checkpoint's file is looked at first: it may have been trimmed since, or be that of a
