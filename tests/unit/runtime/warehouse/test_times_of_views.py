@@ -34,7 +34,7 @@ def test_each_object_is_looked_at_once() -> None:
     relations: Any = SimpleNamespace(
         item=items.__getitem__,
         bound=lambda _: bound,
-        output=lambda _: SimpleNamespace(entries=lambda **_: []),
+        output=lambda _: SimpleNamespace(entries_around=lambda **_: []),
     )
     versions: Any = SimpleNamespace(movements=movements, change_of=lambda *_: Change.APPEND)
     timeline: Any = SimpleNamespace(bindings_between=bindings)
@@ -89,7 +89,9 @@ def test_time_changed_a_view_before_its_refresh_times_did() -> None:
     commit = SimpleNamespace(metadata={DUE: 12})
     relations: Any = SimpleNamespace(
         bound=lambda _: SimpleNamespace(plan=None, view=SimpleNamespace(reads_clock=True)),
-        output=lambda _: SimpleNamespace(entries=lambda **_: [SimpleNamespace(upper=8, version=3)]),
+        output=lambda _: SimpleNamespace(
+            entries_around=lambda **_: [SimpleNamespace(upper=8, version=3)]
+        ),
         table=lambda _: SimpleNamespace(has=lambda _: True, commit_at=lambda _: commit),
     )
     nothing: Any = None
