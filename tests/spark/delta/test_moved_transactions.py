@@ -1,0 +1,170 @@
+"""A transaction goes on from the newest version over rewrites; else Delta decides."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ctsql import Connection
+from ctsql.runtime.delta.table import DeltaTable
+from ctsql.runtime.delta.transaction import Transaction, set_properties, whole_file
+from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.log.protocol import Conflict
+from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.rows.row_set import LocalRows, row_set
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def table(con: Connection) -> DeltaTable:
+    """Four files, with the rows 0 to 3."""
+    con.execute("CREATE TABLE a (k INT)")
+    for n in range(4):
+        con.execute(f"INSERT INTO a VALUES ({n})")
+    assert con._engine is not None
+    item = next(i for i in con._engine.catalog if i.name.name == "a")
+    there = con._engine.relations.table(item)
+    assert isinstance(there, DeltaTable)
+    return there
+
+
+def test_an_append_goes_on_over_a_compaction(table: DeltaTable) -> None:
+    """With what it says of application ids."""
+    txn = table.begin()
+    txn.add_files([_stage(txn, 9)])
+    txn.read_application("app")
+    txn.set_application("app", 5, 0)
+    version = _compact(table, _files(table))
+    assert _commit(txn) == version + 1
+    assert _read_version(txn) == version
+    assert _rows(table) == [0, 1, 2, 3, 9]
+    assert table.commit_at(version + 1).transactions == (("app", 5),)
+
+
+def test_a_delete_goes_on_over_a_compaction_of_other_files(table: DeltaTable) -> None:
+    """Of its own file it is a conflict, and Delta is not asked."""
+    mine, *others = _files(table)
+    gone, lost = table.begin(), table.begin()
+    for txn in (gone, lost):
+        txn.delete([whole_file(mine)])
+    version = _compact(table, others[:2])
+    assert _commit(gone) == version + 1
+    assert _read_version(gone) == version
+    assert len(_rows(table)) == 3
+    with pytest.raises(Conflict):
+        _commit(lost)
+    third = table.begin()
+    third.delete([whole_file(others[2])])
+    _compact(table, _files(table))
+    with pytest.raises(Conflict, match="was rewritten"):
+        _commit(third)
+    assert len(_rows(table)) == 3
+
+
+def test_a_compaction_goes_on_over_what_leaves_its_files_alone(table: DeltaTable) -> None:
+    """Rows that come, and rows that go elsewhere; not over a file of its own with rows deleted."""
+    mine = _files(table)[:2]
+    txn = table.begin()
+    txn.rewrite(mine, _local(table, mine))
+    other = table.begin()
+    other.delete([whole_file(_files(table)[3])])
+    other.add_files([_stage(other, 9)])
+    other.set_application("app", 5, 0)
+    version = _commit(other)
+    assert txn.commit_rewrites() == version + 1
+    assert _read_version(txn) == version
+    assert len(_rows(table)) == 4
+    late = table.begin()
+    late.rewrite(_files(table), _local(table, _files(table)))
+    first = table.begin()
+    first.delete([whole_file(_files(table)[0])])
+    _commit(first)
+    rows = _rows(table)
+    with pytest.raises(Conflict, match="was rewritten"):
+        late.commit_rewrites()
+    assert _rows(table) == rows
+
+
+def _append(table: DeltaTable) -> None:
+    txn = table.begin()
+    txn.add_files([_stage(txn, 7)])
+    _commit(txn)
+
+
+def _set_property(table: DeltaTable) -> None:
+    txn = table.begin()
+    set_properties(txn, {"a": "b"})
+    _commit(txn)
+
+
+@pytest.mark.parametrize(("meanwhile", "is_in"), [(_append, True), (_set_property, False)])
+def test_the_rest_is_left_to_delta(
+    table: DeltaTable, meanwhile: Callable[[DeltaTable], None], is_in: bool
+) -> None:
+    """Rows of others, and other properties."""
+    txn = table.begin()
+    began_at = txn.version_read
+    txn.add_files([_stage(txn, 9)])
+    meanwhile(table)
+    if is_in:
+        assert _commit(txn) == began_at + 2
+        assert _rows(table) == [0, 1, 2, 3, 7, 9]
+    else:
+        with pytest.raises(Conflict):
+            _commit(txn)
+    assert _read_version(txn) == began_at
+
+
+def test_what_rests_on_all_rows_is_left_to_delta(table: DeltaTable) -> None:
+    """Also where the rows are the same."""
+    txn = table.begin()
+    began_at = txn.version_read
+    txn.depend_on_all()
+    txn.add_files([_stage(txn, 9)])
+    _compact(table, _files(table))
+    try:
+        _commit(txn)
+    except Conflict:
+        assert _rows(table) == [0, 1, 2, 3]
+    else:
+        assert _rows(table) == [0, 1, 2, 3, 9]
+    assert _read_version(txn) == began_at
+
+
+def _stage(txn: Transaction, k: int) -> Any:
+    frame = txn.table.gateway.session.createDataFrame([(k,)], "k INT")
+    local = row_set(frame).collect()
+    assert isinstance(local, LocalRows)
+    file = txn.stage_local(local)
+    assert file is not None
+    return file
+
+
+def _commit(txn: Transaction) -> int:
+    return txn.commit(label="test", epoch=0, metadata="{}")
+
+
+def _files(table: DeltaTable) -> list[DataFile]:
+    return list(table.files(table.version()).values())
+
+
+def _local(table: DeltaTable, files: list[DataFile]) -> LocalRows:
+    local = row_set(table.frame_of(files)).collect()
+    assert not isinstance(local, Declined)
+    return local
+
+
+def _compact(table: DeltaTable, files: list[DataFile]) -> int:
+    txn = table.begin()
+    txn.rewrite(files, _local(table, files))
+    return txn.commit_rewrites()
+
+
+def _read_version(txn: Transaction) -> int:
+    """Of the transaction of Delta that was committed, or refused."""
+    return int(txn.txn.readVersion())
+
+
+def _rows(table: DeltaTable) -> list[int]:
+    return sorted(row.k for row in table.frame(table.version()).collect())
