@@ -1,16 +1,10 @@
 """One optimistic transaction on a Delta table.
 
-[moves-over-rewrites] where other commits came in between that only rewrote files, as a compaction
-    does, and none that this one rests on, it goes on from the newest version; so does a compaction
-    over any commit that leaves its files alone. Delta comes to the same answer, but lists the log
-    for it under a lock for which the table's other commits wait: half a second where there are ten
-    thousand.
-
 Source: the Delta protocol, "Deletion Vectors", "Transaction Identifiers", "Domain Metadata".
 """
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
@@ -25,17 +19,16 @@ from pyspark.sql.types import StructType
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.deletion_vectors import VectorFile, vector_file
 from ctsql.runtime.delta.file_stores import path_in_store
-from ctsql.runtime.delta.locks import commit_lock, local_path, split_location
+from ctsql.runtime.delta.locks import commit_lock, split_location
+from ctsql.runtime.delta.moving import Moving
 from ctsql.runtime.delta.parquet_writer import (
     has_forbidden_null,
     is_plain,
     write,
     write_change_data,
 )
-from ctsql.runtime.delta.spark_log import java_of
 from ctsql.runtime.delta.table_rows import CHANGE_TYPE, DeltaRows, has_no_vectors, locate_in
 from ctsql.runtime.log import clock
-from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
 from ctsql.runtime.log.data_files import DataFile, is_elsewhere, select_changed
 from ctsql.runtime.log.protocol import Conflict, RowsGone
@@ -56,19 +49,7 @@ class Transaction:
         self.txn = txn
         self.version_read = int(txn.readVersion())
         self._actions: list[Any] = []
-        self._entries: list[Callable[[Any], object]] = []  # what Delta's transaction knows of it
-        self._files_read: list[DataFile] = []
-        self._is_rewrite = False
-        self._may_move = True  # while Delta's transaction knows nothing else
-
-    def _enter(self, entry: Callable[[Any], object]) -> None:
-        """Tell Delta's transaction something, and the one that may take its place."""
-        entry(self.txn)
-        self._entries.append(entry)
-
-    def stays_on_its_version(self) -> None:
-        """Leave all commits that come in between to Delta: its transaction knows more."""
-        self._may_move = False
+        self.moving = Moving(table, txn)
 
     def snapshot(self) -> Any:
         """The snapshot that the transaction reads."""
@@ -76,17 +57,17 @@ class Transaction:
 
     def read_application(self, app: str) -> None:
         """Depend on an application id: a commit that moves it first makes this one fail."""
-        self._enter(lambda txn: txn.readTxn().addOne(app))
+        self.moving.enter(lambda txn: txn.readTxn().addOne(app))
 
     def depend_on_all(self) -> None:
         """Depend on every row: a commit that changes any row first makes this one fail."""
-        self.stays_on_its_version()
+        self.moving.stay()
         self.txn.readWholeTable()
 
     def set_application(self, app: str, version: int, now_ms: int) -> None:
         """Record the application id's new version."""
         time = self.gateway.option(now_ms)
-        self._enter(lambda txn: txn.updateSetTransaction(app, version, time))
+        self.moving.enter(lambda txn: txn.updateSetTransaction(app, version, time))
 
     def set_domain(self, domain: str, configuration: str, *, removed: bool = False) -> None:
         """Write or remove a domain metadata action; checkpoints keep it, scans ignore it."""
@@ -125,7 +106,7 @@ class Transaction:
         )
 
     def _write_by_spark(self, rows: DataFrame) -> list[StagedFile]:
-        self.stays_on_its_version()
+        self.moving.stay()
         with translate_spark_errors():
             files = scala_items(self.txn.writeFiles(rows._jdf))
             return [StagedFile(file.path(), file.json()) for file in files]
@@ -237,8 +218,8 @@ class Transaction:
                 if one.action is not None:
                     self._actions.append(self.gateway.parse_action(one.action))
             adds = self.gateway.seq(read)
-            self._enter(lambda txn: txn.trackFilesRead(adds))
-        self._files_read += [live[path] for path in by_file]
+            self.moving.enter(lambda txn: txn.trackFilesRead(adds))
+        self.moving.rest_on(live[path] for path in by_file)
         return used
 
     def _vector_file(self) -> AbstractContextManager[VectorFile]:
@@ -265,7 +246,7 @@ class Transaction:
         Raises the error of columns that Delta does not take.
         """
         gateway = self.gateway
-        self.stays_on_its_version()
+        self.moving.stay()
         with translate_spark_errors():
             action = json.loads(self.txn.metadata().json())
             action["metaData"]["schemaString"] = schema
@@ -314,50 +295,16 @@ class Transaction:
             counts: what DESCRIBE HISTORY is to say of it.
         """
         session, metrics = self.gateway.jsession, self.gateway.metrics(counts)
-        self._enter(lambda txn: txn.registerSQLMetrics(session, metrics))
+        self.moving.enter(lambda txn: txn.registerSQLMetrics(session, metrics))
         return self._commit(operation)
 
     def _commit(self, operation: Any) -> int:
         with commit_lock(self.table.location), translate_spark_errors():
-            self._move()
+            self.txn = self.moving.move()
             try:
                 return int(self.txn.commit(self.gateway.seq(self._actions), operation))
             except conflict_errors() as conflict:
                 raise Conflict(type(conflict).__name__) from conflict
-
-    def _move(self) -> None:
-        """Go on from the newest version where that is allowed [moves-over-rewrites].
-
-        Only where the lock is one, so that no commit of ctsql comes in between.
-
-        Raises:
-            Conflict: a file that this one rests on was rewritten.
-        """
-        table = self.table
-        is_local = local_path(table.location) is not None
-        if not (is_local and self._may_move and table.has(self.version_read + 1)):
-            return
-        newest = table.update()
-        commits = map(table.commit_at, range(self.version_read + 1, newest.version + 1))
-        if not all(map(self._leaves_alone, commits)):
-            return
-        live = table.files(newest.version)
-        for file in self._files_read:
-            there = live.get(file.path)
-            if there is None or there.vector_id != file.vector_id:
-                raise Conflict(f"{file.path} was rewritten")
-        option = self.gateway.option(java_of(newest))
-        self.txn = table.log.startTransaction(self.gateway.none, option)
-        for entry in self._entries:
-            entry(self.txn)
-
-    def _leaves_alone(self, commit: Commit) -> bool:
-        """Whether a commit concerns this one only by files of which that knows."""
-        if commit.table is not None or commit.protocol is not None:
-            return False
-        return self._is_rewrite or not (
-            commit.changes_data or commit.transactions or commit.domains
-        )
 
     def rewrite(self, files: Sequence[DataFile], rows: LocalRows | None = None) -> list[StagedFile]:
         """Rewrite the live rows of some files of one partition as one new file; no row changes.
@@ -373,9 +320,8 @@ class Transaction:
         new_files = _rewrite_by_spark(self, adds) if file is None else [file]
         staged_files = [StagedFile(one.path, _unchanging(one.action)) for one in new_files]
         java_adds = gateway.seq(adds)
-        self._enter(lambda txn: txn.trackFilesRead(java_adds))
-        self._files_read += files
-        self._is_rewrite = True
+        self.moving.enter(lambda txn: txn.trackFilesRead(java_adds))
+        self.moving.rest_on(files, is_rewrite=True)
         now_ms = clock.now_ms()
         self.add_files(staged_files)
         self._actions += [add.removeWithTimestamp(now_ms, False) for add in adds]
@@ -393,7 +339,7 @@ def set_properties(
     transaction: Transaction, properties: Mapping[str, str], names_to_remove: Collection[str] = ()
 ) -> None:
     """Set properties of a table, and remove some."""
-    transaction.stays_on_its_version()
+    transaction.moving.stay()
     with translate_spark_errors():
         action = json.loads(transaction.txn.metadata().json())
         there = action["metaData"]["configuration"]
@@ -405,7 +351,7 @@ def set_properties(
 def _rewrite_by_spark(transaction: Transaction, adds: Sequence[Any]) -> list[StagedFile]:
     """Write the live rows of some files as one new file."""
     gateway = transaction.gateway
-    transaction.stays_on_its_version()
+    transaction.moving.stay()
     with translate_spark_errors():
         rows = transaction.table.log.createDataFrame(
             transaction.snapshot(), gateway.seq(adds), False, gateway.option("Optimize")
