@@ -20,7 +20,7 @@ from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.deletion_vectors import VectorFile, vector_file
 from ctsql.runtime.delta.file_stores import path_in_store
 from ctsql.runtime.delta.locks import commit_lock, split_location
-from ctsql.runtime.delta.moving import Moving
+from ctsql.runtime.delta.movable_transaction import MovableTransaction
 from ctsql.runtime.delta.parquet_writer import (
     has_forbidden_null,
     is_plain,
@@ -46,28 +46,27 @@ class Transaction:
     def __init__(self, table: DeltaRows, txn: Any) -> None:
         self.table = table
         self.gateway = table.gateway
-        self.txn = txn
         self.version_read = int(txn.readVersion())
         self._actions: list[Any] = []
-        self.moving = Moving(table, txn)
+        self.delta = MovableTransaction(table, txn)
 
     def snapshot(self) -> Any:
         """The snapshot that the transaction reads."""
-        return self.txn.snapshot()
+        return self.delta.txn.snapshot()
 
     def read_application(self, app: str) -> None:
         """Depend on an application id: a commit that moves it first makes this one fail."""
-        self.moving.enter(lambda txn: txn.readTxn().addOne(app))
+        self.delta.tell(lambda txn: txn.readTxn().addOne(app))
 
     def depend_on_all(self) -> None:
         """Depend on every row: a commit that changes any row first makes this one fail."""
-        self.moving.stay()
-        self.txn.readWholeTable()
+        self.delta.stay()
+        self.delta.txn.readWholeTable()
 
     def set_application(self, app: str, version: int, now_ms: int) -> None:
         """Record the application id's new version."""
         time = self.gateway.option(now_ms)
-        self.moving.enter(lambda txn: txn.updateSetTransaction(app, version, time))
+        self.delta.tell(lambda txn: txn.updateSetTransaction(app, version, time))
 
     def set_domain(self, domain: str, configuration: str, *, removed: bool = False) -> None:
         """Write or remove a domain metadata action; checkpoints keep it, scans ignore it."""
@@ -106,9 +105,9 @@ class Transaction:
         )
 
     def _write_by_spark(self, rows: DataFrame) -> list[StagedFile]:
-        self.moving.stay()
+        self.delta.stay()
         with translate_spark_errors():
-            files = scala_items(self.txn.writeFiles(rows._jdf))
+            files = scala_items(self.delta.txn.writeFiles(rows._jdf))
             return [StagedFile(file.path(), file.json()) for file in files]
 
     @cached_property
@@ -117,7 +116,7 @@ class Transaction:
 
         It is read again only when it is another one: of a wide table it is long.
         """
-        metadata, entry = self.txn.metadata(), self.table.metadata_read
+        metadata, entry = self.delta.txn.metadata(), self.table.metadata_read
         if entry is None or not metadata.equals(entry[0]):
             entry = metadata, dict(json.loads(metadata.json())["metaData"])
             self.table.metadata_read = entry
@@ -218,8 +217,8 @@ class Transaction:
                 if one.action is not None:
                     self._actions.append(self.gateway.parse_action(one.action))
             adds = self.gateway.seq(read)
-            self.moving.enter(lambda txn: txn.trackFilesRead(adds))
-        self.moving.rest_on(live[path] for path in by_file)
+            self.delta.tell(lambda txn: txn.trackFilesRead(adds))
+        self.delta.rest_on(live[path] for path in by_file)
         return used
 
     def _vector_file(self) -> AbstractContextManager[VectorFile]:
@@ -246,9 +245,9 @@ class Transaction:
         Raises the error of columns that Delta does not take.
         """
         gateway = self.gateway
-        self.moving.stay()
+        self.delta.stay()
         with translate_spark_errors():
-            action = json.loads(self.txn.metadata().json())
+            action = json.loads(self.delta.txn.metadata().json())
             action["metaData"]["schemaString"] = schema
             metadata = gateway.parse_action(json.dumps(action))
             # Delta enables the features that types need only for new tables.
@@ -257,7 +256,7 @@ class Transaction:
             )
             for feature in scala_items(protocol.readerAndWriterFeatureNames()):
                 action["metaData"]["configuration"][f"delta.feature.{feature}"] = "supported"
-            self.txn.updateMetadata(gateway.parse_action(json.dumps(action)), False)
+            self.delta.txn.updateMetadata(gateway.parse_action(json.dumps(action)), False)
 
     def overwrite_with_schema(self, schema: str) -> None:
         """Replace the table's columns and delete all its rows; depends on every row."""
@@ -295,14 +294,13 @@ class Transaction:
             counts: what DESCRIBE HISTORY is to say of it.
         """
         session, metrics = self.gateway.jsession, self.gateway.metrics(counts)
-        self.moving.enter(lambda txn: txn.registerSQLMetrics(session, metrics))
+        self.delta.tell(lambda txn: txn.registerSQLMetrics(session, metrics))
         return self._commit(operation)
 
     def _commit(self, operation: Any) -> int:
         with commit_lock(self.table.location), translate_spark_errors():
-            self.txn = self.moving.move()
             try:
-                return int(self.txn.commit(self.gateway.seq(self._actions), operation))
+                return self.delta.commit(self.gateway.seq(self._actions), operation)
             except conflict_errors() as conflict:
                 raise Conflict(type(conflict).__name__) from conflict
 
@@ -320,8 +318,8 @@ class Transaction:
         new_files = _rewrite_by_spark(self, adds) if file is None else [file]
         staged_files = [StagedFile(one.path, _unchanging(one.action)) for one in new_files]
         java_adds = gateway.seq(adds)
-        self.moving.enter(lambda txn: txn.trackFilesRead(java_adds))
-        self.moving.rest_on(files, is_rewrite=True)
+        self.delta.tell(lambda txn: txn.trackFilesRead(java_adds))
+        self.delta.rest_on(files)
         now_ms = clock.now_ms()
         self.add_files(staged_files)
         self._actions += [add.removeWithTimestamp(now_ms, False) for add in adds]
@@ -329,6 +327,7 @@ class Transaction:
 
     def commit_rewrites(self) -> int:
         """Commit what :meth:`rewrite` made, as OPTIMIZE would; raises Conflict if it is not in."""
+        self.delta.only_rewrites = True
         none = self.gateway.none
         empty = self.gateway.seq(())
         optimize = getattr(self.gateway.delta, "DeltaOperations$Optimize")
@@ -339,24 +338,28 @@ def set_properties(
     transaction: Transaction, properties: Mapping[str, str], names_to_remove: Collection[str] = ()
 ) -> None:
     """Set properties of a table, and remove some."""
-    transaction.moving.stay()
+    transaction.delta.stay()
     with translate_spark_errors():
-        action = json.loads(transaction.txn.metadata().json())
+        action = json.loads(transaction.delta.txn.metadata().json())
         there = action["metaData"]["configuration"]
         configuration = {key: value for key, value in there.items() if key not in names_to_remove}
         action["metaData"]["configuration"] = {**configuration, **properties}
-        transaction.txn.updateMetadata(transaction.gateway.parse_action(json.dumps(action)), False)
+        transaction.delta.txn.updateMetadata(
+            transaction.gateway.parse_action(json.dumps(action)), False
+        )
 
 
 def _rewrite_by_spark(transaction: Transaction, adds: Sequence[Any]) -> list[StagedFile]:
     """Write the live rows of some files as one new file."""
     gateway = transaction.gateway
-    transaction.moving.stay()
+    transaction.delta.stay()
     with translate_spark_errors():
         rows = transaction.table.log.createDataFrame(
             transaction.snapshot(), gateway.seq(adds), False, gateway.option("Optimize")
         )
-        files = transaction.txn.writeFiles(rows.coalesce(1), gateway.none, True, gateway.seq(()))
+        files = transaction.delta.txn.writeFiles(
+            rows.coalesce(1), gateway.none, True, gateway.seq(())
+        )
         return [StagedFile(file.path(), file.json()) for file in scala_items(files)]
 
 

@@ -31,7 +31,11 @@ class RowsGone(Exception):
 
 
 class LogTransaction(Protocol):
-    """One optimistic transaction on a table."""
+    """One optimistic transaction on a table.
+
+    Attributes:
+        version_read: the version on which it began; commits that change no row may be behind it.
+    """
 
     version_read: int
 

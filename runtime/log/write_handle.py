@@ -9,9 +9,10 @@ one Delta commit of staged files, deletion vectors, metadata and the new upper.
                       +--------------------------------------------+
 
 A batch of :meth:`Output.batch` may be committed on a newer version than it was computed from; one
-of :meth:`Output.open` only on that very version. The transaction depends on the application id, so
-of two commits that read the same upper Delta fails one (ConcurrentTransactionException). A lost
-answer is resolved by searching the log for the commit's token, never by trying again blindly.
+of :meth:`Output.open` only on that very version, or one with the same rows. The transaction depends
+on the application id, so of two commits that read the same upper Delta fails one
+(ConcurrentTransactionException). A lost answer is resolved by searching the log for the commit's
+token, never by trying again blindly.
 
 [upper-monotone] the upper never goes back.
 [commit-moves-upper] a commit that is in moved the upper from `expected` to `new`, with new >
@@ -183,7 +184,7 @@ class Output:
         return self._begin_batch(self.table.begin(), lower, upper, rebase=True)
 
     def open(self, expected: int) -> Batch | UpperMismatch:
-        """Start a batch to be committed only on the version it reads, at the upper ``expected``."""
+        """Start a batch to be committed only on the rows it reads, at the upper ``expected``."""
         txn = self.table.begin()
         self.follow(txn.version_read)
         if self.upper != expected:

@@ -29,14 +29,18 @@ def table(con: Connection) -> DeltaTable:
     return there
 
 
-def test_an_append_goes_on_over_a_compaction(table: DeltaTable) -> None:
+def test_an_append_goes_on_over_a_compaction(
+    table: DeltaTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With what it says of application ids."""
     txn = table.begin()
     txn.add_files([_stage(txn, 9)])
     txn.read_application("app")
     txn.set_application("app", 5, 0)
     version = _compact(table, _files(table))
-    assert _commit(txn) == version + 1
+    with monkeypatch.context() as patched:
+        patched.setattr(DeltaTable, "files", lambda *_: pytest.fail("An append rests on no file."))
+        assert _commit(txn) == version + 1
     assert _read_version(txn) == version
     assert _rows(table) == [0, 1, 2, 3, 9]
     assert table.commit_at(version + 1).transactions == (("app", 5),)
@@ -92,28 +96,58 @@ def _append(table: DeltaTable) -> None:
     _commit(txn)
 
 
+def _move_application(table: DeltaTable) -> None:
+    txn = table.begin()
+    txn.set_application("app", 5, 0)
+    _commit(txn)
+
+
+def _compact_and_append(table: DeltaTable) -> None:
+    _compact(table, _files(table))
+    _append(table)
+
+
 def _set_property(table: DeltaTable) -> None:
     txn = table.begin()
     set_properties(txn, {"a": "b"})
     _commit(txn)
 
 
-@pytest.mark.parametrize(("meanwhile", "is_in"), [(_append, True), (_set_property, False)])
+@pytest.mark.parametrize(
+    ("meanwhile", "rows"),
+    [
+        (_append, [0, 1, 2, 3, 7, 9]),
+        (_compact_and_append, [0, 1, 2, 3, 7, 9]),
+        (_move_application, None),
+        (_set_property, None),
+    ],
+)
 def test_the_rest_is_left_to_delta(
-    table: DeltaTable, meanwhile: Callable[[DeltaTable], None], is_in: bool
+    table: DeltaTable, meanwhile: Callable[[DeltaTable], None], rows: list[int] | None
 ) -> None:
-    """Rows of others, and other properties."""
+    """Rows of others, the same application, and other properties."""
     txn = table.begin()
     began_at = txn.version_read
+    txn.read_application("app")
     txn.add_files([_stage(txn, 9)])
     meanwhile(table)
-    if is_in:
-        assert _commit(txn) == began_at + 2
-        assert _rows(table) == [0, 1, 2, 3, 7, 9]
-    else:
+    if rows is None:
         with pytest.raises(Conflict):
             _commit(txn)
+    else:
+        _commit(txn)
+        assert _rows(table) == rows
     assert _read_version(txn) == began_at
+
+
+def test_the_counts_of_a_statement_go_with_it(con: Connection, table: DeltaTable) -> None:
+    """As DESCRIBE HISTORY tells them."""
+    txn = table.begin()
+    txn.add_files([_stage(txn, 9)])
+    version = _compact(table, _files(table))
+    assert txn.commit_statement(table.gateway.append_operation(), {"numOutputRows": 1}) > version
+    history = con.spark.sql(f"DESCRIBE HISTORY delta.`{table.location}` LIMIT 1").collect()
+    assert history[0].operationMetrics["numOutputRows"] == "1"
 
 
 def test_what_rests_on_all_rows_is_left_to_delta(table: DeltaTable) -> None:
@@ -163,7 +197,7 @@ def _compact(table: DeltaTable, files: list[DataFile]) -> int:
 
 def _read_version(txn: Transaction) -> int:
     """Of the transaction of Delta that was committed, or refused."""
-    return int(txn.txn.readVersion())
+    return int(txn.delta.txn.readVersion())
 
 
 def _rows(table: DeltaTable) -> list[int]:
