@@ -4,13 +4,12 @@ A table that gets some rows at a time has thousands of files until somebody comp
 read names all of them.
 """
 
-import uuid
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 from ctsql.runtime.log.data_files import DataFile
-from ctsql.runtime.spark.java_source import compile_java
+from ctsql.runtime.spark.java_source import new_object
 
 ONE_BY_ONE_MAX = 200
 """Of fewer files the calls take less time than the class takes to compile."""
@@ -56,11 +55,8 @@ class FileLists:
     """Gives Delta many files, and takes them from it."""
 
     def __init__(self, jvm: Any) -> None:
-        # Py4J finds methods by a class's name, of which another process may have compiled one.
-        name = f"FileLists_{uuid.uuid4().hex}"
         beside = jvm.org.apache.spark.sql.delta.actions.Action.fromJson(_ANY_ACTION)
-        loader = compile_java(jvm, _SOURCE.replace("NAME", name), beside)
-        self._made: Any = loader.loadClass(f"ctsql.{name}").newInstance()
+        self._made: Any = new_object(jvm, _SOURCE, beside)
         self._list: Any = jvm.java.util.ArrayList
 
     def to_java(self, files: Sequence[DataFile]) -> Any:

@@ -139,6 +139,7 @@ def write_checkpoint(table: DeltaTable, *, commits_min: int) -> int | None:
     """
     with translate_spark_errors():
         none = table.gateway.none
+        # Where Delta held an older state it would compute that one, for which a commit waits.
         version = int(java_of(table.update()).version()) - 1
         last = table.log.readLastCheckpointFile()
         if version - (int(last.get().version()) if last.isDefined() else -1) < commits_min:

@@ -21,6 +21,12 @@ from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.protocol import Conflict
 
 
+def start_on(table: DeltaRows, newest: Snapshot) -> Any:
+    """A transaction of Delta's on the newest version, for which it would else list the log."""
+    gateway = table.gateway
+    return table.log.startTransaction(gateway.none, gateway.option(java_of(newest)))
+
+
 class MovableTransaction:
     """What Delta's transaction is told, so that another one on a newer version can be told it.
 
@@ -94,12 +100,12 @@ class MovableTransaction:
         )
 
     def _move(self, newest: Snapshot) -> None:
-        table, gateway = self._table, self._table.gateway
+        table = self._table
         live = table.files(newest.version) if self._files_read else {}
         for file in self._files_read:
             there = live.get(file.path)
             if there is None or there.vector_id != file.vector_id:
                 raise Conflict(f"{file.path} was rewritten")
-        self.txn = table.log.startTransaction(gateway.none, gateway.option(java_of(newest)))
+        self.txn = start_on(table, newest)
         for step in self._steps:
             step(self.txn)

@@ -6,11 +6,10 @@ taken until the log is listed, for which all commits wait: on a local disk half 
 thousand of them. Which commits are behind the checkpoint is known without that.
 """
 
-import uuid
 from functools import lru_cache
 from typing import Any
 
-from ctsql.runtime.spark.java_source import compile_java
+from ctsql.runtime.spark.java_source import new_object
 
 _SOURCE = """
 package ctsql;
@@ -92,10 +91,7 @@ class OwnCheckpoints:
     def remember(self, location: str, log: Any, version: int, file: Any) -> None:
         """Remember a checkpoint in one file. Args: file: its status."""
         if self._compiled is None:
-            # Py4J finds methods by a class's name, of which another process may have compiled one.
-            name = f"OwnCheckpoints_{uuid.uuid4().hex}"
-            loader = compile_java(self._jvm, _SOURCE.replace("NAME", name), log)
-            self._compiled = loader.loadClass(f"ctsql.{name}").newInstance()
+            self._compiled = new_object(self._jvm, _SOURCE, log)
         self._checkpoints[location] = self._compiled.checkpoint(version, file, log)
 
     def begin_at_own(self, location: str, log: Any) -> Any | None:

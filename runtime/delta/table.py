@@ -48,6 +48,7 @@ from ctsql.runtime.delta.jvm import JvmObjects
 from ctsql.runtime.delta.local_log import LocalLogFiles
 from ctsql.runtime.delta.locks import local_path
 from ctsql.runtime.delta.log_files import COMMITS_CACHED_MAX
+from ctsql.runtime.delta.movable_transaction import start_on
 from ctsql.runtime.delta.spark_log import DeltaHandle, SparkLogFiles, java_of
 from ctsql.runtime.delta.table_rows import CHANGE_TYPE as CHANGE_TYPE, DeltaRows
 from ctsql.runtime.delta.transaction import Transaction
@@ -424,10 +425,9 @@ class DeltaTable(DeltaRows):
         """Start an optimistic transaction on the newest version."""
         if self.gateway.read_only:
             raise error("READ_ONLY_MODE", what="A COMMIT")
-        newest = java_of(self.update())  # Delta would list the log for it
+        newest = self.update()
         with translate_spark_errors():
-            option = self.gateway.option(newest)
-            return Transaction(self, self.log.startTransaction(self.gateway.none, option))
+            return Transaction(self, start_on(self, newest))
 
 
 def _has_bytes(status: Any) -> bool:

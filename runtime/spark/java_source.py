@@ -3,6 +3,7 @@
 A JAR of ours would have to be built, shipped and put on every class path.
 """
 
+import uuid
 from typing import Any
 
 
@@ -16,3 +17,15 @@ def compile_java(jvm: Any, source: str, beside: Any) -> Any:
     compiler.setParentClassLoader(beside.getClass().getClassLoader())
     compiler.cook(source)
     return compiler.getClassLoader()
+
+
+def new_object(jvm: Any, source: str, beside: Any) -> Any:
+    """An object of the one class of a source, ``NAME`` in package ``ctsql``.
+
+    Args:
+        beside: as :func:`compile_java`.
+    """
+    # Py4J finds methods by a class's name, of which another process may have compiled one.
+    name = f"Compiled_{uuid.uuid4().hex}"
+    loader = compile_java(jvm, source.replace("NAME", name), beside)
+    return loader.loadClass(f"ctsql.{name}").newInstance()

@@ -9,6 +9,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.delta.files import write_checkpoint
 from ctsql.runtime.delta.spark_log import SparkLogFiles
 from ctsql.runtime.delta.table import DeltaTable
+from tests.helpers.opened import table_of
 
 pytestmark = pytest.mark.spark
 
@@ -60,10 +61,7 @@ def test_a_log_is_listed_now_and_then(con: Connection, monkeypatch: pytest.Monke
     con.execute("CREATE TABLE a (k INT)")
     for n in range(4):
         con.execute(f"INSERT INTO a VALUES ({n})")
-    assert con._engine is not None
-    item = next(i for i in con._engine.catalog if i.name.name == "a")
-    table = con._engine.relations.table(item)
-    assert isinstance(table, DeltaTable)
+    table = table_of(con, "a")
     made = write_checkpoint(table, commits_min=1)
     assert made == 3
     behind = []
@@ -87,10 +85,7 @@ def test_a_log_begins_at_an_own_checkpoint(
     con.execute("CREATE TABLE a (k INT)")
     for n in range(4):
         con.execute(f"INSERT INTO a VALUES ({n})")
-    assert con._engine is not None
-    item = next(i for i in con._engine.catalog if i.name.name == "a")
-    table = con._engine.relations.table(item)
-    assert isinstance(table, DeltaTable)
+    table = table_of(con, "a")
     before = table.log.unsafeVolatileSnapshot()
     assert _commits_behind(table) == 5
     with monkeypatch.context() as patched:

@@ -12,6 +12,7 @@ from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows, row_set
+from tests.helpers.opened import table_of
 
 pytestmark = pytest.mark.spark
 
@@ -22,11 +23,7 @@ def table(con: Connection) -> DeltaTable:
     con.execute("CREATE TABLE a (k INT)")
     for n in range(4):
         con.execute(f"INSERT INTO a VALUES ({n})")
-    assert con._engine is not None
-    item = next(i for i in con._engine.catalog if i.name.name == "a")
-    there = con._engine.relations.table(item)
-    assert isinstance(there, DeltaTable)
-    return there
+    return table_of(con, "a")
 
 
 def test_an_append_goes_on_over_a_compaction(
