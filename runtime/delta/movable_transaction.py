@@ -13,6 +13,7 @@ from typing import Any
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.delta.locks import local_path
+from ctsql.runtime.delta.own_checkpoints import leave_out_checkpoint
 from ctsql.runtime.delta.snapshots import Snapshot
 from ctsql.runtime.delta.spark_log import java_of
 from ctsql.runtime.delta.table_rows import DeltaRows
@@ -72,6 +73,7 @@ class MovableTransaction:
             if newest is not None and newest.version == version:
                 self._move(newest)
         self._may_move = False  # what is committed twice is for Delta to tell
+        leave_out_checkpoint(self._table.gateway.delta.hooks, self._table.log, self.txn)
         return int(self.txn.commit(actions, operation))
 
     def _last_passed(self) -> int:

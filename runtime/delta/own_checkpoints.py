@@ -1,15 +1,19 @@
-"""Lets what Delta holds of a log begin at a checkpoint that this process wrote, without a list.
+"""Spares commits the lists and checkpoints that a checkpoint written beside them makes needless.
 
 Delta's snapshot names each commit behind the checkpoint that its last list found, and the next one
 all of them and its own (``LogSegment``). So a checkpoint that is written beside the commits is not
 taken until the log is listed, for which all commits wait: on a local disk half a second for ten
 thousand of them. Which commits are behind the checkpoint is known without that.
+
+Every so many commits (``delta.checkpointInterval``) Delta writes a checkpoint in the commit itself,
+which waits for it, whether or not there is a newer one.
 """
 
 from functools import lru_cache
 from typing import Any
 
 from ctsql.runtime.spark.java_source import new_object
+from ctsql.runtime.spark.scala import singleton
 
 _SOURCE = """
 package ctsql;
@@ -106,3 +110,18 @@ class OwnCheckpoints:
         """
         checkpoint = self._checkpoints.get(location)
         return None if checkpoint is None else self._compiled.begin(log, checkpoint)
+
+
+def leave_out_checkpoint(hooks: Any, log: Any, txn: Any) -> None:
+    """Let a commit write no checkpoint if one was written in the last half of the interval.
+
+    Args:
+        hooks: Delta's package of that name. log: the table's. txn: a transaction on it.
+    """
+    snapshot = txn.snapshot()
+    version = int(snapshot.version()) + 1
+    if not txn.isCheckpointNeeded(version, snapshot):
+        return
+    interval = int(log.checkpointInterval(snapshot.metadata()))
+    if version - int(snapshot.checkpointProvider().version()) <= interval // 2:
+        txn.postCommitHooks().subtractOne(singleton(hooks, "CheckpointHook"))

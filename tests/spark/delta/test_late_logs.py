@@ -10,6 +10,7 @@ from ctsql.runtime.delta.files import write_checkpoint
 from ctsql.runtime.delta.spark_log import SparkLogFiles
 from ctsql.runtime.delta.table import DeltaTable
 from tests.helpers.opened import table_of
+from tests.helpers.table_folder import folder
 
 pytestmark = pytest.mark.spark
 
@@ -71,6 +72,25 @@ def test_a_log_is_listed_now_and_then(con: Connection, monkeypatch: pytest.Monke
     assert behind[0] == 6, "after a checkpoint the commits are those of before"
     assert max(behind[-2:]) == 9, "versions 4 to 12"
     assert con.execute("SELECT count(*) FROM a").fetchall() == [(12,)]
+
+
+@pytest.mark.parametrize("is_maintained", [True, False])
+def test_a_commit_writes_no_checkpoint_behind_a_new_one(
+    con: Connection, monkeypatch: pytest.MonkeyPatch, is_maintained: bool
+) -> None:
+    """What is written beside the commits spares them Delta's own; without it that is written."""
+    monkeypatch.setattr("ctsql.runtime.delta.spark_log.BEGIN_EVERY_COMMITS", 1)
+    con.execute("CREATE TABLE a (k INT) TBLPROPERTIES ('delta.checkpointInterval' = '8')")
+    table = table_of(con, "a")
+    checkpoints = []
+    for n in range(16):
+        con.execute(f"INSERT INTO a VALUES ({n})")
+        if is_maintained and n in (3, 10):
+            checkpoints.append(write_checkpoint(table, commits_min=1))
+    there = folder(con, "a").glob("_delta_log/*.checkpoint*.parquet")
+    versions = sorted(int(path.name.partition(".")[0]) for path in there)
+    assert versions == (checkpoints if is_maintained else [8, 16])
+    assert connect(con.warehouse, spark=con.spark).execute("SELECT k FROM a").rowcount == 16
 
 
 def test_a_log_begins_at_an_own_checkpoint(
