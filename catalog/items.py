@@ -592,7 +592,7 @@ def _readings(raw: list[list[Any]]) -> tuple[Reading, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dropped:
+class DropEntry:
     """What one DROP took away. UNDROP brings all of it back, until MAINTAIN removes it.
 
     Attributes:
@@ -610,7 +610,7 @@ class Dropped:
     schema: str = ""
     problem: str = ""
 
-    def check(self) -> "Dropped":
+    def check(self) -> "DropEntry":
         """The entry; raises STORED_DATA_INVALID when it could not be read."""
         if self.problem:
             what = "the entry of dropped objects in the catalog"
@@ -637,11 +637,11 @@ class Dropped:
         )
 
     @staticmethod
-    def of_entry(drop_id: str, text: str) -> "Dropped":
+    def of_entry(drop_id: str, text: str) -> "DropEntry":
         """The entry of a text; an unreadable one raises its error only where it is used."""
         try:
             raw: dict[str, Any] = json.loads(text)
-            drop = Dropped(
+            drop = DropEntry(
                 id=drop_id,
                 at_ms=int(raw["at"]),
                 items=tuple(Item.of_entry(k, v) for k, v in raw["items"].items()),
@@ -651,7 +651,7 @@ class Dropped:
                 schema=raw["schema"],
             )
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
-            return Dropped(id=drop_id, at_ms=0, problem=f"{type(problem).__name__}: {problem}.")
+            return DropEntry(id=drop_id, at_ms=0, problem=f"{type(problem).__name__}: {problem}.")
         return drop
 
 
@@ -680,7 +680,9 @@ class Catalog:
     items: Mapping[str, Item]
     schemas: Mapping[str, str]  # folded name -> name as typed
     subscriptions: Mapping[str, Subscription] = field(default_factory=dict)  # by folded name
-    dropped: Mapping[str, Dropped] = field(default_factory=dict)  # by id of the DROP, newest first
+    dropped: Mapping[str, DropEntry] = field(
+        default_factory=dict
+    )  # by id of the DROP, newest first
     _readers: dict[str, list[Item]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )  # by id of what they read, once it was asked for: each tick asks it of each object
@@ -693,7 +695,7 @@ class Catalog:
         items: Iterable[Item],
         schemas: Iterable[str] = (),
         subscriptions: Iterable[Subscription] = (),
-        dropped: Iterable[Dropped] = (),
+        dropped: Iterable[DropEntry] = (),
     ) -> "Catalog":
         """A catalog with these items; the default schema is always there."""
         names = {DEFAULT_SCHEMA: DEFAULT_SCHEMA} | {fold(s): s for s in schemas}
@@ -844,21 +846,21 @@ class Catalog:
             subscriptions={k: s for k, s in self.subscriptions.items() if s.object_id not in ids},
         )
 
-    def last_drop(self, name: Name) -> tuple[Dropped, Item] | None:
+    def last_drop(self, name: Name) -> tuple[DropEntry, Item] | None:
         """The newest DROP that took an object of a name away, and the object."""
         return next(((d, i) for d, i in self.all_dropped() if i.name == name), None)
 
-    def all_dropped(self) -> Iterator[tuple[Dropped, Item]]:
+    def all_dropped(self) -> Iterator[tuple[DropEntry, Item]]:
         """All objects that can be had back, each with its DROP, the newest first."""
         return ((drop, item) for drop in self.dropped.values() for item in drop.items)
 
-    def with_dropped(self, drop: Dropped) -> "Catalog":
+    def with_dropped(self, drop: DropEntry) -> "Catalog":
         """The catalog without what a DROP takes away, which is kept beside it."""
         schemas = {k: v for k, v in self.schemas.items() if not drop.schema or v != drop.schema}
         catalog = replace(self, schemas=schemas, dropped={drop.id: drop, **self.dropped})
         return catalog.without(i.id for i in drop.items)
 
-    def restored(self, drop: Dropped) -> "Catalog":
+    def restored(self, drop: DropEntry) -> "Catalog":
         """The catalog with what a DROP took away; the caller looked that all names are free."""
         back = self.purged([drop.id]).with_items(drop.items)
         if drop.schema:

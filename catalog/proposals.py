@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ctsql.catalog.errors import RESTORE, not_readable
-from ctsql.catalog.items import Catalog, Dropped, Item
+from ctsql.catalog.items import Catalog, DropEntry, Item
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class Proposal:
     id: str
     items: tuple[Item, ...] = ()
     begun: frozenset[str] = field(default_factory=frozenset)
-    gone: Dropped | None = None
+    gone: DropEntry | None = None
     schemas: tuple[str, ...] = ()
 
     def in_force(self, catalog: Catalog, at: int) -> Catalog:
@@ -82,7 +82,7 @@ def proposal_of(entries: Iterable[tuple[str, str]]) -> Proposal | None:
             id=proposal_id,
             items=tuple(Item.of_entry(k, v) for k, v in raw["items"].items()),
             begun=frozenset(raw["begun"]),
-            gone=None if drop is None else Dropped.of_entry(*drop),
+            gone=None if drop is None else DropEntry.of_entry(*drop),
             schemas=tuple(raw["schemas"]),
         )
     except (ValueError, KeyError, TypeError) as problem:

@@ -39,7 +39,7 @@ Change = lp.Delete | lp.Update | lp.Merge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WrittenRows:
     """The rows that a statement writes into an output.
 
     Attributes:
@@ -60,7 +60,7 @@ def written_rows(
     *,
     is_later: bool = False,
     again: Mapping[str, lp.NormalReference] | None = None,
-) -> tuple[Written, ...]:
+) -> tuple[WrittenRows, ...]:
     """What the statements of a task's body write into an output, as queries as of T.
 
     Args:
@@ -70,7 +70,7 @@ def written_rows(
     """
     body, input_views = task.transaction, {view.object_id: view for view in task.input_views}
     if any(isinstance(s, lp.Insert) and not s.filled_columns for s in body.statements):
-        return (Written(statement="INSERT", untold=BY_NAME),)
+        return (WrittenRows(statement="INSERT", untold=BY_NAME),)
     outputs = _before(body, is_later=is_later)
     for number, statement in enumerate(body.statements, 1):
         own, name = lp.output_of(statement), f"statement {number}"
@@ -100,7 +100,7 @@ def sent_again(object_id: str, columns: Sequence[str]) -> lp.NormalReference:
     return lp.NormalReference(object_id=rows_id, name=_ROWS, columns=tuple(columns))
 
 
-def _before(body: lp.Transaction, *, is_later: bool) -> "dict[str, _Held]":
+def _before(body: lp.Transaction, *, is_later: bool) -> "dict[str, _OutputState]":
     """Each output that a body writes or reads, before its first statement."""
     read = {n.object_id: n for n in lp.descend(body) if isinstance(n, lp.SelfReference)}
     targets: dict[str, tuple[Column, ...]] = {}
@@ -112,30 +112,30 @@ def _before(body: lp.Transaction, *, is_later: bool) -> "dict[str, _Held]":
         columns = tuple(c.name for c in target)
         read.setdefault(own, lp.SelfReference(object_id=own, name=_ROWS, columns=columns))
     outputs = {
-        o: _Held(targets.get(o, ()), base=node, stored_rows=node) for o, node in read.items()
+        o: _OutputState(targets.get(o, ()), base=node, stored_rows=node) for o, node in read.items()
     }
     return {o: one.with_made() if is_later and o in targets else one for o, one in outputs.items()}
 
 
-def _reads_own(write: Written) -> bool:
+def _reads_own(write: WrittenRows) -> bool:
     query = write.query
     return query is not None and any(isinstance(n, lp.SelfReference) for n in lp.descend(query))
 
 
 @dataclass(frozen=True, slots=True)
-class _Proposed:
+class _ProposedRows:
     """Rows that a statement proposed and that are still there.
 
     Attributes:
         write: the statement, with the query of them. rows: all their columns, as they are stored.
     """
 
-    write: Written
+    write: WrittenRows
     rows: Rows
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _OutputState:
     """What an output holds while a body runs.
 
     Attributes:
@@ -146,14 +146,14 @@ class _Held:
     target: tuple[Column, ...]
     base: lp.SelfReference
     stored_rows: Rows
-    proposed: tuple[_Proposed, ...] = ()
+    proposed: tuple[_ProposedRows, ...] = ()
 
-    def with_made(self) -> "_Held":
+    def with_made(self) -> "_OutputState":
         """With what earlier passes proposed."""
         rows = made_before(self.base.object_id, self.base.columns)
         query = _compose(["SELECT * FROM {rows}"], {"rows": rows})
-        write = Written(statement=BEFORE, columns=self.target, query=query)
-        return replace(self, proposed=(_Proposed(write, rows),))
+        write = WrittenRows(statement=BEFORE, columns=self.target, query=query)
+        return replace(self, proposed=(_ProposedRows(write, rows),))
 
     def contents(self) -> Rows:
         """All rows."""
@@ -258,13 +258,13 @@ class _Step:
             see whole, by the input's id. again: rows that are read beside what an input inserted.
     """
 
-    outputs: Mapping[str, _Held]
-    output: _Held
+    outputs: Mapping[str, _OutputState]
+    output: _OutputState
     name: str
     input_views: Mapping[str, lp.ViewReference]
     again: Mapping[str, lp.NormalReference]
 
-    def after(self, statement: lp.Insert | Change) -> _Held:
+    def after(self, statement: lp.Insert | Change) -> _OutputState:
         """The output after the statement."""
         match statement:
             case lp.Insert():
@@ -274,7 +274,7 @@ class _Step:
             case lp.Delete() | lp.Update():
                 return self._change(statement)
 
-    def _insert(self, node: lp.Insert) -> _Held:
+    def _insert(self, node: lp.Insert) -> _OutputState:
         target = {fold(c.name): c for c in node.target}
         columns = tuple(target[fold(c)] for c in node.filled_columns)
         query = self._rebind(node.query)
@@ -283,12 +283,12 @@ class _Step:
         values |= {c.name: place for c, place in zip(columns, places, strict=True)}
         pieces = [*_values(node.target, values), " FROM {rows}"]
         query_of_all = self._query(pieces, _view(query, places))
-        write = Written(statement=f"{self.name}: INSERT", columns=columns, query=query)
+        write = WrittenRows(statement=f"{self.name}: INSERT", columns=columns, query=query)
         view = _view(query_of_all, [c.name for c in node.target])
         rows = self.output.compared_as_stored(view)
-        return replace(self.output, proposed=(*self.output.proposed, _Proposed(write, rows)))
+        return replace(self.output, proposed=(*self.output.proposed, _ProposedRows(write, rows)))
 
-    def _change(self, node: lp.Delete | lp.Update) -> _Held:
+    def _change(self, node: lp.Delete | lp.Update) -> _OutputState:
         """After a DELETE or an UPDATE: the rows that do not match, and the new ones."""
         ctes: Pieces = [] if node.ctes is None else [node.ctes, " "]
         where: Piece = "true" if node.where is None else node.where
@@ -300,7 +300,7 @@ class _Step:
         new_rows = self._new_rows("UPDATE", [*ctes, *values, of, where, ")"])
         return replace(output, proposed=(*output.proposed, new_rows))
 
-    def _merge(self, node: lp.Merge) -> _Held:
+    def _merge(self, node: lp.Merge) -> _OutputState:
         merge = _Merge(node)
         output = self.output
         if merge.of(MergeWhen.MATCHED) or merge.of(MergeWhen.NOT_MATCHED_BY_SOURCE):
@@ -311,21 +311,23 @@ class _Step:
         ]
         return replace(output, proposed=(*output.proposed, *new_rows))
 
-    def _new_rows(self, does: str, pieces: Pieces) -> _Proposed:
+    def _new_rows(self, does: str, pieces: Pieces) -> _ProposedRows:
         """The rows of a query over all that is held, ``{rows}``."""
         query = self._query(pieces, self.output.contents())
-        write = Written(statement=f"{self.name}: {does}", columns=self.output.target, query=query)
+        write = WrittenRows(
+            statement=f"{self.name}: {does}", columns=self.output.target, query=query
+        )
         view = _view(query, self.output.base.columns)
-        return _Proposed(write, self.output.compared_as_stored(view))
+        return _ProposedRows(write, self.output.compared_as_stored(view))
 
-    def _rows_left(self, pieces: Pieces) -> _Held:
+    def _rows_left(self, pieces: Pieces) -> _OutputState:
         """What is left of the output: the rows of a query over each part of it, ``{rows}``."""
         output, columns = self.output, self.output.base.columns
         proposals = []
         for one in output.proposed:
             query = self._query(pieces, one.rows)
             write = replace(one.write, columns=output.target, query=query)
-            proposals.append(_Proposed(write, _view(query, columns)))
+            proposals.append(_ProposedRows(write, _view(query, columns)))
         stored_rows = _view(self._query(pieces, output.stored_rows), columns)
         return replace(output, stored_rows=stored_rows, proposed=tuple(proposals))
 

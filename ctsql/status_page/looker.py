@@ -44,7 +44,7 @@ class Ask(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Look:
     """What was seen last.
 
     Attributes:
@@ -64,8 +64,8 @@ class Looker:
     def __init__(self, ask: Ask, lookup: Lookup) -> None:
         self._ask, self._lookup = ask, lookup
         self._worker = Worker()
-        self._seen: Seen | None = None
-        self._looking: asyncio.Task[Seen] | None = None
+        self._seen: Look | None = None
+        self._looking: asyncio.Task[Look] | None = None
         self._following: asyncio.Task[None] | None = None
         self._watchers = 0
         self._changed = asyncio.Event()
@@ -102,7 +102,7 @@ class Looker:
 
     # ---- all objects
 
-    async def latest(self) -> Seen:
+    async def latest(self) -> Look:
         """What is there now, or was a short time ago.
 
         Raises:
@@ -121,13 +121,13 @@ class Looker:
             age = time.monotonic() - last.at
             return replace(last, problem=f"The logs have not answered for {age:.0f} seconds.")
 
-    def _look(self) -> "asyncio.Task[Seen]":
+    def _look(self) -> "asyncio.Task[Look]":
         """The look that is being made, or a new one."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look_now())
         return self._looking
 
-    async def _look_now(self) -> Seen:
+    async def _look_now(self) -> Look:
         last = self._seen
         try:
             overview = await self._in_thread(self._lookup.overview)
@@ -136,7 +136,7 @@ class Looker:
                 raise
             look = replace(last, problem=problem.message)
         else:
-            look = Seen(overview, 0 if last is None else last.number, 0.0)
+            look = Look(overview, 0 if last is None else last.number, 0.0)
         if last is None or (look.overview, look.problem) != (last.overview, last.problem):
             look = replace(look, number=0 if last is None else last.number + 1)
             self._seen = replace(look, at=time.monotonic())

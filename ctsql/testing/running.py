@@ -16,7 +16,7 @@ from ctsql.api import Connection, move_to
 from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, Error, StatementError
 from ctsql.catalog.spans import Span
-from ctsql.comparing import Difference, Typed, compare
+from ctsql.comparing import ColumnTypes, Difference, compare
 from ctsql.planner.folder import Folder
 from ctsql.planner.lowering import Context, lower_query
 from ctsql.planner.nodes import NormalReference, Query
@@ -237,7 +237,7 @@ class Running:
         rows = expectation.rows
         if rows is None:
             return None
-        target = Typed.of(schema)
+        target = ColumnTypes.of(schema)
         if rows.relations:
             return target.of_query(self._read(rows, at), rows.span)
         text = at_time(rows, at)  # also in the texts that are copied

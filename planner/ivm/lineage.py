@@ -30,7 +30,7 @@ from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.catalog.schemas import char_length
 from ctsql.catalog.spans import Span
 from ctsql.planner.ivm.algebra import nodes as alg
-from ctsql.planner.ivm.algebra.reasons import Reason, Refused
+from ctsql.planner.ivm.algebra.reasons import Reason, Refusal
 from ctsql.planner.ivm.algebra.traversal import (
     columns_in,
     descend,
@@ -134,7 +134,7 @@ def whole_query(sql: str, relations: Mapping[str, Relation]) -> Text | Reason:
     """
     try:
         node, _ = compile_query(sql, relations, with_subqueries_in_joins=True)
-    except Refused as refusal:
+    except Refusal as refusal:
         return refusal.reason
     node = prune(node, node.columns)
     return Text(node=node, columns=node.columns, names=tuple(c.sql for c in node.columns))
@@ -252,7 +252,7 @@ class _Untold(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Marked:
+class _MarkedNode:
     """A relation with the locations of a scan's rows beside its columns."""
 
     node: alg.Node
@@ -275,10 +275,10 @@ class _Marking:
         """Whether the scan is in a node, or in a subquery of its expressions."""
         return any(below == self.scan for below in descend(node))
 
-    def of(self, node: alg.Node, pairs: Pairs) -> "_Marked | None":
+    def of(self, node: alg.Node, pairs: Pairs) -> "_MarkedNode | None":
         """A node with the locations; None if no row of the scan can contribute."""
         marked_node = self._of(node, pairs)
-        return None if marked_node is None else _Marked(marked_node, self.marks)
+        return None if marked_node is None else _MarkedNode(marked_node, self.marks)
 
     def _of(self, node: alg.Node, pairs: Pairs) -> alg.Node | None:
         if node == self.scan:

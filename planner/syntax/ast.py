@@ -421,7 +421,7 @@ class CreateView(Statement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unheeded:
+class UnheededClause:
     """A clause that changes no row, and that ctsql does not follow; why, in a sentence."""
 
     clause: str
@@ -442,7 +442,7 @@ class CreateMaterializedView(Statement):
     comment: str | None = None
     replaces: RelationRef | None = None
     constraints: tuple[ConstraintDef, ...] = ()
-    unheeded: tuple[Unheeded, ...] = ()
+    unheeded: tuple[UnheededClause, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -493,7 +493,7 @@ class CreateContinualTask(Statement):
     replaces: RelationRef | None = None
     begin: "Instant | None" = None
     beginning_span: Span | None = None
-    unheeded: tuple[Unheeded, ...] = ()
+    unheeded: tuple[UnheededClause, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -995,7 +995,7 @@ class CreateStreamingTable(Statement):
     appending: Appending | None = None
     or_refresh: bool = False
     if_not_exists: bool = False
-    unheeded: tuple[Unheeded, ...] = ()
+    unheeded: tuple[UnheededClause, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

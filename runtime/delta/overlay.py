@@ -58,7 +58,7 @@ Opened = dict[str, "MemoryTable"]
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class MemoryPart:
     """Rows staged in memory: computed, counted, and located like stored ones."""
 
     name: str
@@ -74,9 +74,9 @@ class MemoryCommit:
     """
 
     commit: Commit
-    inserted: tuple[Kept, ...]
+    inserted: tuple[MemoryPart, ...]
     deleted: Places
-    parts: tuple[Kept, ...]
+    parts: tuple[MemoryPart, ...]
     victims: Places
     rows_count: int | None
 
@@ -142,7 +142,7 @@ class MemoryTable(DeltaTable):
         )
         self.stored_version = self._pinned.version
         self.steps: list[MemoryCommit] = []
-        self.staged_rows: dict[str, Kept] = {}
+        self.staged_rows: dict[str, MemoryPart] = {}
         self.staged_places: dict[str, array[int]] = {}
 
     # ---- versions and commits
@@ -337,7 +337,7 @@ class _MemoryTransaction(Transaction):
     """One transaction on a table in memory."""
 
     table: MemoryTable
-    parts: list[Kept] = field(default_factory=list)
+    parts: list[MemoryPart] = field(default_factory=list)
     places: dict[str, "array[int]"] = field(default_factory=dict)
     domains: dict[str, str | None] = field(default_factory=dict)
     applications: dict[str, int] = field(default_factory=dict)
@@ -421,8 +421,8 @@ def _places(session: SparkSession, places: Places) -> DataFrame:
 
 
 def _compact(
-    parts: tuple[Kept, ...], victims: dict[str, "array[int]"]
-) -> tuple[tuple[Kept, ...], dict[str, "array[int]"]]:
+    parts: tuple[MemoryPart, ...], victims: dict[str, "array[int]"]
+) -> tuple[tuple[MemoryPart, ...], dict[str, "array[int]"]]:
     if len(parts) <= FILES_KEPT_MAX:
         return parts, victims
     names = {p.name for p in parts}
@@ -432,7 +432,7 @@ def _compact(
     return (whole,), {file: n for file, n in victims.items() if file not in names}
 
 
-def part(rows: DataFrame) -> Kept:
+def part(rows: DataFrame) -> MemoryPart:
     """Compute rows, located in a file of their own name."""
     name = f"memory:{uuid.uuid4().hex}"
     frame = computed(
@@ -440,7 +440,7 @@ def part(rows: DataFrame) -> Kept:
             ROW_COLUMN, F.monotonically_increasing_id()
         )
     )
-    return Kept(name, frame, frame.count())
+    return MemoryPart(name, frame, frame.count())
 
 
 def _with_all(rows: DataFrame, schema: StructType) -> DataFrame:

@@ -61,7 +61,7 @@ def disturbance_error(detail: str) -> CtsqlError:
 
 
 @dataclass(frozen=True, slots=True)
-class _Unresolved:
+class _UnresolvedCommit:
     """A commit that may be in; its files are kept until the log shows whether it is."""
 
     token: str
@@ -94,7 +94,7 @@ class Commits:
         self.uppers = uppers
         self.table = uppers.table
         self.writer = writer
-        self._unresolved: list[_Unresolved] = []
+        self._unresolved: list[_UnresolvedCommit] = []
 
     def follow(self, version: int) -> None:
         """Read the commits up to a version, and resolve those of unknown outcome."""
@@ -106,7 +106,7 @@ class Commits:
                 self.table.discard(commit.files)
             self._unresolved.remove(commit)
 
-    def _find_version(self, commit: _Unresolved) -> int | None:
+    def _find_version(self, commit: _UnresolvedCommit) -> int | None:
         for v in range(commit.version_read + 1, self.table.version() + 1):
             if self.table.commit_at(v).metadata.get("token") == commit.token:
                 return v
@@ -139,7 +139,7 @@ class Commits:
         txn.add_files([f for part in parts for f in part.inserts])
         self._describe(txn, write)
         files = frozenset(own_files(parts) | used_vectors)
-        attempt = _Unresolved(uuid.uuid4().hex, txn.version_read, write.expected, files)
+        attempt = _UnresolvedCommit(uuid.uuid4().hex, txn.version_read, write.expected, files)
         version: int | None = None
         # Until the answer is known the commit may be in, also after an interruption.
         self._unresolved.append(attempt)
@@ -196,7 +196,7 @@ class Commits:
             metadata["upper"] = write.new
         return json.dumps(metadata)
 
-    def _after_failure(self, problem: Exception, commit: _Unresolved) -> int | None:
+    def _after_failure(self, problem: Exception, commit: _UnresolvedCommit) -> int | None:
         """Search the log for a failed commit: its version, or None after a conflict.
 
         Raise any other error again; the commit stays unresolved if it may be in.

@@ -104,7 +104,7 @@ class TableMetadata:
 
 
 @dataclass(frozen=True, slots=True)
-class Reshaped:
+class ColumnChanges:
     """How columns of a version differ from those of an earlier one, by name.
 
     Attributes:
@@ -138,7 +138,7 @@ class Reshaped:
 
 def compare_columns(
     old: TableMetadata, new: TableMetadata, columns: Collection[str] | None = None
-) -> Reshaped:
+) -> ColumnChanges:
     """Compare the columns of two versions, or some of them by name."""
     names = list({**old.columns, **new.columns}) if columns is None else [*map(fold, columns)]
     differences: dict[str, list[str]] = {}
@@ -154,11 +154,11 @@ def compare_columns(
             how = _difference(before, is_now, renamed=was is None)
         if how:
             differences.setdefault(how, []).append(is_now.name)
-    return Reshaped(**{how: tuple(those) for how, those in differences.items()})
+    return ColumnChanges(**{how: tuple(those) for how, those in differences.items()})
 
 
 def _difference(old: TableColumn, new: TableColumn, *, renamed: bool) -> str:
-    """The field of :class:`Reshaped` for a column; empty if it does not differ."""
+    """The field of :class:`ColumnChanges` for a column; empty if it does not differ."""
     if not fits(old.field["type"], new.field["type"]):
         return "untold"
     if old.physical != new.physical or not _same_places(old.field["type"], new.field["type"]):

@@ -41,7 +41,7 @@ class JvmMemory:
 
 
 @dataclass(slots=True)
-class _Done:
+class _ObjectCounts:
     """What was counted of one object."""
 
     strategies: "defaultdict[str, int]" = field(default_factory=lambda: defaultdict(int))
@@ -69,10 +69,10 @@ class Counts:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._done: dict[str, _Done] = {}
+        self._done: dict[str, _ObjectCounts] = {}
 
-    def _of(self, name: str | None) -> _Done:
-        return self._done.setdefault(name or "", _Done())
+    def _of(self, name: str | None) -> _ObjectCounts:
+        return self._done.setdefault(name or "", _ObjectCounts())
 
     def add_refresh(self, refresh: Refresh, seconds: float | None) -> None:
         """Count a commit.

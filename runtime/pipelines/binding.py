@@ -19,7 +19,7 @@ from ctsql.catalog.items import Item, ObjectKind, Reading, check_no_cycle
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.schemas import Column, keeps_columns, lacking, same_columns
 from ctsql.catalog.spans import Source
-from ctsql.planner.binding import Bound, bind_task, qualify
+from ctsql.planner.binding import BoundDefinition, bind_task, qualify
 from ctsql.planner.binding.checks import check_listed, check_not_void, check_updatable
 from ctsql.planner.definition_parts import Part, Words
 from ctsql.planner.folder import Defining, Definition, define
@@ -71,7 +71,7 @@ class BoundObject:
     old: Item | None
     parts: tuple[Part, ...]
     items: tuple[Item, ...]
-    plans: dict[str, Bound]
+    plans: dict[str, BoundDefinition]
     altered: TableChange | None = None
 
     @property
@@ -158,7 +158,10 @@ class FolderBinder:
                 return self._flow(definition, statement)
 
     def _new_object(
-        self, definition: Definition, items: Sequence[Item], plans: dict[str, Bound] | None = None
+        self,
+        definition: Definition,
+        items: Sequence[Item],
+        plans: dict[str, BoundDefinition] | None = None,
     ) -> BoundObject:
         new_items = tuple(with_comments(item, definition) for item in items)
         return BoundObject(
@@ -189,7 +192,7 @@ class FolderBinder:
 
     def _view(
         self, definition: Definition, statement: st.CreateMaterializedView, old: Item | None
-    ) -> tuple[Item, Bound]:
+    ) -> tuple[Item, BoundDefinition]:
         names, kind = self._names(definition), ObjectKind.MATERIALIZED_VIEW
         check_refresh_times(statement, clock.now_ms())
         name = qualify(statement.target, definition.schema)
@@ -210,7 +213,7 @@ class FolderBinder:
 
     def _task(
         self, definition: Definition, statement: st.CreateContinualTask
-    ) -> tuple[list[Item], Bound]:
+    ) -> tuple[list[Item], BoundDefinition]:
         creation = Creation(self._names(definition))
         name = qualify(statement.target, definition.schema)
         item, beside, bound, first = creation.new_task(name, statement)
@@ -242,7 +245,7 @@ class FolderBinder:
             why = f'"{old.name}" is a part of a flow.'
             hint = "Write the flow into the folder: CREATE FLOW ..."
             raise not_supported(definition.span, what, why=why, hint=hint)
-        catalog, plans = self.overlay.stored_catalog, dict[str, Bound]()
+        catalog, plans = self.overlay.stored_catalog, dict[str, BoundDefinition]()
         items: tuple[Item, ...] = (old, *catalog.flow_targets(old))
         change: TableChange | None = None
         match definition.statement:
@@ -280,8 +283,12 @@ class FolderBinder:
         )
 
     def _with_quarantine(
-        self, definition: Definition, statement: st.CreateMaterializedView, item: Item, plan: Bound
-    ) -> tuple[tuple[Item, ...], dict[str, Bound]]:
+        self,
+        definition: Definition,
+        statement: st.CreateMaterializedView,
+        item: Item,
+        plan: BoundDefinition,
+    ) -> tuple[tuple[Item, ...], dict[str, BoundDefinition]]:
         """A changed view with the quarantine that it has then, if any; and what is redefined."""
         quarantine = Creation(self._names(definition)).quarantine_of(item, statement)
         if quarantine is None:
@@ -294,7 +301,7 @@ class FolderBinder:
 
     def _other_flow(
         self, definition: Definition, statement: st.CreateFlow, old: Item
-    ) -> tuple[tuple[Item, ...], dict[str, Bound]]:
+    ) -> tuple[tuple[Item, ...], dict[str, BoundDefinition]]:
         """The task and the view of a flow by other clauses."""
         target = qualify(statement.target, definition.schema)
         views = self.overlay.stored_catalog.flow_targets(old)
@@ -426,7 +433,7 @@ class FolderBinder:
         statement: st.CreateMaterializedView,
         old: Item,
         parts: tuple[Part, ...],
-    ) -> tuple[Item, Bound | None, tuple[Part, ...]]:
+    ) -> tuple[Item, BoundDefinition | None, tuple[Part, ...]]:
         names = self._names(definition)
         check_not_finished(self.engine, old)
         Creation(names).check_same_storage(old, statement)
@@ -463,7 +470,7 @@ class FolderBinder:
         statement: st.CreateContinualTask,
         old: Item,
         parts: tuple[Part, ...],
-    ) -> tuple[Item, Bound | None, tuple[Part, ...]]:
+    ) -> tuple[Item, BoundDefinition | None, tuple[Part, ...]]:
         names = self._names(definition)
         before = definition_statement(self.engine, old)
         if Part.OPTIONS in parts:

@@ -20,7 +20,7 @@ from ctsql.catalog.items import (
 )
 from ctsql.catalog.names import Name, fold
 from ctsql.catalog.schemas import keeps_columns, same_columns
-from ctsql.planner.binding import Bound
+from ctsql.planner.binding import BoundDefinition
 from ctsql.planner.definition_parts import Part
 from ctsql.planner.due_times import snapshot_inputs
 from ctsql.planner.folder import Definition, Folder
@@ -413,7 +413,7 @@ class _Planning:
         size = sum(file.size for file in files)
         return Read(name=name, rows=table.rows_count(version), bytes=size)
 
-    def _why_recomputed(self, plan: Bound, *, asks: bool) -> str:
+    def _why_recomputed(self, plan: BoundDefinition, *, asks: bool) -> str:
         """Why a view will not follow its tables by their changes; nothing where it will."""
         if Policy(plan.view.policy) is Policy.FULL:
             return f"POLICY_FULL: {RECOMPUTE_REASONS['POLICY_FULL']}"

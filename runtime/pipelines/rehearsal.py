@@ -30,7 +30,7 @@ from ctsql.planner.syntax import ast as st
 from ctsql.runtime.delta.overlay import ReadOnlyGateway
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.monitoring.refreshes import refreshes
-from ctsql.runtime.monitoring.wanted import Bounds, Wanted
+from ctsql.runtime.monitoring.wanted import Bounds, RowRequest
 from ctsql.runtime.pipelines.applying import check_not_refused, with_changes
 from ctsql.runtime.pipelines.binding import BoundObject
 from ctsql.runtime.pipelines.plan import Refusal, Status
@@ -69,7 +69,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rehearsed:
+class OutputRehearsal:
     """What came of one output.
 
     Attributes:
@@ -108,7 +108,7 @@ class Rehearsal:
     after: int
     times: tuple[int, ...]
     inputs: tuple[str, ...]
-    outputs: tuple[Rehearsed, ...]
+    outputs: tuple[OutputRehearsal, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -468,18 +468,18 @@ class _Rehearsing:
 
     # ---- what came of it
 
-    def _outcome_of(self, item: Item, **fields: object) -> Rehearsed:
+    def _outcome_of(self, item: Item, **fields: object) -> OutputRehearsal:
         is_new = item.id not in self.stored.items
         parts = self.parts.get(item.id, ())
         status = Status.NEW if is_new else Status.CHANGED if parts else Status.UNCHANGED
-        outcome = Rehearsed(
+        outcome = OutputRehearsal(
             name=str(item.name), keyword=item.kind.keyword, status=status, parts=parts
         )
         return replace(outcome, **fields)  # type: ignore[arg-type]
 
     def _came_of(
         self, trial: Engine, item: Item, after: int, times: Sequence[int]
-    ) -> Iterator[Rehearsed]:
+    ) -> Iterator[OutputRehearsal]:
         """What came of a task's outputs, or of a view."""
         if not times and item.id in self.stored.items:
             yield self._outcome_of(item, note="nothing has changed in what it reads")
@@ -512,7 +512,7 @@ class _Rehearsing:
             return None
         return _costs(self.present, self.stored.items[item.id], after, last)
 
-    def _compare(self, outcome: Rehearsed, output: Item, last: int) -> Rehearsed:
+    def _compare(self, outcome: OutputRehearsal, output: Item, last: int) -> OutputRehearsal:
         old = self.stored.items.get(output.id)
         if old is None:
             return outcome
@@ -548,7 +548,7 @@ def _from(start: int, number: int) -> Callable[[TaskState, int], TaskState]:
 
 def _costs(engine: Engine, item: Item, after: int, last: int) -> Costs:
     """What the commits of a task or view took at the Ts of a rehearsal, by what they say."""
-    request = Wanted(objects=frozenset({str(item.name)}), t=Bounds(after + 1, last))
+    request = RowRequest(objects=frozenset({str(item.name)}), t=Bounds(after + 1, last))
     refresh_rows = list(refreshes(engine, request))
     return Costs(
         commits=len(refresh_rows),

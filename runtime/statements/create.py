@@ -43,7 +43,7 @@ from ctsql.catalog.schemas import (
 )
 from ctsql.catalog.spans import Source, Span
 from ctsql.catalog.system_tables import is_system
-from ctsql.planner.binding import Bound, bind_task, qualify, refresh_parts
+from ctsql.planner.binding import BoundDefinition, bind_task, qualify, refresh_parts
 from ctsql.planner.binding.checks import (
     check_listed,
     check_not_void,
@@ -375,7 +375,7 @@ class Creation(OnNames):
 
     def quarantine_of(
         self, item: Item, statement: st.CreateMaterializedView
-    ) -> tuple[Item, Bound] | None:
+    ) -> tuple[Item, BoundDefinition] | None:
         """The quarantine that a view has by a statement, and what it means; None for none.
 
         It is a view as well, of the rows that the other one leaves out, so it follows its tables
@@ -540,7 +540,7 @@ class Creation(OnNames):
         self.check_replacement(current, there, item, span)
         return current.with_item(item)
 
-    def _still_there(self, current: Catalog, old: Item, bound: Bound) -> Item:
+    def _still_there(self, current: Catalog, old: Item, bound: BoundDefinition) -> Item:
         """The object in the newest catalog.
 
         Raises:
@@ -604,7 +604,7 @@ class Creation(OnNames):
 
     def new_task(
         self, name: Name, statement: st.CreateContinualTask
-    ) -> tuple[Item, list[Item], Bound, Revision | None]:
+    ) -> tuple[Item, list[Item], BoundDefinition, Revision | None]:
         """A task as a statement defines it, the outputs and the quarantine beside, and its meaning.
 
         The last is the definition by which it holds its first rows; None without BACKFILL FROM.
@@ -630,7 +630,7 @@ class Creation(OnNames):
     def built(
         self,
         item: Item,
-        bound: Bound,
+        bound: BoundDefinition,
         beside: Sequence[Item] = (),
         *,
         has_vectors: bool,
@@ -760,7 +760,7 @@ def _telling_of_new(item: Item) -> Iterator[None]:
         raise
 
 
-def complete_outputs(beside: Sequence[Item], task: Item, bound: Bound) -> list[Item]:
+def complete_outputs(beside: Sequence[Item], task: Item, bound: BoundDefinition) -> list[Item]:
     """Complete the outputs of a task, and its quarantine, after it was bound."""
     if not beside:
         return []

@@ -40,7 +40,7 @@ from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.dml import target_table
 from ctsql.runtime.statements.kept_constraints import (
-    Proposed,
+    ProposedWrite,
     bound_constraints,
     check_proposed,
 )
@@ -189,7 +189,7 @@ def _check_rows(
     bound = bound_constraints(engine.warehouse, own, properties, columns=own.columns)[-1]
     only = [replace(bound, action=st.OnViolation.FAIL)]
     with ExitStack() as stack, translate_spark_errors():
-        proposal = Proposed(None, rows, None, at, own_writes={own.id: lambda: rows})
+        proposal = ProposedWrite(None, rows, None, at, own_writes={own.id: lambda: rows})
         check_proposed(engine.warehouse, own, only, proposal, small=False, stack=stack, hint=_HINT)
 
 

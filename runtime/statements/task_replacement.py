@@ -32,7 +32,7 @@ from ctsql.catalog.items import (
 )
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.spans import Span
-from ctsql.planner.binding import Bound, bind_task, qualify
+from ctsql.planner.binding import BoundDefinition, bind_task, qualify
 from ctsql.planner.due_times import snapshot_inputs
 from ctsql.planner.syntax import ast as st, parse_as, splice
 from ctsql.planner.syntax.statements.options import COALESCE, STORAGE_OPTIONS
@@ -78,7 +78,7 @@ class _Draft:
     """A replacement that is to be: it, then its outputs and its quarantine; and what it means."""
 
     items: list[Item]
-    bound: Bound
+    bound: BoundDefinition
 
 
 class TaskReplacement(Redefinition):
@@ -103,7 +103,7 @@ class TaskReplacement(Redefinition):
             Creation(self.names).register(*items, check=check_alone)
         return "CREATE REPLACEMENT CONTINUAL TASK"
 
-    def bound(self, statement: st.CreateContinualTask, name: Name) -> Bound:
+    def bound(self, statement: st.CreateContinualTask, name: Name) -> BoundDefinition:
         """A replacement as it would be, for EXPLAIN."""
         assert statement.replaces is not None  # else it is no replacement
         task, old = self.definition(statement.replaces)

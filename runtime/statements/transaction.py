@@ -40,7 +40,7 @@ from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.rows.row_set import row_set
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.kept_constraints import (
-    Proposed,
+    ProposedWrite,
     bound_constraints,
     check_proposed,
     staying_rows,
@@ -259,7 +259,7 @@ class OpenTransaction:
         rows = clone.new_rows() if clone is not None else copy.origin.frame_of(files, copy.version)
         victims = copy.victims()
         row_count = sum(file.rows_count or 0 for file in files)
-        proposal = Proposed(
+        proposal = ProposedWrite(
             version=copy.version,
             rows=rows,
             victims=victims,

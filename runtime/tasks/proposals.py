@@ -23,7 +23,7 @@ from ctsql.runtime.tasks.tallies import (
     add_tallies,
     tallies_of,
 )
-from ctsql.runtime.warehouse.query_engine import Proposed
+from ctsql.runtime.warehouse.query_engine import OutputProposal
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
@@ -31,7 +31,7 @@ from ctsql.runtime.warehouse.warehouse import Warehouse
 def stage_proposals(
     warehouse: Warehouse,
     plan: TaskWrite,
-    proposals: Mapping[str, Proposed],
+    proposals: Mapping[str, OutputProposal],
     batches: OutputBatches,
     at: int,
     *,

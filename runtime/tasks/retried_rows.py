@@ -35,7 +35,7 @@ from ctsql.runtime.rows.row_set import persisted, row_set
 from ctsql.runtime.rows.types import survives_json
 from ctsql.runtime.spark.analyzer import EmptySources
 from ctsql.runtime.spark.errors import translate_spark_errors
-from ctsql.runtime.warehouse.query_engine import Proposed
+from ctsql.runtime.warehouse.query_engine import OutputProposal
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
@@ -57,7 +57,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Retried:
+class RetriedRows:
     """What a T sends through again.
 
     Attributes:
@@ -86,8 +86,8 @@ class Retried:
         return new_changes
 
     def proposals(
-        self, transaction: lp.Transaction, proposals: Mapping[str, Proposed], context: Context
-    ) -> dict[str, Proposed]:
+        self, transaction: lp.Transaction, proposals: Mapping[str, OutputProposal], context: Context
+    ) -> dict[str, OutputProposal]:
         """What the body proposes, with the mended rows of its outputs, marked by constraints."""
         new_proposals = dict(proposals)
         for group, rows in self.groups:
@@ -95,7 +95,7 @@ class Retried:
                 continue
             marked_rows = mark_broken(transaction.constraints_of(group.object_id), rows, context)
             assert marked_rows is not None  # there are rows
-            proposal = new_proposals.get(group.object_id, Proposed(None, None))
+            proposal = new_proposals.get(group.object_id, OutputProposal(None, None))
             own = None if proposal.inserts is None else row_set(proposal.inserts).frame
             if own is not None:
                 own = own.select(*backtick_all(marked_rows.columns))
@@ -149,7 +149,7 @@ def find_retried(
     stack: ExitStack,
     *,
     refuses: bool = False,
-) -> Retried | None:
+) -> RetriedRows | None:
     """The rows that a statement means, as a version of the quarantine holds them; None for none.
 
     As :func:`rows_to_retry`.
@@ -173,7 +173,7 @@ def rows_to_retry(
     stack: ExitStack,
     *,
     refuses: bool = False,
-) -> Retried | None:
+) -> RetriedRows | None:
     """Those of a quarantine's rows that a statement means; None for none.
 
     Those whose columns are not the ones that it names are not meant, nor those with a value that
@@ -221,7 +221,7 @@ def rows_to_retry(
     mended_rows = [(group, rows.select(*_as_stored(group))) for group, rows in group_rows]
     places = (FILE_COLUMN, ROW_COLUMN)
     located_rows = [(group, rows.select(*places, *_as_stored(group))) for group, rows in group_rows]
-    return Retried(victims, mended_rows, located_rows)
+    return RetriedRows(victims, mended_rows, located_rows)
 
 
 def _lost_value(group: Group, statement: st.RetryQuarantine) -> Column | None:
@@ -308,7 +308,7 @@ def retry_statement(text: str) -> st.RetryQuarantine:
     return parse_as(st.RetryQuarantine, text, "RETRY QUARANTINE")
 
 
-def count_rows(retry: Retried | None) -> int:
+def count_rows(retry: RetriedRows | None) -> int:
     """How many rows are sent through again."""
     return 0 if retry is None else sum(_counts(rows for _, rows in retry.groups))
 

@@ -66,7 +66,7 @@ TRIES_MAX = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class StagedBatch:
     """A description whose rows are staged.
 
     Attributes:
@@ -224,7 +224,7 @@ class ViewSink:
                     return
         raise disturbance_error(f"{TRIES_MAX} tries at T = {time}")
 
-    def write(self, description: Description) -> Written:
+    def write(self, description: Description) -> StagedBatch:
         """Stage desired - stored for a description, against the newest version.
 
         It may be appended by this process (:meth:`append`), or its batch may travel to another.
@@ -265,7 +265,7 @@ class ViewSink:
                 metadata[DUE] = self._next_turn(at) if outcome.due is None else outcome.due.time
                 phases.end("clock")
             metadata |= phases.to_metadata()
-        return Written(batch, metadata, (state, turns))
+        return StagedBatch(batch, metadata, (state, turns))
 
     def _next_turn(self, at: int) -> int | None:
         """The first T after one at which time changes the view.
@@ -276,7 +276,7 @@ class ViewSink:
         with translated_failure(self.item, at):
             return self.warehouse.queries.next_turn(self.warehouse, self.item, at)
 
-    def append(self, write: Written) -> Appended:
+    def append(self, write: StagedBatch) -> Appended:
         """Commit a written description, whoever wrote it; one that is outdated is deleted."""
         batch, metadata = write.batch, write.report
         description = Description(batch.text.lower, batch.text.upper)
@@ -308,7 +308,7 @@ class ViewSink:
         self.context.committed(self.item.id, outcome, new)
         return outcome
 
-    def _drop(self, write: Written) -> Appended:
+    def _drop(self, write: StagedBatch) -> Appended:
         write.discard_beside()
         return self.output.drop(write.batch)
 

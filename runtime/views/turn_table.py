@@ -40,10 +40,10 @@ from ctsql.runtime.log.staging import Batch, discard_on_error
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import consolidate, consolidate_all
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
-from ctsql.runtime.views.change_plans import Prepared
+from ctsql.runtime.views.change_plans import PreparedQuery
 from ctsql.runtime.views.outcomes import Due
 from ctsql.runtime.views.refresh_policy import TURNS_BY, looked_ahead
-from ctsql.runtime.views.side_table import TURNS, Kind, Named, SideTable, digest_of
+from ctsql.runtime.views.side_table import TURNS, Kind, Pointer, SideTable, digest_of
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 ROWS_MIN = 100_000
@@ -236,11 +236,11 @@ class TurnTables:
     def __init__(self, warehouse: Warehouse, item: Item, time: int) -> None:
         """Nothing is known yet; ``time`` is the T that the view is brought to."""
         self._warehouse, self._item, self._time = warehouse, item, time
-        self.pointers: tuple[Named, ...] = ()
+        self.pointers: tuple[Pointer, ...] = ()
         self.by_window: dict[str, TurnTable] = {}
         self.due: Due | None = None
 
-    def look(self, query: Prepared) -> None:
+    def look(self, query: PreparedQuery) -> None:
         """Find out which ones the plan may have: none if none is needed, or may be written."""
         if self.by_window or query.leaving is not None or self._warehouse.gateway.read_only:
             return

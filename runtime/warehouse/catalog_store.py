@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from ctsql.catalog.errors import broken, error
-from ctsql.catalog.items import Catalog, Dropped, Item
+from ctsql.catalog.items import Catalog, DropEntry, Item
 from ctsql.catalog.names import DEFAULT_SCHEMA
 from ctsql.catalog.proposals import Proposal, StoredCatalog, proposal_of
 from ctsql.catalog.subscriptions import Subscription
@@ -113,7 +113,7 @@ class DeltaCatalog:
             items = [Item.of_entry(k, v) for k, v in _under(OBJECT, domains)]
             schemas = [v for _, v in _under(SCHEMA, domains)]
             readers = [Subscription.of_entry(k, v) for k, v in _under(SUBSCRIPTION, domains)]
-            drops = [Dropped.of_entry(k, v) for k, v in _under(DROPPED, domains)]
+            drops = [DropEntry.of_entry(k, v) for k, v in _under(DROPPED, domains)]
             catalog = Catalog.of(items, schemas, readers, drops)
             proposal = proposal_of(_under(PROPOSAL, domains))
             self._stored, self._version = StoredCatalog(catalog, proposal), version
@@ -181,7 +181,9 @@ def _is_same(before: object, after: object) -> bool:
     return (before.name.schema, before.name.name) == (after.name.schema, after.name.name)
 
 
-def _entries(contents: StoredCatalog) -> dict[str, Item | Subscription | Dropped | Proposal | str]:
+def _entries(
+    contents: StoredCatalog,
+) -> dict[str, Item | Subscription | DropEntry | Proposal | str]:
     """What is stored, by domain."""
     catalog, proposal = contents.catalog, contents.proposal
     return {

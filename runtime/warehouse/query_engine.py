@@ -42,7 +42,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Proposed:
+class OutputProposal:
     """What a body proposes for one output: rows to insert, and stored rows to delete, located."""
 
     inserts: AnyRows
@@ -97,7 +97,7 @@ class QueryEngine(Protocol):
 
     def propose(
         self, body: Transaction, sources: TaskSources, at: int, columns: Mapping[str, list[str]]
-    ) -> Mapping[str, Proposed]:
+    ) -> Mapping[str, OutputProposal]:
         """What a body proposes at T for each output, whose columns are given by its id."""
 
     def stage_batched_runs(

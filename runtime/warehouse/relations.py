@@ -10,7 +10,7 @@ from ctsql.catalog.errors import CtsqlError, broken
 from ctsql.catalog.items import Catalog, Item, ObjectKind, item_there, items_as_of
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.times import TIME_MAX
-from ctsql.planner.binding import Bound, bind_stored
+from ctsql.planner.binding import BoundDefinition, bind_stored
 from ctsql.planner.nodes import TaskWrite
 from ctsql.runtime.log.table_changes import due_changes
 from ctsql.runtime.log.write_handle import Output
@@ -42,7 +42,7 @@ class Relations:
         self._newest = self.catalog
         self._grown: dict[str, int] = {}
         self._outputs: dict[str, Output] = {}
-        self._bound: dict[tuple[str, int], Bound] = {}
+        self._bound: dict[tuple[str, int], BoundDefinition] = {}
         self._columns: dict[str, tuple[str, tuple[Column, ...]]] = {}
         self.change_plans: dict[str, tuple[object, object]] = {}
         self.states: dict[str, Output] = {}
@@ -120,11 +120,11 @@ class Relations:
             output = self._outputs[item.id] = Output(self.table(item), item.app)
         return output
 
-    def bound(self, item: Item) -> Bound:
+    def bound(self, item: Item) -> BoundDefinition:
         """The bound definition of an object; of a task the one in force now."""
         return self._bound_as(self.current(item))
 
-    def _bound_as(self, item: Item) -> Bound:
+    def _bound_as(self, item: Item) -> BoundDefinition:
         definition = self._bound.get((item.id, item.revision))
         if definition is None:
             catalog = self.catalog

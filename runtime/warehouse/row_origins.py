@@ -48,7 +48,7 @@ WRITTEN = (TIME, VERSION, NOTE)
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class LocatedContents:
     """Rows with ``FILE_COLUMN`` and ``ROW_COLUMN``, of files that are live at a version.
 
     Attributes:
@@ -63,7 +63,7 @@ class Located:
     shared: int | None = None
 
 
-def located_contents(warehouse: Warehouse, item: Item, at: int) -> Located | None:
+def located_contents(warehouse: Warehouse, item: Item, at: int) -> LocatedContents | None:
     """The rows of a stored object as of T with their locations; None before there were any.
 
     Raises VIEW_FAILED.
@@ -87,22 +87,24 @@ def located_contents(warehouse: Warehouse, item: Item, at: int) -> Located | Non
     if not frames:
         return None
     rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
-    return Located(rows, table, item, version, tuple(paths), storage.shared)
+    return LocatedContents(rows, table, item, version, tuple(paths), storage.shared)
 
 
-def inserted_at(warehouse: Warehouse, item: Item, at: int) -> Located | None:
+def inserted_at(warehouse: Warehouse, item: Item, at: int) -> LocatedContents | None:
     """The rows that a stored object's change at T inserts, with their locations."""
     both = _moved_at(warehouse, item, at)
     return None if both is None else _without(both[0], both[1])
 
 
-def deleted_at(warehouse: Warehouse, item: Item, at: int) -> Located | None:
+def deleted_at(warehouse: Warehouse, item: Item, at: int) -> LocatedContents | None:
     """The rows that a stored object's change at T deletes, where they were before."""
     both = _moved_at(warehouse, item, at)
     return None if both is None or both[1] is None else _without(both[1], both[0])
 
 
-def _moved_at(warehouse: Warehouse, item: Item, at: int) -> tuple[Located, Located | None] | None:
+def _moved_at(
+    warehouse: Warehouse, item: Item, at: int
+) -> tuple[LocatedContents, LocatedContents | None] | None:
     """The rows at locations that are new at T, and those at locations that are gone then."""
     moves = warehouse.versions.movements(item, after=at - 1, until=at)
     if not moves:
@@ -112,16 +114,18 @@ def _moved_at(warehouse: Warehouse, item: Item, at: int) -> tuple[Located, Locat
         adds = list(added_files(table.commit_at, [move.version], move.times))
         rows = versions.as_now(item, locate_in(table, adds, move.version), move.version)
         paths = tuple(a.path for a in adds)
-        return Located(rows, table, item, move.version, paths), None
+        return LocatedContents(rows, table, item, move.version, paths), None
 
-    def whole(version: int, other: int) -> Located:
+    def whole(version: int, other: int) -> LocatedContents:
         files, others = table.files(version), table.files(other) if other >= 0 else {}
         if table.is_stored(max(version, other)):
             files = select_changed(files, others)
             rows = locate_in(table, files.values(), version)
         else:
             rows = table.locate_rows(version)
-        return Located(versions.as_now(item, rows, version), table, item, version, tuple(files))
+        return LocatedContents(
+            versions.as_now(item, rows, version), table, item, version, tuple(files)
+        )
 
     new = whole(move.version, move.before)
     if move.before < 0:
@@ -133,7 +137,7 @@ def _moved_at(warehouse: Warehouse, item: Item, at: int) -> tuple[Located, Locat
     return replace(new, rows=fresh), replace(old, rows=old_rows)
 
 
-def _without(contents: Located, other: Located | None) -> Located:
+def _without(contents: LocatedContents, other: LocatedContents | None) -> LocatedContents:
     """The rows less as many equal ones as there are on the other side: what nets to nothing."""
     if other is None:
         return contents
@@ -144,7 +148,7 @@ def _without(contents: Located, other: Located | None) -> Located:
     return replace(contents, rows=rows)
 
 
-def with_writers(warehouse: Warehouse, located: Located, rows: DataFrame) -> DataFrame:
+def with_writers(warehouse: Warehouse, located: LocatedContents, rows: DataFrame) -> DataFrame:
     """Some of the located rows, each with the columns ``WRITTEN``."""
     search = _Search(warehouse, located)
     names = [c for c in rows.columns if c not in (FILE_COLUMN, ROW_COLUMN)]
@@ -161,7 +165,7 @@ _TOLD = f"{_END} STRING, {TIME} BIGINT, {VERSION} BIGINT, {NOTE} STRING"
 class _Search:
     """One search through the log of a table."""
 
-    def __init__(self, warehouse: Warehouse, contents: Located) -> None:
+    def __init__(self, warehouse: Warehouse, contents: LocatedContents) -> None:
         self._warehouse = warehouse
         self._table = contents.table
         self._item = contents.item

@@ -13,7 +13,7 @@ from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import same_columns
 from ctsql.catalog.spans import Span
 from ctsql.planner.delete_by_key import KeyLookup
-from ctsql.planner.lowering import EMPTY, Context, Found, lower_query
+from ctsql.planner.lowering import EMPTY, Context, LocatedRows, lower_query
 from ctsql.planner.nodes import ChangesInput, DeletesInput, InsertsInput
 from ctsql.planner.rules import transform
 from ctsql.runtime.delta.change_feed import InputChange
@@ -178,12 +178,12 @@ class StoredSources:
             return None
         return self.warehouse.versions.with_added(item, table.locate_rows(version), version)
 
-    def stored_with_keys(self, lookup: KeyLookup, at: int) -> Found | None:
+    def stored_with_keys(self, lookup: KeyLookup, at: int) -> LocatedRows | None:
         """What the output holds of the keys of a change, if they are few."""
         rows = self.found_by_key(lookup)
         if isinstance(rows, Declined):
             return None
-        return Found(None if rows is None else rows.plain_frame)
+        return LocatedRows(None if rows is None else rows.plain_frame)
 
     def inserted(self, object_id: str) -> LocalRows | None:
         """The rows inserted at T, where they are few and nothing else changed."""

@@ -17,8 +17,8 @@ from ctsql.catalog.schemas import Column, names
 from ctsql.runtime.log import table_changes
 from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.failures import Failure, find_error_at
-from ctsql.runtime.log.table_changes import Movement, Stored
-from ctsql.runtime.log.table_metadata import Reshaped, compare_columns
+from ctsql.runtime.log.table_changes import Movement, Storage
+from ctsql.runtime.log.table_metadata import ColumnChanges, compare_columns
 from ctsql.runtime.log.uppers import CONTINUES, REVISION as REVISION
 from ctsql.runtime.warehouse.relations import Relations, columns_of
 from ctsql.runtime.warehouse.timeline import Timeline
@@ -53,10 +53,10 @@ class Versions:
         """
         return self.find_storage(item, at).version
 
-    def find_storage(self, item: Item, at: int) -> Stored:
+    def find_storage(self, item: Item, at: int) -> Storage:
         """Where an object's contents as of T are."""
         if item.kind is ObjectKind.TABLE:
-            return Stored(self._timeline.version_at(item.id, at))
+            return Storage(self._timeline.version_at(item.id, at))
         entries = self._relations.output(item).entries_around(since=at + 1)
         return table_changes.find_storage(entries, at)
 
@@ -101,15 +101,15 @@ class Versions:
 
     def reshape_of(
         self, item: Item, movement: Movement, columns: Collection[str] | None = None
-    ) -> Reshaped:
+    ) -> ColumnChanges:
         """What a movement changes of all or some columns of a table; nothing of a view's."""
         is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
         follows = item.kind is ObjectKind.TABLE or (not is_view and self._may_have_grown(item))
         if not follows or movement.before < 0:
-            return Reshaped()
+            return ColumnChanges()
         table = self._relations.table(item)
         old, new = table.metadata_at(movement.before), table.metadata_at(movement.version)
-        return Reshaped() if old is new else compare_columns(old, new, columns)
+        return ColumnChanges() if old is new else compare_columns(old, new, columns)
 
     def only_loses_columns(self, item: Item, movement: Movement, columns: Collection[str]) -> bool:
         """Whether a movement drops some of the columns, and changes nothing of the others.

@@ -21,7 +21,7 @@ from ctsql.status_page import access, drawing, looker, server, site
 from ctsql.status_page.access import LOCAL_NAMES
 from ctsql.status_page.layers import layout
 from ctsql.status_page.lookup import PACE_COMMITS_MAX, Recent
-from ctsql.status_page.model import Arrow, Overview, Shown
+from ctsql.status_page.model import Arrow, GraphNode, Overview
 from ctsql.status_page.site import Site
 from tests.helpers import made_pages
 from tests.helpers.made_pages import EVIL, TASK, Made, ask, id_of, large, shop
@@ -76,14 +76,16 @@ def test_all_objects_are_in_the_graph_and_in_the_table() -> None:
 
 def test_what_is_read_is_told_once_for_all() -> None:
     """References in parentheses, nothing of what is not shown; thousands take no time."""
-    named = [Shown(id=i, name=f"the {i}", kind="table", state="stored") for i in ("a", "b", "c")]
+    named = [
+        GraphNode(id=i, name=f"the {i}", kind="table", state="stored") for i in ("a", "b", "c")
+    ]
     arrows = [Arrow("a", "c", "input"), Arrow("b", "c", "reference"), Arrow("x", "b", "input")]
     assert Overview(tuple(named), tuple(arrows), 1).reads() == {
         "a": "",
         "b": "",
         "c": "the a, (the b)",
     }
-    many = [Shown(id=str(i), name=str(i), kind="table", state="stored") for i in range(20_000)]
+    many = [GraphNode(id=str(i), name=str(i), kind="table", state="stored") for i in range(20_000)]
     chain = [Arrow(str(i), str(i + 1), "input") for i in range(19_999)]
     begun = time.monotonic()
     assert Overview(tuple(many), tuple(chain), 1).reads()["19999"] == "19998"

@@ -17,7 +17,7 @@ from ctsql.runtime.views.outcomes import Fallback
 from ctsql.runtime.views.refresh import RefreshOutcome
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.state_table import ViewState
-from ctsql.runtime.views.table_deltas import Moved
+from ctsql.runtime.views.table_deltas import TableMove
 from ctsql.runtime.warehouse.sources import StoredSources
 from tests.simulation.memory_log import Rows
 from tests.simulation.memory_store import Bag, Folder, Sent
@@ -92,7 +92,7 @@ class StatedEngine(ModelEngine):
         context: RefreshContext,
         query: object,
         state_plan: object,
-        moves: Mapping[str, Moved],
+        moves: Mapping[str, TableMove],
         span: tuple[int, int],
     ) -> RefreshOutcome | Fallback:
         """The view's change, and where the stored groups are known what they become."""

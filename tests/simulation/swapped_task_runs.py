@@ -42,7 +42,7 @@ from ctsql.runtime.statements.task_swap import (
     outputs_among,
 )
 from ctsql.runtime.tasks import proposals, sink
-from ctsql.runtime.tasks.constraints import Checked
+from ctsql.runtime.tasks.constraints import CheckedRows
 from ctsql.runtime.warehouse.timeline import PROPOSALS
 from tests.simulation import definitions as world
 from tests.simulation.memory_log import Rows
@@ -134,13 +134,13 @@ def _at_place(rows: Bag, place: int, shape: Shape) -> Bag:
     return Counter({row: n for row, n in rows.items() if row[0] % 2 == place})
 
 
-def _sorted(constraints: Any, proposed: Any, columns: Any, **_: Any) -> Checked:
+def _sorted(constraints: Any, proposed: Any, columns: Any, **_: Any) -> CheckedRows:
     """What the constraint makes of the rows of the quarantined shape, in the place of Spark."""
     if proposed is None or not constraints:
-        return Checked(proposed)
+        return CheckedRows(proposed)
     rows = proposed.bag()
     kept, away = (_at_place(rows, place, Shape.QUARANTINE) for place in (0, 1))
-    return Checked(Rows(kept.elements()), {}, Rows(away.elements()) if away else None)  # type: ignore[arg-type]
+    return CheckedRows(Rows(kept.elements()), {}, Rows(away.elements()) if away else None)  # type: ignore[arg-type]
 
 
 class _Model(Model):

@@ -140,7 +140,7 @@ def _counts_under_errors(of: Any, item: Any, at: int) -> int | None:
     return 0 if version is None else of._relations.table(item).rows_count(version)  # type: ignore[no-any-return]
 
 
-def _whole_commits(real: Callable[..., movements.Stored]) -> Callable[..., movements.Stored]:
+def _whole_commits(real: Callable[..., movements.Storage]) -> Callable[..., movements.Storage]:
     return lambda entries, at: replace(real(entries, at), shared=None)
 
 

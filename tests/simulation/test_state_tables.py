@@ -3,7 +3,7 @@
 import pytest
 
 from ctsql.runtime.views import side_table
-from ctsql.runtime.views.side_table import Named
+from ctsql.runtime.views.side_table import Pointer
 from ctsql.runtime.views.state_table import ViewState
 from tests.simulation.mistakes import check_noticed
 from tests.simulation.simulation import ran
@@ -23,13 +23,13 @@ def test_a_state_is_never_other_than_its_views() -> None:
     assert sum(r.halfway for r in runs) > 0
 
 
-def _newest(state: ViewState, at: int) -> Named | None:
+def _newest(state: ViewState, at: int) -> Pointer | None:
     output = state._open()
     output.fetch_recent_upper()
     last = output.uppers.last
     if last is None:
         return None
-    return Named(digest="d", table=output.table.table_id, version=last.version)
+    return Pointer(digest="d", table=output.table.table_id, version=last.version)
 
 
 MUTATIONS: dict[str, tuple[object, str, object]] = {

@@ -2,7 +2,7 @@
 
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import Telling
-from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Outcome, Staged
+from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Outcome, StagedDiff
 from ctsql.runtime.views.plan_runner import is_true
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
@@ -40,4 +40,4 @@ def refresh(context: RefreshContext) -> Outcome:
     if not is_true(holds):
         return Fallback("ROWS_MOVED_UP")
     stage_rows(context, desired, rows)
-    return Staged(NAME)
+    return StagedDiff(NAME)

@@ -4,7 +4,7 @@ from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import Telling
 from ctsql.planner.lowering import cast_to_stored
-from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Outcome, Staged
+from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Outcome, StagedDiff
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.view_diff import stage_delta
@@ -28,9 +28,9 @@ def refresh(context: RefreshContext) -> Outcome:
     leaving = context.changes.leaving
     if texts is None:
         if leaving is None:
-            return Staged(NAME)
+            return StagedDiff(NAME)
         leaving.stage(context.staging)
-        return Staged(Strategy.LEAVING, leaving.due())
+        return StagedDiff(Strategy.LEAVING, leaving.due())
     runner.run(texts.steps, [texts.rows])
     rows = runner.rows(texts.rows)
     if leaving is not None or runner.relations.has_many:
@@ -41,4 +41,4 @@ def refresh(context: RefreshContext) -> Outcome:
     if isinstance(outcome, Fallback):
         return outcome
     leaving.stage(context.staging)  # other rows than those of the change, which pass now
-    return Staged(NAME, leaving.due(cast_to_stored(rows.plain_frame, context.view, [DIFF])))
+    return StagedDiff(NAME, leaving.due(cast_to_stored(rows.plain_frame, context.view, [DIFF])))

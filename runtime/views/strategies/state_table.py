@@ -17,7 +17,7 @@ from ctsql.planner.ivm.explain import Telling
 from ctsql.planner.ivm.sql.queries import StateSteps
 from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.rows.row_set import RowSet
-from ctsql.runtime.views.outcomes import NotApplicable, Outcome, Staged
+from ctsql.runtime.views.outcomes import NotApplicable, Outcome, StagedDiff
 from ctsql.runtime.views.plan_runner import PlanRunner, is_true
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
@@ -87,7 +87,7 @@ class _Following:
             return None
         stage_rows(context, desired, rows)
         self._stage(texts)
-        return Staged(NAME)
+        return StagedDiff(NAME)
 
     def all_rows(self) -> Outcome:
         """From all groups, compared with all rows of the view."""
@@ -105,7 +105,7 @@ class _Following:
             return NotApplicable()
         stage_rows(context, desired, None if there is None else there.all)
         self._stage(texts)
-        return Staged(NAME)
+        return StagedDiff(NAME)
 
     def change(self) -> Outcome:
         """The signed change of the view, from that of its groups."""
@@ -122,7 +122,7 @@ class _Following:
         if self.runner.relations.has_many:
             signed_rows = self.runner.keep(signed_rows)
         outcome = stage_signed_rows(self.context, signed_rows, NAME)
-        if isinstance(outcome, Staged):
+        if isinstance(outcome, StagedDiff):
             self._stage(texts)
         return outcome
 
@@ -130,9 +130,9 @@ class _Following:
         changes = self.changes
         return make(changes.changed, [self.state_plan.number], large=changes.large)
 
-    def _leave_unchanged(self) -> Staged:
+    def _leave_unchanged(self) -> StagedDiff:
         self.context.state.leave_unchanged()
-        return Staged(NAME)
+        return StagedDiff(NAME)
 
     def _run(
         self,

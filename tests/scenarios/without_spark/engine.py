@@ -29,7 +29,7 @@ from ctsql.runtime.tasks.body import propose
 from ctsql.runtime.views.outcomes import Fallback
 from ctsql.runtime.views.refresh import RefreshOutcome
 from ctsql.runtime.views.refresh_policy import Strategy
-from ctsql.runtime.warehouse.query_engine import Proposed
+from ctsql.runtime.warehouse.query_engine import OutputProposal
 from ctsql.runtime.warehouse.replaced_views import table_schema
 from ctsql.runtime.warehouse.sources import StoredSources
 from tests.scenarios.without_spark.session import Frame
@@ -121,12 +121,13 @@ class DuckEngine:
 
     def propose(
         self, body: Transaction, sources: Any, at: int, columns: Mapping[str, list[str]]
-    ) -> Mapping[str, Proposed]:
+    ) -> Mapping[str, OutputProposal]:
         """What a body proposes, by the product's lowering."""
         found = replace(sources, are_small=False)  # else keys are looked up in Delta's files
         made = propose(body, Context(self._session, found, at, clock_at=at), columns)
         return {
-            output: Proposed(Held.marked(one.inserts), one.victims) for output, one in made.items()
+            output: OutputProposal(Held.marked(one.inserts), one.victims)
+            for output, one in made.items()
         }
 
     def stage_batched_runs(self, *_: object) -> None:

@@ -7,7 +7,7 @@ import pytest
 from ctsql.catalog.errors import CatalogError
 from ctsql.catalog.items import (
     Catalog,
-    Dropped,
+    DropEntry,
     Flow,
     Item,
     ObjectKind,
@@ -158,8 +158,8 @@ def test_what_goes_together(dropped: str, gone: str) -> None:
 def test_what_a_drop_took_is_had_back_as_it_was() -> None:
     """Through the store and back; the names are free meanwhile, and the hint names UNDROP."""
     before = Catalog.of([TASK], ["shop"])
-    drop = Dropped(id="d", at_ms=7, items=(TASK,), schema="shop")
-    left = before.with_dropped(Dropped.of_entry("d", drop.to_json()))
+    drop = DropEntry(id="d", at_ms=7, items=(TASK,), schema="shop")
+    left = before.with_dropped(DropEntry.of_entry("d", drop.to_json()))
     assert (left.find(TASK.name), dict(left.schemas)) == (None, {"default": "default"})
     with pytest.raises(CatalogError, match="UNDROP CONTINUAL TASK t"):
         left.get(TASK.name)
@@ -173,7 +173,7 @@ def test_readers_that_can_be_had_back() -> None:
     left = SEVERAL
     for number, object_id in enumerate("vx"):
         gone = tuple(left.going_with([object_id]))
-        left = left.with_dropped(Dropped(id=str(number), at_ms=number, items=gone))
+        left = left.with_dropped(DropEntry(id=str(number), at_ms=number, items=gone))
     there, all_of_them = (left.all_readers("f", dropped=both) for both in (False, True))
     assert [i.id for i in there] == ["m"]
     assert [i.id for i in all_of_them] == ["m", "x", "a", "b", "v"]
@@ -183,7 +183,7 @@ def test_readers_that_can_be_had_back() -> None:
 
 def test_an_entry_of_a_drop_that_cannot_be_read() -> None:
     """It is kept, and nothing is maintained while it is not known what it keeps."""
-    damaged = Dropped.of_entry("d", "[]")
+    damaged = DropEntry.of_entry("d", "[]")
     with pytest.raises(CatalogError, match="TypeError"):
         Catalog.of([TASK], dropped=[damaged]).check_outlined()
 

@@ -3,7 +3,7 @@
 import pytest
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Catalog, Dropped, Item, ObjectKind
+from ctsql.catalog.items import Catalog, DropEntry, Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.catalog.proposals import Proposal, proposal_of
 
@@ -17,7 +17,7 @@ PROPOSAL = Proposal(
     id="p",
     items=(_item("new"), _item("old", definition="b", replaces="x", built_beside=("y", 2))),
     begun=frozenset({"new"}),
-    gone=Dropped(id="d", at_ms=7, items=(_item("gone"),)),
+    gone=DropEntry(id="d", at_ms=7, items=(_item("gone"),)),
     schemas=("s",),
 )
 

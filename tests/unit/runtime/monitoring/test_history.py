@@ -14,7 +14,7 @@ from ctsql.catalog.times import CLOSED
 from ctsql.runtime.log.actions import Commit, parse_commit
 from ctsql.runtime.monitoring.history import commits_back, first_within
 from ctsql.runtime.monitoring.refreshes import OutputOf, refresh_of
-from ctsql.runtime.monitoring.wanted import Bounds, Comparison, Newest, Wanted, request_of
+from ctsql.runtime.monitoring.wanted import Bounds, Comparison, Newest, RowRequest, request_of
 
 APP = "ctsql:m"
 VIEW = Item(id="m", kind=ObjectKind.MATERIALIZED_VIEW, name=Name("default", "m"), columns=())
@@ -150,19 +150,19 @@ def test_a_compaction_is_no_refresh() -> None:
 
 
 COMPARED = [
-    ([("object", "=", ("a",)), ("object", "in", ("a", "b"))], Wanted(frozenset("a"))),
-    ([("t", ">", (3,)), ("t", "<=", (9,))], Wanted(t=Bounds(4, 9))),
-    ([("t", "=", (3,))], Wanted(t=Bounds(3, 3))),
-    ([("at", ">=", (5,)), ("at", "<", (8,))], Wanted(at=Bounds(5, 7))),
-    ([("state", "=", ("open",))], Wanted(states=frozenset({"open"}))),
-    ([("rows_read", ">", (3,)), ("t", "<", (9,))], Wanted(t=Bounds(None, 8))),
-    ([("object", ">", ("a",))], Wanted()),
+    ([("object", "=", ("a",)), ("object", "in", ("a", "b"))], RowRequest(frozenset("a"))),
+    ([("t", ">", (3,)), ("t", "<=", (9,))], RowRequest(t=Bounds(4, 9))),
+    ([("t", "=", (3,))], RowRequest(t=Bounds(3, 3))),
+    ([("at", ">=", (5,)), ("at", "<", (8,))], RowRequest(at=Bounds(5, 7))),
+    ([("state", "=", ("open",))], RowRequest(states=frozenset({"open"}))),
+    ([("rows_read", ">", (3,)), ("t", "<", (9,))], RowRequest(t=Bounds(None, 8))),
+    ([("object", ">", ("a",))], RowRequest()),
 ]
 
 
 @pytest.mark.parametrize(("comparisons", "expected"), COMPARED)
 def test_comparisons_make_ranges(
-    comparisons: list[tuple[str, str, tuple[int | str, ...]]], expected: Wanted
+    comparisons: list[tuple[str, str, tuple[int | str, ...]]], expected: RowRequest
 ) -> None:
     """Comparisons that can be used make the range smaller, and others leave it."""
     assert request_of(Comparison(*c) for c in comparisons) == expected
@@ -176,7 +176,7 @@ def test_a_limit_stays_only_where_the_range_is_exact() -> None:
 
 def test_a_hull_holds_both() -> None:
     """What two places of a query ask for is asked for together, without a limit."""
-    one = Wanted(frozenset("a"), t=Bounds(1, 3), newest=Newest(1, "t"))
-    other = Wanted(frozenset("b"), t=Bounds(5, 9), at=Bounds(1))
-    assert one.hull(other) == Wanted(frozenset("ab"), t=Bounds(1, 9))
-    assert one.hull(Wanted()) == Wanted()
+    one = RowRequest(frozenset("a"), t=Bounds(1, 3), newest=Newest(1, "t"))
+    other = RowRequest(frozenset("b"), t=Bounds(5, 9), at=Bounds(1))
+    assert one.hull(other) == RowRequest(frozenset("ab"), t=Bounds(1, 9))
+    assert one.hull(RowRequest()) == RowRequest()

@@ -7,7 +7,7 @@ import pytest
 from ctsql.catalog.schemas import Column
 from ctsql.planner.ivm import ChangePlan, change_plan
 from ctsql.runtime.views import refresh
-from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Outcome, Staged
+from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Outcome, StagedDiff
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.strategies import STRATEGIES, RefreshStrategy
@@ -49,7 +49,11 @@ def test_the_first_way_with_a_headline_is_explained(query: str) -> None:
 @pytest.mark.parametrize(
     ("answers", "wanted", "asked"),
     [
-        ([NotApplicable(), Staged(Strategy.FIRST_ROWS), None], Staged(Strategy.FIRST_ROWS), 2),
+        (
+            [NotApplicable(), StagedDiff(Strategy.FIRST_ROWS), None],
+            StagedDiff(Strategy.FIRST_ROWS),
+            2,
+        ),
         ([Fallback("ROWS_DIFFER"), None], Fallback("ROWS_DIFFER"), 1),
         ([NotApplicable(), Fallback("ROWS_WENT", "t"), None], Fallback("ROWS_WENT", "t"), 2),
         ([NotApplicable(), NotApplicable()], AssertionError, 2),
