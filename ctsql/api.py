@@ -400,7 +400,7 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
 
         stop = stop or threading.Event()
         service = Service(
-            opened=self._following,
+            open_engine=self._following,
             stop=stop,
             on_event=self._lock.refusing(on_event or (lambda _: None)),
             on_time=reached,

@@ -44,14 +44,14 @@ class WrittenRows:
 
     Attributes:
         statement: which one, and what it does. columns: the output's that the query fills, in
-            order. query: None where Spark alone knows ``columns``. untold: why it does not give
+            order. query: None where Spark alone knows ``columns``. why_untold: why it does not give
             the rows of each T; empty where it does.
     """
 
     statement: str
     columns: tuple[Column, ...] = ()
     query: lp.Query | None = None
-    untold: str = ""
+    why_untold: str = ""
 
 
 def written_rows(
@@ -70,12 +70,12 @@ def written_rows(
     """
     body, input_views = task.transaction, {view.object_id: view for view in task.input_views}
     if any(isinstance(s, lp.Insert) and not s.filled_columns for s in body.statements):
-        return (WrittenRows(statement="INSERT", untold=BY_NAME),)
+        return (WrittenRows(statement="INSERT", why_untold=BY_NAME),)
     outputs = _before(body, is_later=is_later)
     for number, statement in enumerate(body.statements, 1):
         own, name = lp.output_of(statement), f"statement {number}"
         outputs[own] = _Step(outputs, outputs[own], name, input_views, again or {}).after(statement)
-    return tuple(one.write for one in outputs[object_id].proposed) if object_id in outputs else ()
+    return tuple(one.write for one in outputs[object_id].proposals) if object_id in outputs else ()
 
 
 def depends_on_passes(task: lp.TaskWrite) -> bool:
@@ -146,20 +146,20 @@ class _OutputState:
     target: tuple[Column, ...]
     base: lp.SelfReference
     stored_rows: Rows
-    proposed: tuple[_ProposedRows, ...] = ()
+    proposals: tuple[_ProposedRows, ...] = ()
 
     def with_made(self) -> "_OutputState":
         """With what earlier passes proposed."""
         rows = made_before(self.base.object_id, self.base.columns)
         query = _compose(["SELECT * FROM {rows}"], {"rows": rows})
         write = WrittenRows(statement=BEFORE, columns=self.target, query=query)
-        return replace(self, proposed=(_ProposedRows(write, rows),))
+        return replace(self, proposals=(_ProposedRows(write, rows),))
 
     def contents(self) -> Rows:
         """All rows."""
-        if not self.proposed:
+        if not self.proposals:
             return self.stored_rows
-        parts = [self.stored_rows, *(one.rows for one in self.proposed)]
+        parts = [self.stored_rows, *(one.rows for one in self.proposals)]
         rows = {f"part{i}": part for i, part in enumerate(parts)}
         column_list = ", ".join(backtick_all(self.base.columns))
         text = " UNION ALL ".join(f"SELECT {column_list} FROM {{{name}}}" for name in rows)
@@ -286,7 +286,7 @@ class _Step:
         write = WrittenRows(statement=f"{self.name}: INSERT", columns=columns, query=query)
         view = _view(query_of_all, [c.name for c in node.target])
         rows = self.output.compared_as_stored(view)
-        return replace(self.output, proposed=(*self.output.proposed, _ProposedRows(write, rows)))
+        return replace(self.output, proposals=(*self.output.proposals, _ProposedRows(write, rows)))
 
     def _change(self, node: lp.Delete | lp.Update) -> _OutputState:
         """After a DELETE or an UPDATE: the rows that do not match, and the new ones."""
@@ -298,7 +298,7 @@ class _Step:
             return output
         values = _values(node.target, {a.column: a.value for a in node.assignments}, node.alias)
         new_rows = self._new_rows("UPDATE", [*ctes, *values, of, where, ")"])
-        return replace(output, proposed=(*output.proposed, new_rows))
+        return replace(output, proposals=(*output.proposals, new_rows))
 
     def _merge(self, node: lp.Merge) -> _OutputState:
         merge = _Merge(node)
@@ -309,7 +309,7 @@ class _Step:
             self._new_rows(f"MERGE, WHEN {when.name.replace('_', ' ')}", pieces)
             for when, pieces in merge.clause_rows()
         ]
-        return replace(output, proposed=(*output.proposed, *new_rows))
+        return replace(output, proposals=(*output.proposals, *new_rows))
 
     def _new_rows(self, does: str, pieces: Pieces) -> _ProposedRows:
         """The rows of a query over all that is held, ``{rows}``."""
@@ -324,12 +324,12 @@ class _Step:
         """What is left of the output: the rows of a query over each part of it, ``{rows}``."""
         output, columns = self.output, self.output.base.columns
         proposals = []
-        for one in output.proposed:
+        for one in output.proposals:
             query = self._query(pieces, one.rows)
             write = replace(one.write, columns=output.target, query=query)
             proposals.append(_ProposedRows(write, _view(query, columns)))
         stored_rows = _view(self._query(pieces, output.stored_rows), columns)
-        return replace(output, stored_rows=stored_rows, proposed=tuple(proposals))
+        return replace(output, stored_rows=stored_rows, proposals=tuple(proposals))
 
     def _query(self, pieces: Sequence[Piece], rows: Rows) -> lp.Query:
         pieces_bound = [p if isinstance(p, str) else self._rebind(p) for p in pieces]

@@ -104,7 +104,7 @@ class Engine(LogReader):
 
     def _use(self, warehouse: Warehouse) -> None:
         super()._use(warehouse)
-        self.watched = WatchedSources(warehouse, self._mint, self._keep_what_comes)
+        self.watched_sources = WatchedSources(warehouse, self._mint, self._keep_what_comes)
         self._system_queries = SystemQueries(self.session, self)
 
     def _keep_what_comes(
@@ -229,7 +229,7 @@ class Engine(LogReader):
         known from a T on that is bound before the catalog says so.
         """
         for _ in range(KNOWN_TRIES_MAX):
-            if all(item.created <= newest for item in self.refresh_catalog()):
+            if all(item.created_at <= newest for item in self.refresh_catalog()):
                 break
             self._drop_if_stale()
             newest = self._mint()
@@ -250,7 +250,7 @@ class Engine(LogReader):
             catalog = self.refresh_catalog()
             for item in catalog.closure([i.id for i in items if i.id in catalog.items]):
                 if item.feed is not None:
-                    self.watched.take_in(item)
+                    self.watched_sources.take_in(item)
         now = self.mint()
         behind = any(
             unreadable_table(self.relations, [item]) is None

@@ -29,7 +29,7 @@ TIMELINE_WIDTH = 800
 class Box:
     """An object of the graph at its place; ``label`` is its name, shortened to fit."""
 
-    shown: GraphNode
+    node: GraphNode
     x: float
     y: float
     label: str

@@ -25,10 +25,10 @@ from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.failures import OPEN, FailureRow, failures
 from ctsql.runtime.monitoring.objects import DependencyRow, ObjectRow, dependencies, lags, objects
 from ctsql.runtime.monitoring.refreshes import Refresh, refreshes
+from ctsql.runtime.monitoring.row_request import ALL, Bounds, Newest, RowRequest
 from ctsql.runtime.monitoring.savings import Savings, savings
 from ctsql.runtime.monitoring.status import State
 from ctsql.runtime.monitoring.storage import ROWS, StorageRow, storage
-from ctsql.runtime.monitoring.wanted import ALL, Bounds, Newest, RowRequest
 from ctsql.runtime.statements.show import current_definition
 from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
@@ -155,7 +155,7 @@ class Lookup:
             item = reader.relations.current(item)
             (row,) = objects(reader, request)
             page = Details(
-                shown=summary,
+                node=summary,
                 row=row,
                 definition=current_definition(reader, item),
                 plan=_plan(reader, item, summary),
@@ -280,7 +280,7 @@ def _readers_of(reader: LogReader, overview: Overview, object_id: str) -> Iterat
             yield Reader(by.name, by.kind, arrow.role, by.complete_through, by.id)
     for subscription, item, position in Readers(reader).list_all():
         if item.id == object_id:
-            needs_from = None if position.next == CLOSED else position.needed
+            needs_from = None if position.next == CLOSED else position.needed_from
             yield Reader(subscription.name, "subscription", "input", needs_from)
 
 

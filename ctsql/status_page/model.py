@@ -148,7 +148,7 @@ class Details:
         logged_from, logged_at: the oldest version that can still be read, and its instant.
     """
 
-    shown: GraphNode
+    node: GraphNode
     row: ObjectRow
     definition: str
     plan: str | None

@@ -111,7 +111,7 @@ class Running:
     Attributes:
         before: the T at which nothing has happened yet.
         times: the T of each step.
-        refused: the errors of steps that could not be committed, by number from 1.
+        refusals: the errors of steps that could not be committed, by number from 1.
     """
 
     connection: Connection
@@ -119,7 +119,7 @@ class Running:
     plan: TestPlan
     before: int
     times: list[int] = field(default_factory=list)
-    refused: dict[int, CtsqlError] = field(default_factory=dict)
+    refusals: dict[int, CtsqlError] = field(default_factory=dict)
     stopped: bool = False
 
     # ---- steps
@@ -138,7 +138,7 @@ class Running:
                 except CtsqlError as problem:
                     if problem.condition == "STATEMENT_CANCELLED":
                         raise
-                    self.refused[number] = problem
+                    self.refusals[number] = problem
                     if not self._may_be_refused(number):
                         self.stopped = True
                         return
@@ -166,7 +166,7 @@ class Running:
     def unexpected(self) -> Iterator[Failure]:
         """The step that ended the test."""
         if self.stopped:
-            number, problem = next(reversed(self.refused.items()))
+            number, problem = next(reversed(self.refusals.items()))
             step = self.plan.test.steps[number - 1]
             message = f"step {number} is refused"
             yield Failure(span=problem.span or step.span, message=message, problem=problem)
@@ -328,7 +328,7 @@ class Running:
         return Failure(span=expectation.span, message=message)
 
     def _refusals(self, after: int | None) -> list[CtsqlError]:
-        return [p for number, p in self.refused.items() if after in (None, number)]
+        return [p for number, p in self.refusals.items() if after in (None, number)]
 
     def _errors_in(self, expectation: st.ExpectError) -> list[CtsqlError]:
         assert expectation.subject is not None  # the caller looked

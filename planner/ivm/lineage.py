@@ -70,14 +70,14 @@ class Contribution:
     Attributes:
         rows: their locations (``FILE_COLUMN``, ``ROW_COLUMN``), each once; it reads the step
             ``WANTED``. None if they cannot be told.
-        operators: what they go through, from the result down. untold: why they cannot be told.
+        operators: what they go through, from the result down. why_untold: why they cannot be told.
         span: where the operator that is to blame for that is.
     """
 
     table: str
     operators: tuple[str, ...]
     rows: Text | None
-    untold: str = ""
+    why_untold: str = ""
     span: Span | None = None
 
 
@@ -86,7 +86,7 @@ class Lineage:
     """Where rows of a query come from.
 
     Attributes:
-        compared: the places of the columns by which a wanted row is found again; the step
+        compared_columns: the places of the columns by which a wanted row is found again; the step
             ``WANTED`` has these columns, called as :func:`wanted_columns` says.
         inexact: the places of the others: their values depend on the order of their rows.
         asked_rows: those rows of the query that are asked about, by the columns that are compared.
@@ -94,7 +94,7 @@ class Lineage:
 
     asked_rows: Text
     contributions: tuple[Contribution, ...]
-    compared: tuple[int, ...]
+    compared_columns: tuple[int, ...]
     inexact: tuple[int, ...]
 
 
@@ -167,7 +167,7 @@ def lineage(query: alg.Node) -> Lineage:
         except _Untold as why:
             contributions.append(
                 Contribution(
-                    table=table, operators=path, rows=None, untold=why.words, span=why.span
+                    table=table, operators=path, rows=None, why_untold=why.words, span=why.span
                 )
             )
             continue

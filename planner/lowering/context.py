@@ -42,7 +42,7 @@ class Sources(Protocol):
     """The rows of objects at a time."""
 
     def translate_errors(
-        self, sent: SparkText, span: Span, relation_name: Callable[[str], str]
+        self, spark_text: SparkText, span: Span, relation_name: Callable[[str], str]
     ) -> AbstractContextManager[None]:
         """Translate what Spark raises inside to errors of ctsql, at places in the user's text."""
 

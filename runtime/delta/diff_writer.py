@@ -202,7 +202,7 @@ class StagingOutcome(Enum):
 
 def stage_signed(
     staging: Staging,
-    signed: RowSet,
+    signed_rows: RowSet,
     stored_rows: StoredRows | None,
     columns: list[str],
     not_null: Collection[str],
@@ -210,7 +210,7 @@ def stage_signed(
     """Stage a signed change.
 
     Args:
-        signed: the output's columns and ``DIFF``; may contain equal rows.
+        signed_rows: the output's columns and ``DIFF``; may contain equal rows.
         stored_rows: the output's rows; None for none.
         not_null: columns in which inserted rows may not have NULL; otherwise nothing is staged.
             Those that are not the output's are functions of the row, and not stored.
@@ -218,11 +218,11 @@ def stage_signed(
     all_columns = [*columns, *(c for c in not_null if c not in columns)]
     with ExitStack() as stack:
         # Consolidated: each row of the change once, with its total diff.
-        if signed.is_local:
-            net_change = consolidate_all([signed.select([*all_columns, DIFF])], all_columns)
+        if signed_rows.is_local:
+            net_change = consolidate_all([signed_rows.select([*all_columns, DIFF])], all_columns)
         else:
             net_change = derive(
-                [signed],
+                [signed_rows],
                 lambda rows: consolidate(rows[0], all_columns),
                 ("net", tuple(all_columns)),
             )

@@ -30,7 +30,7 @@ READ_MAX = 32
 """The most commits to read to roll the metadata of a version."""
 SNAPSHOTS_MAX = 8
 
-Replaced = Callable[[str], CtsqlError]
+ReplacedError = Callable[[str], CtsqlError]
 """Makes the error for a table that was replaced, from its detail."""
 
 
@@ -121,7 +121,7 @@ class Identity:
 
     Attributes:
         expected: the id that it must have; None while unknown. owner: the id of the object that
-            owns the table. replaced: makes the error if it is another table.
+            owns the table. replaced_error: makes the error if it is another table.
     """
 
     def __init__(self, location: str, forget_snapshot: Callable[[], None]) -> None:
@@ -132,11 +132,11 @@ class Identity:
         self.newest = -1
         self.expected: str | None = None
         self.owner: str | None = None
-        self.replaced: Replaced | None = None
+        self.replaced_error: ReplacedError | None = None
 
-    def expect(self, owner: str, table_id: str | None, replaced: Replaced) -> None:
+    def expect(self, owner: str, table_id: str | None, replaced_error: ReplacedError) -> None:
         """Set the owner of the table, and its id if known."""
-        self.owner, self.replaced = owner, replaced
+        self.owner, self.replaced_error = owner, replaced_error
         if self.expected is None and table_id is not None:
             self.expected = table_id
             self._forget_snapshot()
@@ -165,12 +165,16 @@ class Identity:
     def take(self, versions: Versions, snapshot: Snapshot) -> None:
         """Note the newest snapshot; raises TABLE_REPLACED if it is that of another table."""
         new_id, version = snapshot.table_id, snapshot.version
-        if self.replaced is not None:
+        if self.replaced_error is not None:
             if version < self.newest:
-                raise self.replaced(f"Version {self.newest} was read, and {version} is its last.")
+                raise self.replaced_error(
+                    f"Version {self.newest} was read, and {version} is its last."
+                )
             table_id = self.expected
             if table_id not in (None, new_id) and not _had(versions, version, str(table_id)):
-                raise self.replaced(f"Its id is {new_id}; that of the table known is {table_id}.")
+                raise self.replaced_error(
+                    f"Its id is {new_id}; that of the table known is {table_id}."
+                )
         self.expected, self.newest = new_id, version
         self._seen = (version, self._mark(versions.log, version))
 

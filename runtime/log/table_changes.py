@@ -61,11 +61,11 @@ class Storage:
     """Where an output's contents as of a T are stored: in a version, None before the first.
 
     Attributes:
-        shared: a later version, whose files of Ts up to this one are to be read too.
+        shared_version: a later version, whose files of Ts up to this one are to be read too.
     """
 
     version: int | None
-    shared: int | None = None
+    shared_version: int | None = None
 
 
 def due_changes(plan: TaskWrite) -> dict[str, frozenset[Change]]:

@@ -108,16 +108,17 @@ class ColumnChanges:
     """How columns of a version differ from those of an earlier one, by name.
 
     Attributes:
-        other: existing rows have other values. untold: the type cannot represent the old values.
-        eased: of a wider type, with the same values.
+        other: existing rows have other values.
+        lossy_columns: the type cannot represent the old values.
+        widened_columns: of a wider type, with the same values.
         moved_columns: stored otherwise, of the same type.
     """
 
     removed_columns: tuple[str, ...] = ()
     added_columns: tuple[str, ...] = ()
     other: tuple[str, ...] = ()
-    untold: tuple[str, ...] = ()
-    eased: tuple[str, ...] = ()
+    lossy_columns: tuple[str, ...] = ()
+    widened_columns: tuple[str, ...] = ()
     moved_columns: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
@@ -127,13 +128,17 @@ class ColumnChanges:
     def changes_types(self) -> bool:
         """Whether there are other columns, other values or other types."""
         return bool(
-            self.removed_columns or self.added_columns or self.other or self.untold or self.eased
+            self.removed_columns
+            or self.added_columns
+            or self.other
+            or self.lossy_columns
+            or self.widened_columns
         )
 
     @property
     def changes_rows(self) -> bool:
         """Whether existing rows change although no file does."""
-        return bool(self.removed_columns or self.other or self.untold)
+        return bool(self.removed_columns or self.other or self.lossy_columns)
 
 
 def compare_columns(
@@ -160,7 +165,7 @@ def compare_columns(
 def _difference(old: TableColumn, new: TableColumn, *, renamed: bool) -> str:
     """The field of :class:`ColumnChanges` for a column; empty if it does not differ."""
     if not fits(old.field["type"], new.field["type"]):
-        return "untold"
+        return "lossy_columns"
     if old.physical != new.physical or not _same_places(old.field["type"], new.field["type"]):
         return "other"
     if renamed:
@@ -168,7 +173,7 @@ def _difference(old: TableColumn, new: TableColumn, *, renamed: bool) -> str:
     was = (_comparable(old.field), old.is_partition)
     if was == (_comparable(new.field), new.is_partition):
         return ""
-    return "moved_columns" if _meaning(old.field) == _meaning(new.field) else "eased"
+    return "moved_columns" if _meaning(old.field) == _meaning(new.field) else "widened_columns"
 
 
 def fits(old: Any, new: Any) -> bool:

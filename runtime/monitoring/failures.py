@@ -22,7 +22,7 @@ from ctsql.runtime.log.failures import Failure
 from ctsql.runtime.log.uppers import FAILURE
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.history import MICROSECONDS, first_within
-from ctsql.runtime.monitoring.wanted import RowRequest
+from ctsql.runtime.monitoring.row_request import RowRequest
 from ctsql.runtime.warehouse.table_checks import missing_table
 
 if TYPE_CHECKING:

@@ -49,7 +49,7 @@ class _ObjectCounts:
     phases: "defaultdict[str, float]" = field(default_factory=lambda: defaultdict(float))
     failures: "defaultdict[str, int]" = field(default_factory=lambda: defaultdict(int))
     delay_seconds: float | None = None
-    quarantined: int | None = None
+    quarantined_rows: int | None = None
 
 
 _COUNTED = {
@@ -101,7 +101,7 @@ class Counts:
         """Count rows that were set aside; an object of which none was counted is shown with 0."""
         with self._lock:
             counts = self._of(name)
-            counts.quarantined = (counts.quarantined or 0) + rows
+            counts.quarantined_rows = (counts.quarantined_rows or 0) + rows
 
     def families(self) -> Iterator[Metric]:
         """The counters."""
@@ -123,8 +123,8 @@ class Counts:
                     failures.add_metric((name, condition), count)
                 for key, count in counts.numbers.items():
                     counters[key].add_metric((name,), count)
-                if counts.quarantined is not None:
-                    quarantined_rows.add_metric((name,), counts.quarantined)
+                if counts.quarantined_rows is not None:
+                    quarantined_rows.add_metric((name,), counts.quarantined_rows)
                 if counts.delay_seconds is not None:
                     delays.add_metric((name,), counts.delay_seconds)
         yield from (refreshes, *counters.values(), quarantined_rows, phases, failures, delays)

@@ -10,8 +10,8 @@ from ctsql.planner.nodes import TaskWrite, ViewWrite
 from ctsql.planner.syntax.tokens.named_columns import named_columns
 from ctsql.runtime.log.table_changes import due_changes
 from ctsql.runtime.log_reader import LogReader
+from ctsql.runtime.monitoring.row_request import RowRequest
 from ctsql.runtime.monitoring.status import Status, status_of
-from ctsql.runtime.monitoring.wanted import RowRequest
 from ctsql.runtime.tasks.progress import complete_through
 from ctsql.runtime.warehouse.table_checks import missing_table
 
@@ -82,7 +82,7 @@ def objects(reader: LogReader, request: RowRequest) -> Iterator[ObjectRow]:
             name=item.name.name,
             kind=item.kind.value,
             state=status_of(reader, item).state.value if run else None,
-            created_t=item.created if item.is_run else None,
+            created_t=item.created_at if item.is_run else None,
             columns=tuple(c.name for c in columns),
             comment=item.comment,
             definition=item.definition,

@@ -16,7 +16,7 @@ from ctsql.runtime.log.process import PROCESS
 from ctsql.runtime.log.uppers import SHARED_BY
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.history import commits_back
-from ctsql.runtime.monitoring.wanted import ALL, Bounds, RowRequest
+from ctsql.runtime.monitoring.row_request import ALL, Bounds, RowRequest
 from ctsql.runtime.views.refresh_policy import TURNS_BY
 from ctsql.runtime.warehouse.table_checks import missing_table
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from ctsql.runtime.monitoring.wanted import Comparison, Newest, RowRequest, request_of
+from ctsql.runtime.monitoring.row_request import Comparison, Newest, RowRequest, request_of
 from ctsql.runtime.spark.session import quick_setting
 
 _OPS = {

@@ -17,9 +17,9 @@ from ctsql.catalog.system_tables import SYSTEM_TABLES, SystemTable
 from ctsql.runtime.delta.local_log import NeedsSpark
 from ctsql.runtime.log_reader import LocalLogReader, LogReader
 from ctsql.runtime.monitoring.quarantined import NAME as QUARANTINE, quarantined
+from ctsql.runtime.monitoring.row_request import ALL, RowRequest
 from ctsql.runtime.monitoring.scan_filters import asked_of
 from ctsql.runtime.monitoring.system_tables import as_arrow, system_rows
-from ctsql.runtime.monitoring.wanted import ALL, RowRequest
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.prepared_rows import WITHOUT_CODE_MAX, compute
 from ctsql.runtime.rows.row_set import LocalRows

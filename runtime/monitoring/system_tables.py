@@ -14,8 +14,8 @@ from ctsql.runtime.monitoring.objects import (
     objects,
 )
 from ctsql.runtime.monitoring.refreshes import Refresh, refreshes
+from ctsql.runtime.monitoring.row_request import ALL, RowRequest
 from ctsql.runtime.monitoring.storage import StorageRow, storage
-from ctsql.runtime.monitoring.wanted import ALL, RowRequest
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,8 +8,8 @@ from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.failures import OPEN, failures
 from ctsql.runtime.monitoring.objects import LagRow, lags
 from ctsql.runtime.monitoring.refreshes import Refresh, refreshes
+from ctsql.runtime.monitoring.row_request import ALL, RowRequest
 from ctsql.runtime.monitoring.status import WORST_FIRST, State
-from ctsql.runtime.monitoring.wanted import ALL, RowRequest
 
 
 @dataclass(frozen=True, slots=True)

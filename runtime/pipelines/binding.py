@@ -72,7 +72,7 @@ class BoundObject:
     parts: tuple[Part, ...]
     items: tuple[Item, ...]
     plans: dict[str, BoundDefinition]
-    altered: TableChange | None = None
+    table_change: TableChange | None = None
 
     @property
     def redefined_items(self) -> list[Item]:
@@ -279,7 +279,7 @@ class FolderBinder:
             parts=tuple(dict.fromkeys(parts)),
             items=items_after,
             plans=plans,
-            altered=change,
+            table_change=change,
         )
 
     def _with_quarantine(
@@ -361,7 +361,7 @@ class FolderBinder:
             )
         change = self.tables.change(definition, statement, old)  # its query has run
         if change is not None:
-            self.overlay.altered[old.id] = change.after[0].columns
+            self.overlay.altered_columns[old.id] = change.after[0].columns
         return change
 
     def _sees_others(self, definition: Definition, old: Item) -> bool:
@@ -383,7 +383,7 @@ class FolderBinder:
             else:
                 columns = binder.bind_materialized_view(statement, old).columns
         except REFUSALS:
-            if any(r.object_id in self.overlay.altered for r in old.reads):
+            if any(r.object_id in self.overlay.altered_columns for r in old.reads):
                 raise
             return False
         return not same_columns(old.columns, columns)
@@ -392,7 +392,7 @@ class FolderBinder:
         item = self.overlay.catalog.items.get(read.object_id)
         if item is None or item.kind is not ObjectKind.TABLE:
             return False
-        if item.id in self.overlay.altered:
+        if item.id in self.overlay.altered_columns:
             return True
         now = self.overlay.columns_now(item)
         is_retyped = any("TYPE" in text.upper().split() for text in item.alterations)

@@ -149,7 +149,7 @@ class _Planning:
         change = replace(
             change, status=Status.CHANGED, parts=tuple(part.value for part in bound.parts)
         )
-        table_change = bound.altered
+        table_change = bound.table_change
         if table_change is None:
             return replace(change, effect=effect_of_change(definition.kind, bound.parts))
         return replace(
@@ -284,21 +284,24 @@ class _Planning:
 
     def _check_altered(self, items_to_drop: Sequence[Item]) -> None:
         """Say what the alterations of tables change for readers; refuse those that break one."""
-        altered_objects = [o for o in self.objects if o.altered is not None]
+        altered_objects = [o for o in self.objects if o.table_change is not None]
         dropped_constraints = {
-            c for o in altered_objects if o.altered is not None for c in o.altered.dropped
+            c
+            for o in altered_objects
+            if o.table_change is not None
+            for c in o.table_change.dropped_constraints
         }
         without = {i.id for o in self.objects for i in o.redefined_items} | {
             i.id for i in items_to_drop
         }
         for bound_object in altered_objects:
-            change, name = bound_object.altered, bound_object.definition.name
+            change, name = bound_object.table_change, bound_object.definition.name
             assert change is not None  # those are looked at
             try:
                 effects = effects_on_readers(
                     self.engine,
                     change,
-                    dropped=dropped_constraints,
+                    dropped_constraints=dropped_constraints,
                     catalog=self.overlay.catalog,
                     without=without,
                 )
@@ -379,8 +382,8 @@ class _Planning:
                 for i in bound_object.items
                 if i.backfill
             )
-        if bound_object.altered is not None and bound_object.altered.is_looked_at:
-            reads = (self._read(bound_object.altered.table),)
+        if bound_object.table_change is not None and bound_object.table_change.is_looked_at:
+            reads = (self._read(bound_object.table_change.table),)
         if change.effect in reading:
             reads = tuple(self._read(i) for i in self._leaves(bound_object))
         view = next((i for i in bound_object.items if i.kind is ObjectKind.MATERIALIZED_VIEW), None)
@@ -457,7 +460,7 @@ def effect_of_change(kind: ObjectKind, parts: Iterable[Part]) -> Effect:
 
 def _unheeded_clauses(statement: st.Statement) -> str:
     """The clauses of a definition that have no effect, for people."""
-    clauses = [u.clause for u in getattr(statement, "unheeded", ())]
+    clauses = [u.clause for u in getattr(statement, "unheeded_clauses", ())]
     return f"{', '.join(clauses)} has no effect" if clauses else ""
 
 

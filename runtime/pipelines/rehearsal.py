@@ -30,7 +30,7 @@ from ctsql.planner.syntax import ast as st
 from ctsql.runtime.delta.overlay import ReadOnlyGateway
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.monitoring.refreshes import refreshes
-from ctsql.runtime.monitoring.wanted import Bounds, RowRequest
+from ctsql.runtime.monitoring.row_request import Bounds, RowRequest
 from ctsql.runtime.pipelines.applying import check_not_refused, with_changes
 from ctsql.runtime.pipelines.binding import BoundObject
 from ctsql.runtime.pipelines.plan import Refusal, Status
@@ -161,7 +161,7 @@ def rehearse(engine: Engine, folder: Folder, *, count: int) -> Iterator[Rehearsa
 
 def _check_quarantines(planned_folder: PlannedFolder) -> None:
     """Raise NOT_SUPPORTED where something reads the quarantine that a table would get."""
-    for change in (o.altered for o in planned_folder.objects if o.altered is not None):
+    for change in (o.table_change for o in planned_folder.objects if o.table_change is not None):
         for away in change.after[1:]:
             for item in (i for o in planned_folder.objects for i in o.items):
                 if any(r.object_id == away.id for r in item.reads):
@@ -175,13 +175,15 @@ def _over_altered(reader: Item, what: str, why: str, change: TableChange) -> Cts
 
 
 def _is_defined_anew(bound_object: BoundObject) -> bool:
-    return bound_object.old is None or (bool(bound_object.parts) and bound_object.altered is None)
+    return bound_object.old is None or (
+        bool(bound_object.parts) and bound_object.table_change is None
+    )
 
 
 @dataclass
 class _Rehearsing:
     present: Engine
-    planned: PlannedFolder
+    planned_folder: PlannedFolder
     place: str
     problems: dict[str, list[Problem]] = field(default_factory=dict)
     failed_at: dict[str, int] = field(default_factory=dict)
@@ -189,7 +191,7 @@ class _Rehearsing:
     def __post_init__(self) -> None:
         self.stored = self.present.catalog
         # Alterations of tables are not gone through.
-        objects = [o for o in self.planned.objects if _is_defined_anew(o)]
+        objects = [o for o in self.planned_folder.objects if _is_defined_anew(o)]
         items = [i for o in objects for i in (with_changes(self.stored, o) if o.old else o.items)]
         self.catalog = self.stored.with_items(items)
         self.changed = [i.id for o in objects for i in o.items]
@@ -206,7 +208,9 @@ class _Rehearsing:
 
         Raises NOT_SUPPORTED where what is rehearsed reads a table that would have other columns.
         """
-        for change in (o.altered for o in self.planned.objects if o.altered is not None):
+        for change in (
+            o.table_change for o in self.planned_folder.objects if o.table_change is not None
+        ):
             readers = [i for i in self.running if change.table in self.catalog.closure([i.id])]
             if readers and Part.COLUMNS in change.parts:
                 why = f'Table "{change.table.name}" has them only when it is altered.'
@@ -216,7 +220,7 @@ class _Rehearsing:
 
     def _affected_items(self) -> list[Item]:
         """The tasks and views that may have other rows, each after what it reads."""
-        catalog, followers = self.catalog, [i.id for i in self.planned.followers]
+        catalog, followers = self.catalog, [i.id for i in self.planned_folder.followers]
         changed_ids = (*self.changed, *followers)
         read = {c: [r.id for r in catalog.all_readers(c)] for c in changed_ids}
         ids = dict.fromkeys(i for c in changed_ids for i in (c, *read[c]))
@@ -280,7 +284,7 @@ class _Rehearsing:
         present, now = self.present, self._newest_readable(bases)
         there = [self.stored.items[i.id] for i in self.running if i.id in self.stored.items]
         tasks = [i for i in there if i.is_task]
-        begins = [i.created for i in tasks] + [self._known_from(i) for i in bases]
+        begins = [i.created_at for i in tasks] + [self._known_from(i) for i in bases]
         first = max(begins, default=now)
         complete = complete_through(present.warehouse, tasks)
         times: set[int] = set()
@@ -338,7 +342,7 @@ class _Rehearsing:
     def _known_from(self, item: Item) -> int:
         """The first T as of which an object can be read."""
         if item.kind is not ObjectKind.TABLE:
-            return item.created
+            return item.created_at
         first = self.present.timeline.first_time(item.id)
         return self.present.timeline.now if first is None else first
 
@@ -349,9 +353,9 @@ class _Rehearsing:
             before = after
             for output in outputs:
                 storage = self.present.versions.find_storage(output, after)
-                if storage.shared is not None:
+                if storage.shared_version is not None:
                     entries = self.present.relations.output(output).entries(since=after + 1)
-                    after = min(after, max(entries[0].upper - 1, output.created))
+                    after = min(after, max(entries[0].upper - 1, output.created_at))
             if after == before:
                 return after
 
@@ -363,8 +367,8 @@ class _Rehearsing:
         trial.context = self.present.context
         gateway = trial.gateway
         assert isinstance(gateway, ReadOnlyGateway)  # as asked for
-        tables = [m for o in self.planned.objects for m in self._made_tables(o, after)]
-        new = {i.id: replace(i, created=after) for i in (*self.new, *tables)}
+        tables = [m for o in self.planned_folder.objects for m in self._made_tables(o, after)]
+        new = {i.id: replace(i, created_at=after) for i in (*self.new, *tables)}
         trial.relations.use(self.catalog.with_items(new.values()))
         trial.timeline.refresh()
         for table in tables:
@@ -410,7 +414,7 @@ class _Rehearsing:
             and same_columns(old.columns, output.columns)
         ):
             version = self.present.versions.version_at(old, after)
-            if version is not None and old.created <= after:
+            if version is not None and old.created_at <= after:
                 gateway.pin(old.location, version)
                 return
         if output.location is None:
@@ -418,7 +422,7 @@ class _Rehearsing:
         new_output = replace(
             output,
             location=f"file:{self.place}/{output.id}",
-            created=after,
+            created_at=after,
             table_id=None,
             revision=output.revision if output.is_task else 0,
         )
@@ -459,7 +463,7 @@ class _Rehearsing:
             return ""
         inside = problem.span
         definitions = (
-            o.definition for o in self.planned.objects if item.id in {i.id for i in o.items}
+            o.definition for o in self.planned_folder.objects if item.id in {i.id for i in o.items}
         )
         span = next((m.statement.span for m in definitions), None)
         if span is None or inside.source.text != span.text:

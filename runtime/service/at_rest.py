@@ -83,7 +83,7 @@ class AtRest:
     def note(self, item: Item, now: int) -> None:
         """Note that an object was brought up to a T."""
         version = self._seen.get(item.id)
-        if version is not None and item.created <= now:
+        if version is not None and item.created_at <= now:
             self._marks[item.id] = version
 
 

@@ -113,7 +113,7 @@ def fill_registered(engine: Engine, item: Item, beside: Sequence[Item]) -> None:
     If they do not fit it is taken out again, with what is beside it, unless it is read by now.
     """
     try:
-        engine.watched.take_in(item)
+        engine.watched_sources.take_in(item)
     except BaseException:
         own = {item.id, *(one.id for one in beside)}
 
@@ -222,7 +222,7 @@ class Creation(OnNames):
                 # What comes in is committed with what is set aside, if both are in the catalog.
                 is_kept = keeps_any(self.engine.relations.table(item).configuration())
                 if item.feed is not None and not is_kept:
-                    self.engine.watched.take_in(item)
+                    self.engine.watched_sources.take_in(item)
                 self.register(item, *beside)
                 if item.feed is not None and is_kept:
                     fill_registered(self.engine, item, beside)
@@ -442,8 +442,8 @@ class Creation(OnNames):
         begins_anew = is_paced or History.CUT in histories
         begin = begin_anew(self.engine, [i for i, _ in pairs]) if begins_anew else 0
         if away is not None and before is None:
-            away = make_table(self.engine, replace(away, created=begin))
-        with_begin = partial(as_begun, created=begin, is_paced=is_paced)
+            away = make_table(self.engine, replace(away, created_at=begin))
+        with_begin = partial(as_begun, created_at=begin, is_paced=is_paced)
 
         def replace_view(current: Catalog) -> Catalog:
             now = self._still_there(current, old, bound)
@@ -665,7 +665,7 @@ class Creation(OnNames):
             if all(upper <= now + 1 or upper == times.CLOSED for upper in uppers):
                 break
         begin = now if since is None else since
-        item = replace(item, columns=bound.columns, reads=bound.reads, created=begin)
+        item = replace(item, columns=bound.columns, reads=bound.reads, created_at=begin)
         items = [item, *complete_outputs(beside, item, bound)]
         with undo_on_failure(engine, items):
             for output in items:
@@ -765,11 +765,11 @@ def complete_outputs(beside: Sequence[Item], task: Item, bound: BoundDefinition)
     if not beside:
         return []
     if task.kind is ObjectKind.MATERIALIZED_VIEW:
-        return [replace(o, created=task.created) for o in beside]
+        return [replace(o, created_at=task.created_at) for o in beside]
     columns = {o.object_id: o.columns for o in bound.task.outputs}
     owner = Reading(name=task.name, object_id=task.id, columns=())
     return [
-        replace(o, columns=columns.get(o.id, o.columns), reads=(owner,), created=task.created)
+        replace(o, columns=columns.get(o.id, o.columns), reads=(owner,), created_at=task.created_at)
         for o in beside
     ]
 

@@ -53,7 +53,7 @@ def remove_dropped(engine: Engine, drops: Sequence[DropEntry]) -> list[Item]:
     items: list[Item] = []
 
     def remove(current: Catalog) -> Catalog:
-        rest = [d for d in drops if d.id in current.dropped]
+        rest = [d for d in drops if d.id in current.drops]
         items[:] = [i for d in rest for i in d.items]
         return current.purged(d.id for d in rest)
 
@@ -99,11 +99,11 @@ class Undropping(OnNames):
 
     def _find(self, catalog: Catalog, statement: st.UndropObject) -> tuple[DropEntry, Item | None]:
         hint = "SHOW DROPPED lists what can be had back."
-        for drop in catalog.dropped.values():
+        for drop in catalog.drops.values():
             drop.check()
         if statement.kind is ObjectKind.SCHEMA:
             schema = statement.target.parts[-1]
-            for drop in catalog.dropped.values():
+            for drop in catalog.drops.values():
                 if drop.schema and fold(drop.schema) == fold(schema):
                     return drop, None
             raise error("UNKNOWN_SCHEMA", span=statement.target.span, name=schema, hint=hint)

@@ -128,7 +128,7 @@ def _state_of(metadata: dict[str, Any]) -> list[str]:
     pointer = Pointer.of(metadata.get(STATE))
     if pointer is None:
         return []
-    if pointer.refused is not None:
-        reason = RECOMPUTE_REASONS.get(pointer.refused, "")
-        return [f"  no state table because {pointer.refused}: {reason}"]
+    if pointer.refusal is not None:
+        reason = RECOMPUTE_REASONS.get(pointer.refusal, "")
+        return [f"  no state table because {pointer.refusal}: {reason}"]
     return [f"  state table at version {pointer.version}: {metadata.get(STATE_DID, 'as it was')}"]

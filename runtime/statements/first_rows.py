@@ -94,7 +94,7 @@ def fill(engine: Engine, items: Sequence[Item], first: Revision | None, until: i
     if first is not None:
         first_item = replace(item, definition=first.definition, reads=first.reads, once=True)
         engine.relations.add([first_item, *items[1:]])
-        engine.advance([first_item], item.created)
+        engine.advance([first_item], item.created_at)
     engine.relations.add(items)
     engine.advance([i for i in items if i.is_run], until)
 

@@ -207,25 +207,25 @@ def with_staying(away: DataFrame, stored_rows: DataFrame) -> DataFrame:
 def _combine(rounds: Sequence[CheckedRows]) -> CheckedRows:
     """What became of rows in several rounds, each of which looked at what the one before kept."""
     *before, last = rounds
-    broken_counts, left_out_counts = Counter(last.broken), Counter[str]()
+    broken_counts, left_out_counts = Counter(last.violations), Counter[str]()
     for one in before:
         assert one.left_out is not None  # hence the next round
-        broken_counts.update(one.left_out.broken)
+        broken_counts.update(one.left_out.violations)
     out = [one.left_out for one in rounds if one.left_out is not None]
     for some in out:
-        left_out_counts.update(some.broken)
-    away = [one.quarantined for one in rounds if one.quarantined is not None]
+        left_out_counts.update(some.violations)
+    away = [one.quarantined_rows for one in rounds if one.quarantined_rows is not None]
     rows = SparkRows(reduce(DataFrame.unionByName, [some.rows.frame for some in out]))
     return CheckedRows(
         output_rows=last.output_rows,
-        broken=dict(broken_counts),
-        quarantined=reduce(DataFrame.unionByName, away) if away else None,
+        violations=dict(broken_counts),
+        quarantined_rows=reduce(DataFrame.unionByName, away) if away else None,
         left_out=LeftOut(rows, sum(some.count for some in out), dict(left_out_counts)),
     )
 
 
 def _too_many_rounds(constraints: Sequence[Constraint], last: CheckedRows) -> CtsqlError:
-    name = next(c.name for c in constraints if _is_unique(c) and c.name in last.broken)
+    name = next(c.name for c in constraints if _is_unique(c) and c.name in last.violations)
     detail = f"A row that stays keeps its key, and {ROUNDS_MAX} times another row was to have it."
     return error(
         "CONSTRAINT_VIOLATED",
@@ -295,7 +295,7 @@ class Gate:
             outcome = check_proposed(
                 self.engine.warehouse, self.item, constraints, proposal, small=True, stack=stack
             )
-        return not outcome.broken
+        return not outcome.violations
 
 
 def count_broken(warehouse: Warehouse, item: Item) -> dict[str, int]:
@@ -314,5 +314,5 @@ def count_broken(warehouse: Warehouse, item: Item) -> dict[str, int]:
         with ExitStack() as stack, translate_spark_errors():
             proposal = ProposedWrite(None, rows, None, at)
             outcome = check_proposed(warehouse, item, [only], proposal, small=False, stack=stack)
-        counts |= outcome.broken
+        counts |= outcome.violations
     return counts

@@ -113,8 +113,8 @@ class LostRows:
                 note = "may take rows away; it is not searched"
                 self._line(f"statement {number}: DELETE", verdict=None, note=note)
         for one in written_rows(body, item.id):
-            if one.untold or one.query is None:
-                self._line(one.statement, verdict=None, note=f"cannot be told: {one.untold}")
+            if one.why_untold or one.query is None:
+                self._line(one.statement, verdict=None, note=f"cannot be told: {one.why_untold}")
                 continue
             columns = tuple(c.name for c in one.columns)
             self._search(_SearchedQuery(one.statement, one.query, columns, _WHOLE))

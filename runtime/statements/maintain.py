@@ -111,7 +111,7 @@ class Maintenance(OnNames):
             with noting_damaged(problems, work.label):
                 compactions[work.table.location] = self._compact(work, dry=dry)
         problems_by_id: dict[str, CtsqlError] = {}
-        needs_by_id = needs(self.engine, keep_from=keep_from, damaged=problems_by_id)
+        needs_by_id = needs(self.engine, keep_from=keep_from, problems=problems_by_id)
         floors = vacuum.log_floors(self.engine, needs_by_id, log_from, problems_by_id)
         rows: list[Row] = []
         for work in works:
@@ -238,7 +238,7 @@ class Maintenance(OnNames):
 
     def _purge(self, before_ms: int, *, dry: bool) -> list[Row]:
         """Remove for good what was dropped longer ago than RETAIN."""
-        drops = [d for d in self.engine.catalog.dropped.values() if d.at_ms < before_ms]
+        drops = [d for d in self.engine.catalog.drops.values() if d.at_ms < before_ms]
         items = [item for drop in drops for item in drop.items]
         sizes = {item.id: self._measure(item) for item in items}
         if not dry:

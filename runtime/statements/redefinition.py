@@ -245,7 +245,7 @@ class Redefinition(OnNames):
         engine = self.engine
         engine.mint()
         quarantine = new_quarantine(self.names, item, span)
-        quarantine = make_table(engine, replace(quarantine, created=engine.timeline.now))
+        quarantine = make_table(engine, replace(quarantine, created_at=engine.timeline.now))
 
         def add(current: Catalog) -> Catalog:
             now = current.items.get(item.id)

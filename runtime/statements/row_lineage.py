@@ -295,8 +295,10 @@ class RowLineage:
                 run.plan, output_id, is_later=body_pass.is_later, again=run.again
             ):
                 name = body_pass.name_of(one.statement)
-                if one.untold or one.query is None:
-                    self._tell(level, output, run.time, name, None, f"cannot be told: {one.untold}")
+                if one.why_untold or one.query is None:
+                    self._tell(
+                        level, output, run.time, name, None, f"cannot be told: {one.why_untold}"
+                    )
                     continue
                 step = _Step(
                     one.query,
@@ -314,7 +316,7 @@ class RowLineage:
 
     def _why_untold(self, task: Item, time: int) -> str | None:
         """Why the definition does not say what wrote rows at a T; None if it does."""
-        if time == task.created and _begins_with_copies(task):
+        if time == task.created_at and _begins_with_copies(task):
             return "the task began with rows that were copied"
         number = self.engine.timeline.task(task.id).revision_at(time)
         if task.flows or number in {r.number for r in task.revisions}:
@@ -340,7 +342,9 @@ class RowLineage:
             self._tell(level, step.item, step.at, step.name, None, f"cannot be told: {why}")
             return []
         lineage = trace(whole, step.casts)
-        target_rows = _compute_once(_target_step(rows, [step.columns[i] for i in lineage.compared]))
+        target_rows = _compute_once(
+            _target_step(rows, [step.columns[i] for i in lineage.compared_columns])
+        )
         if step.body_pass.number and not self._gives_any(
             lineage.asked_rows, reader.nodes, step, target_rows
         ):
@@ -382,7 +386,7 @@ class RowLineage:
         Those of an earlier pass of the body have no place that could be shown.
         """
         if one.rows is None:
-            return f"cannot be told: {one.untold}"
+            return f"cannot be told: {one.why_untold}"
         node = nodes[one.table]
         target = step.body_pass.beside.get(read_id(node))
         try:

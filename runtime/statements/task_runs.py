@@ -93,7 +93,7 @@ class TaskRun:
     ) -> None:
         self._engine, self._warehouse = engine, engine.warehouse
         self._task, self.plan, self.time = task, plan, time
-        self.is_snapshot = plan.snapshot and time == task.created
+        self.is_snapshot = plan.snapshot and time == task.created_at
         self._stack = stack
         self._quarantine: LocatedContents | None = None
         self._retried = self._find_retried()
@@ -115,7 +115,7 @@ class TaskRun:
 
     @property
     def _retry_groups(self) -> Sequence[tuple[Group, DataFrame]]:
-        return () if self._retried is None else self._retried.located
+        return () if self._retried is None else self._retried.located_groups
 
     @property
     def again(self) -> dict[str, lp.NormalReference]:

@@ -49,14 +49,14 @@ class CheckedRows:
 
     Attributes:
         output_rows: those that go into the output, without the mark.
-        broken: of each constraint that rows break, how many.
-        quarantined: those that go into the quarantine, with the mark; None for none.
+        violations: of each constraint that rows break, how many.
+        quarantined_rows: those that go into the quarantine, with the mark; None for none.
         left_out: those that do not go into the output.
     """
 
     output_rows: AnyRows
-    broken: Mapping[str, int] = field(default_factory=dict)
-    quarantined: DataFrame | None = None
+    violations: Mapping[str, int] = field(default_factory=dict)
+    quarantined_rows: DataFrame | None = None
     left_out: "LeftOut | None" = None
 
 
@@ -65,12 +65,13 @@ class LeftOut:
     """Rows that do not go into an output.
 
     Attributes:
-        rows: with the mark. count: how many. broken: of each constraint that they break, how many.
+        rows: with the mark. count: how many.
+        violations: of each constraint that they break, how many.
     """
 
     rows: RowSet
     count: int
-    broken: Mapping[str, int]
+    violations: Mapping[str, int]
 
 
 def count_marks(marks: Mapping[int, int], constraints: Sequence[Constraint]) -> dict[str, int]:
@@ -84,7 +85,7 @@ def count_marks(marks: Mapping[int, int], constraints: Sequence[Constraint]) -> 
 
 def check_rows(
     constraints: Sequence[Constraint],
-    proposed: AnyRows,
+    proposed_rows: AnyRows,
     columns: Sequence[str],
     *,
     small: bool,
@@ -101,9 +102,9 @@ def check_rows(
         CONSTRAINT_VIOLATED: a row breaks a constraint ON VIOLATION FAIL.
         DATA_ERROR: a condition cannot be evaluated.
     """
-    if proposed is None or not constraints:
-        return CheckedRows(proposed)
-    rows = row_set(proposed)
+    if proposed_rows is None or not constraints:
+        return CheckedRows(proposed_rows)
+    rows = row_set(proposed_rows)
     if small or rows.is_of_few:
         local_rows = rows.collect()
         if not isinstance(local_rows, Declined):

@@ -62,12 +62,13 @@ class RetriedRows:
 
     Attributes:
         victims: the rows as the quarantine holds them, with their places.
-        groups: the mended rows of each group. located: the same with the places of ``victims``.
+        groups: the mended rows of each group.
+        located_groups: the same with the places of ``victims``.
     """
 
     victims: DataFrame
     groups: Sequence[tuple[Group, DataFrame]]
-    located: Sequence[tuple[Group, DataFrame]]
+    located_groups: Sequence[tuple[Group, DataFrame]]
 
     @property
     def has_rows_of_outputs(self) -> bool:
@@ -103,19 +104,19 @@ class RetriedRows:
         return new_proposals
 
 
-def groups_of(plan: lp.TaskWrite, named: Mapping[str, Item]) -> list[Group]:
+def groups_of(plan: lp.TaskWrite, items_by_output: Mapping[str, Item]) -> list[Group]:
     """The kinds of rows that a task's quarantine may hold, by its definition.
 
     Args:
-        named: by the id of each output the object whose names the rows have.
+        items_by_output: by the id of each output the object whose names the rows have.
     """
     alone = len(plan.all_outputs) == 1
     groups = []
     for output in plan.all_outputs:
         which = "constraint_name IS NOT NULL"
         if not alone:
-            under = named[output.object_id]
-            names = map(quote_text, (under.name.qualified(), *under.called))
+            under = items_by_output[output.object_id]
+            names = map(quote_text, (under.name.qualified(), *under.former_names))
             which += f" AND relation IN ({', '.join(names)})"
         groups.append(Group(output.object_id, output.name.name, output.columns, which))
     return groups

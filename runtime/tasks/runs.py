@@ -56,13 +56,13 @@ def due_runs(warehouse: Warehouse, item: Item, *, after: int, until: int) -> lis
     BACKFILL FROM says.
     """
     runs: list[Run] = []
-    if after < item.created:
-        snapshot = Movement(item.created, SNAPSHOT, SNAPSHOT)
-        first = warehouse.timeline.task(item.id).revision_at(item.created)
-        then, plan = warehouse.relations.in_force(item, item.created)
+    if after < item.created_at:
+        snapshot = Movement(item.created_at, SNAPSHOT, SNAPSHOT)
+        first = warehouse.timeline.task(item.id).revision_at(item.created_at)
+        then, plan = warehouse.relations.in_force(item, item.created_at)
         inputs = tuple((i, snapshot) for i in snapshot_inputs(plan))
-        runs.append(Run(item.created, first, inputs, anyway=then.once))
-        after = item.created
+        runs.append(Run(item.created_at, first, inputs, anyway=then.once))
+        after = item.created_at
     movements: dict[tuple[int, int], list[tuple[str, Movement]]] = {}
     for time, revision, object_id, movement in warehouse.schedules.due_movements(
         item, after=after, until=until
@@ -238,7 +238,7 @@ class RunInputs:
             signed_rows = self._persist(
                 signed_rows.where(f"{DIFF} > 0") if inserts else signed_rows, stack
             )
-            return None if signed_rows.isEmpty() else InputChange(nothing, changed=signed_rows)
+            return None if signed_rows.isEmpty() else InputChange(nothing, net_change=signed_rows)
         more = Declined("the log tells of more rows")
         local_rows = warehouse.queries.collect_bounded(rows) if is_small else more
         if isinstance(local_rows, Declined):
@@ -259,4 +259,4 @@ def _few_change(
         return None if change.inserts.is_empty else InputChange(nothing, few=change.inserts)
     if change.net is None or change.net.is_empty:
         return None
-    return InputChange(nothing, few=change.inserts, changed=change.net.frame)
+    return InputChange(nothing, few=change.inserts, net_change=change.net.frame)

@@ -434,20 +434,20 @@ class TaskSink:
         self.context.committed(lead.id, outcome, new)
         return isinstance(outcome, Committed)
 
-    def skip(self, lost: Failure | None = None) -> int:
+    def skip(self, loss: Failure | None = None) -> int:
         """Go past the T at which the task is known to have failed; returns it.
 
         Args:
-            lost: what is not recorded, but stops the task: history of the T is gone.
+            loss: what is not recorded, but stops the task: history of the T is gone.
 
         Raises:
             TASK_NOT_FAILED: no failure is recorded, or somebody else went past it.
         """
         self.output.fetch_recent_upper()
-        first = find_recorded(self.output) or lost
+        first = find_recorded(self.output) or loss
         for _ in range(DISTURBED_TRIES_MAX):
-            is_lost = lost is not None and self.output.upper <= lost.time
-            failure = find_recorded(self.output) or (lost if is_lost else None)
+            is_lost = loss is not None and self.output.upper <= loss.time
+            failure = find_recorded(self.output) or (loss if is_lost else None)
             if first is None or failure is None or failure.time != first.time:
                 raise error(
                     "TASK_NOT_FAILED",

@@ -44,7 +44,7 @@ class PlanRunner:
 
     def rows(self, query: Query) -> RowSet:
         """The rows of a query, which are not computed yet."""
-        selection = query.picked if isinstance(query, Text) else None
+        selection = query.picked_columns if isinstance(query, Text) else None
         if selection is not None and (rows := self._pick(selection)) is not None:
             return rows
         inputs = {use: self._input(use) for use in query.inputs}

@@ -52,14 +52,14 @@ class RefreshOutcome:
 
     Attributes:
         why: for RECOMPUTE, a code: of ``refresh_policy.WHY``, or of the planner's reasons.
-        detail: which table, say. changed: the tables with a change. ms: what it took.
+        detail: which table, say. changed_tables: the tables with a change. ms: what it took.
         due: when time changes the view next; None where that was not found out.
     """
 
     strategy: Strategy
     why: str | None = None
     detail: str = ""
-    changed: tuple[str, ...] = field(default=())
+    changed_tables: tuple[str, ...] = field(default=())
     ms: int = 0
     due: Due | None = None
 
@@ -70,8 +70,8 @@ class RefreshOutcome:
             metadata["why"] = self.why
         if self.detail:
             metadata["detail"] = self.detail[:DETAIL_MAX]
-        if self.changed:
-            metadata["changed"] = list(self.changed)
+        if self.changed_tables:
+            metadata["changed"] = list(self.changed_tables)
         return metadata
 
 
@@ -248,7 +248,7 @@ class ViewRefresh:
         metadata = table.commit_at(last.version).metadata if table.has(last.version) else {}
         if is_by_another(self.warehouse, self.item, metadata):
             return Fallback("REDEFINED")
-        if output.upper <= self.item.created:
+        if output.upper <= self.item.created_at:
             return Fallback("FIRST_WRITE")
         self.costs = Costs.of(metadata.get("costs"))
         self.state.pointer = Pointer.of(metadata.get(STATE))
@@ -362,7 +362,7 @@ def follow_changes(
         if changed_names or leaving is not None:
             changes = FollowedChanges(
                 plan=plan,
-                changed=changed_names,
+                changed_tables=changed_names,
                 at=at,
                 state_plan=state_plan,
                 runner=runner,
@@ -376,7 +376,7 @@ def follow_changes(
         context.turns.follow(turns, relations.table_changes, at)
     tables = {plan.windows[n].table if n in plan.windows else n for n in changed_names}
     due = context.turns.due if outcome.due is None else outcome.due
-    return RefreshOutcome(strategy=outcome.strategy, changed=tuple(sorted(tables)), due=due)
+    return RefreshOutcome(strategy=outcome.strategy, changed_tables=tuple(sorted(tables)), due=due)
 
 
 def fill_state(

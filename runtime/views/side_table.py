@@ -77,13 +77,13 @@ class Pointer:
 
     Attributes:
         digest: of what the table holds. table, version: where that is; the table's Delta id.
-        refused: why there is none, a code; then version is -1.
+        refusal: why there is none, a code; then version is -1.
     """
 
     digest: str
     table: str = ""
     version: int = -1
-    refused: str | None = None
+    refusal: str | None = None
 
     @staticmethod
     def of(metadata: object) -> "Pointer | None":
@@ -94,7 +94,7 @@ class Pointer:
             digest=str(metadata["digest"]),
             table=str(metadata.get("table", "")),
             version=int(metadata.get("version", -1)),
-            refused=metadata.get("refused"),
+            refusal=metadata.get("refused"),
         )
 
     @staticmethod
@@ -105,8 +105,8 @@ class Pointer:
 
     def to_metadata(self) -> dict[str, Any]:
         """For the metadata of a commit."""
-        if self.refused is not None:
-            return {"digest": self.digest, "refused": self.refused}
+        if self.refusal is not None:
+            return {"digest": self.digest, "refused": self.refusal}
         return {"digest": self.digest, "table": self.table, "version": self.version}
 
 
@@ -120,7 +120,7 @@ def is_current(
             does not say. has_foreign_rows: whether somebody else wrote since.
     """
     return (
-        pointer.refused is None
+        pointer.refusal is None
         and pointer.table == table
         and pointer.version == last_write
         and not has_foreign_rows
@@ -166,7 +166,7 @@ class SideTable:
     @property
     def is_refused(self) -> bool:
         """Did the view's last commit say that there is to be none?"""
-        return self.pointer is not None and self.pointer.refused is not None
+        return self.pointer is not None and self.pointer.refusal is not None
 
     @property
     def table(self) -> DeltaTable:
@@ -181,7 +181,7 @@ class SideTable:
     def refuse(self, code: str) -> None:
         """There is to be none [refusal-handed-on]."""
         self.discard()
-        self.next_pointer = Pointer(digest=self.digest, refused=code)
+        self.next_pointer = Pointer(digest=self.digest, refusal=code)
 
     # ---- using it
 
@@ -360,5 +360,5 @@ def tables_beside(warehouse: Warehouse, item: Item) -> Iterator[Beside]:
     pointers += [(Kind.TURNS, pointer) for pointer in Pointer.all_of(metadata.get(TURNS))]
     for kind, pointer in pointers:
         location = f"{item.location}/{kind.folder}/{pointer.digest}"
-        if pointer.refused is None and warehouse.gateway.exists(location):
+        if pointer.refusal is None and warehouse.gateway.exists(location):
             yield Beside(kind, warehouse.gateway.table(location), pointer)

@@ -39,7 +39,7 @@ def is_to_build(
         pointer: what the last commit said, of the same digest. rows_went: groups had to be
             recomputed because rows of them went. retry: also where it was refused before.
     """
-    if pointer is not None and pointer.refused is not None:
+    if pointer is not None and pointer.refusal is not None:
         return retry
     return need is StateNeed.ALWAYS or rows_went or pointer is not None
 

@@ -71,11 +71,11 @@ def find_move(
     new = stored_as_of(warehouse, item, at)
     if isinstance(new, Fallback):
         return new
-    if old == new and new.shared is None:
+    if old == new and new.shared_version is None:
         return None  # where Ts share a commit, the places of two of them are equal, their rows not
     try:
         movement = Movement(at, old.version or 0, new.version or 0)
-        if old.shared is not None or new.shared is not None:
+        if old.shared_version is not None or new.shared_version is not None:
             parts = warehouse.versions.movements(item, after=before, until=at)
             if not parts:
                 return None
@@ -232,7 +232,11 @@ class Relations:
         """The rows as this process reads them, if they are few: all, or those with some keys."""
         item = self.warehouse.relations.item(self.tables[use.table].object_id)
         storage = stored_as_of(self.warehouse, item, self._time(use))
-        if isinstance(storage, Fallback) or storage.version is None or storage.shared is not None:
+        if (
+            isinstance(storage, Fallback)
+            or storage.version is None
+            or storage.shared_version is not None
+        ):
             return Declined("the rows are not those of one version")
         if self.warehouse.versions.error_as_of(item, storage.version) is not None:
             return Declined("the contents are an error")

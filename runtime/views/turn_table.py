@@ -99,8 +99,8 @@ class TurnTable(SideTable):
     @property
     def how(self) -> str:
         """How the rows that turn were found, for people; empty where that was not needed."""
-        if self.next_pointer is not None and self.next_pointer.refused is not None:
-            return f"looked for in all rows: no turn table because {self.next_pointer.refused}"
+        if self.next_pointer is not None and self.next_pointer.refusal is not None:
+            return f"looked for in all rows: no turn table because {self.next_pointer.refusal}"
         return self.did
 
     def opened(self) -> bool:

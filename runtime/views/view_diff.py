@@ -35,16 +35,16 @@ def stage_rows(context: RefreshContext, desired: RowSet, stored_rows: RowSet | N
 
 
 def stage_delta(
-    context: RefreshContext, signed: RowSet, strategy: Strategy
+    context: RefreshContext, signed_rows: RowSet, strategy: Strategy
 ) -> StagedDiff | Fallback:
     """Stage the signed change of the view, found by a strategy."""
-    return stage_signed_rows(context, signed_form(context.view, signed), strategy)
+    return stage_signed_rows(context, signed_form(context.view, signed_rows), strategy)
 
 
-def signed_form(view: ViewWrite, signed: RowSet) -> RowSet:
-    """StagingOutcome rows as the view's table holds them, with what is refused; not computed yet."""
+def signed_form(view: ViewWrite, signed_rows: RowSet) -> RowSet:
+    """Signed rows as the view's table holds them, with what is refused; not computed yet."""
     return derive(
-        [signed],
+        [signed_rows],
         lambda rows: with_refused(cast_to_stored(rows[0], view, [DIFF]), view.failing),
         ("signed", stored_key(view)),
     )

@@ -190,6 +190,6 @@ def _entries(
         **{OBJECT + key: item for key, item in catalog.items.items()},
         **{SCHEMA + key: name for key, name in catalog.schemas.items() if key != DEFAULT_SCHEMA},
         **{SUBSCRIPTION + key: reader for key, reader in catalog.subscriptions.items()},
-        **{DROPPED + key: drop for key, drop in catalog.dropped.items()},
+        **{DROPPED + key: drop for key, drop in catalog.drops.items()},
         **({PROPOSAL + proposal.id: proposal} if proposal else {}),
     }

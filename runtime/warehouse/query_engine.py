@@ -75,7 +75,7 @@ class QueryEngine(Protocol):
     def collect_bounded(self, rows: DataFrame) -> DataFrame | Declined:
         """The rows, computed now and held by the driver; declined when they are not few."""
 
-    def consolidate_change_feed(self, changed: DataFrame, columns: list[str]) -> DataFrame:
+    def consolidate_change_feed(self, change_rows: DataFrame, columns: list[str]) -> DataFrame:
         """Each row of a change feed once, with ``DIFF``; what comes and goes is not among them."""
 
     def stage(

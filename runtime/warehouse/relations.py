@@ -201,7 +201,7 @@ class Relations:
 
     def is_suspended(self, item: Item) -> bool:
         """Is it a task that is not to run?"""
-        return self.timeline.task(item.id).suspended is not None
+        return self.timeline.task(item.id).suspended_at is not None
 
     def sources(self) -> "dict[str, tuple[str, DeltaTable]]":
         """What the timeline mints for: every source with its name."""
@@ -214,13 +214,13 @@ class Relations:
             return [self.item(object_id) for object_id in due_changes(plan)]
         return [self.item(r.object_id) for r in item.reads if r.object_id != item.id]
 
-    def is_followed(self, item: Item, watched: Collection[str] = ()) -> bool:
+    def is_followed(self, item: Item, watched_ids: Collection[str] = ()) -> bool:
         """Does a task or a subscription read it, also through views, so that every T matters?
 
         So it is while a task that will read it is being made, and while one that was dropped can be
         had back: UNDROP lets it run for each T since.
 
-        ``watched`` are the ids of what unnamed subscriptions follow, of which no catalog knows.
+        ``watched_ids`` are those of what unnamed subscriptions follow, of which no catalog knows.
         """
         readers = self.catalog.all_readers(item.id, dropped=True)
         if any(r.kind is ObjectKind.CONTINUAL_TASK for r in readers):
@@ -228,13 +228,13 @@ class Relations:
         own = self.catalog.items.get(item.id, item)
         if any(i.followed_until > self.timeline.now for i in (own, *readers)):
             return True
-        drops = self.catalog.dropped.values()
+        drops = self.catalog.drops.values()
         subscriptions = [*self.catalog.subscriptions.values()]
         subscriptions += (s for drop in drops for s in drop.subscriptions)
         if any(s.problem for s in subscriptions) or any(d.problem for d in drops):
             return True  # nobody can tell what it follows
-        watched_ids = {*watched, *(s.object_id for s in subscriptions)}
-        return item.id in watched_ids or any(r.id in watched_ids for r in readers)
+        followed_ids = {*watched_ids, *(s.object_id for s in subscriptions)}
+        return item.id in followed_ids or any(r.id in followed_ids for r in readers)
 
     def columns_now(self, item: Item) -> tuple[Column, ...]:
         """An object's columns; for a table as its log has them, whoever changed it."""

@@ -52,7 +52,7 @@ class LocatedContents:
     """Rows with ``FILE_COLUMN`` and ``ROW_COLUMN``, of files that are live at a version.
 
     Attributes:
-        shared: a later version, some files of which count too: those that are listed.
+        shared_version: a later version, some files of which count too: those that are listed.
     """
 
     rows: DataFrame
@@ -60,7 +60,7 @@ class LocatedContents:
     item: Item
     version: int
     paths: tuple[str, ...]
-    shared: int | None = None
+    shared_version: int | None = None
 
 
 def located_contents(warehouse: Warehouse, item: Item, at: int) -> LocatedContents | None:
@@ -79,15 +79,15 @@ def located_contents(warehouse: Warehouse, item: Item, at: int) -> LocatedConten
         version = warehouse.versions.settled(table, storage.version)
         frames.append(warehouse.versions.as_now(item, table.locate_rows(version), version))
         paths += list(table.files(version))
-    if storage.shared is not None:
-        adds = list(added_files(table.commit_at, [storage.shared], range(at + 1)))
-        shared_rows = locate_in(table, adds, storage.shared)
-        frames.append(warehouse.versions.as_now(item, shared_rows, storage.shared))
+    if storage.shared_version is not None:
+        adds = list(added_files(table.commit_at, [storage.shared_version], range(at + 1)))
+        shared_rows = locate_in(table, adds, storage.shared_version)
+        frames.append(warehouse.versions.as_now(item, shared_rows, storage.shared_version))
         paths += [a.path for a in adds]
     if not frames:
         return None
     rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
-    return LocatedContents(rows, table, item, version, tuple(paths), storage.shared)
+    return LocatedContents(rows, table, item, version, tuple(paths), storage.shared_version)
 
 
 def inserted_at(warehouse: Warehouse, item: Item, at: int) -> LocatedContents | None:
@@ -148,13 +148,13 @@ def _without(contents: LocatedContents, other: LocatedContents | None) -> Locate
     return replace(contents, rows=rows)
 
 
-def with_writers(warehouse: Warehouse, located: LocatedContents, rows: DataFrame) -> DataFrame:
+def with_writers(warehouse: Warehouse, contents: LocatedContents, rows: DataFrame) -> DataFrame:
     """Some of the located rows, each with the columns ``WRITTEN``."""
-    search = _Search(warehouse, located)
+    search = _Search(warehouse, contents)
     names = [c for c in rows.columns if c not in (FILE_COLUMN, ROW_COLUMN)]
     start = rows.withColumn(ORIGIN, F.col(FILE_COLUMN))
-    newest = located.version if located.shared is None else located.shared
-    rows_with_writers = search.with_commits(start, names, located.paths, newest, COPIES_MAX)
+    newest = contents.version if contents.shared_version is None else contents.shared_version
+    rows_with_writers = search.with_commits(start, names, contents.paths, newest, COPIES_MAX)
     return rows_with_writers.drop(ORIGIN)
 
 

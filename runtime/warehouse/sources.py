@@ -90,7 +90,7 @@ class StoredSources:
         if item.kind is ObjectKind.MATERIALIZED_VIEW and not self.is_exact(item, at):
             return Declined("it is not stored as of then")
         storage = versions.find_storage(item, at)
-        if storage.version is None or storage.shared is not None:
+        if storage.version is None or storage.shared_version is not None:
             return Declined("the rows are not those of one version")
         if versions.error_as_of(item, storage.version) is not None:
             return Declined("the contents are an error")
@@ -112,7 +112,9 @@ class StoredSources:
         """Does the version of a view that was stored last before T still hold at T?"""
         output = self.warehouse.relations.output(item)
         entries = output.entries(since=at + 1)
-        anew = {s.begun for s in item.paced[1:]} | {item.created} if item.paced else set()
+        anew = (
+            {s.start for s in item.stretches[1:]} | {item.created_at} if item.stretches else set()
+        )
         if entries and entries[0].upper == at + 1 and at + 1 in anew:
             # A view that begins anew has an upper of then before it holds anything by its new
             # definition: this says nothing of what it held before.

@@ -242,7 +242,7 @@ def _found(
     connection.execute(f"INSERT INTO {WANTED} VALUES (?, ?)", list(wanted))
     places: set[Place] = set()
     for one in found.contributions:
-        assert one.rows is not None, one.untold
+        assert one.rows is not None, one.why_untold
         text = one.rows.sql(name_by(lambda use: queries.tables.get(use.table, use.table)))
         places |= set(connection.execute(translated(text)).fetchall())
     return frozenset(places)

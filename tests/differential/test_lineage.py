@@ -79,9 +79,9 @@ def compare(number: int, sql: str, whole: Text, tables: Tables, count: int = 6) 
     assert sorted(_told([r[c] for c in query.columns]) for r, _ in made) == ran, "the oracle errs"
     found = lineage(query)
     untold = {c.table for c in found.contributions if c.rows is None}
-    places = [query.columns[i] for i in found.compared]
+    places = [query.columns[i] for i in found.compared_columns]
     keys = sorted({tuple(r[c] for c in places) for r, _ in made}, key=repr)
-    _make_step(connection, printed, found.compared)
+    _make_step(connection, printed, found.compared_columns)
     compared = 0
     for wanted in [keys[i : i + n] for n in (1, 2) for i in range(0, len(keys), 2)][:8]:
         connection.execute(f"DELETE FROM {WANTED}")

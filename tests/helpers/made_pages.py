@@ -168,7 +168,7 @@ class Made:
             failure_row(shown.name, minutes=300), state="passed", ended_at=NOW, what_to_do=None
         )
         return Details(
-            shown=shown,
+            node=shown,
             row=row,
             definition=row.definition,
             plan="task\n  delete\n    inserts input orders\n  insert" if of_run else None,

@@ -282,7 +282,7 @@ def with_reads(names: Sequence[str]) -> list[str]:
     return wanted
 
 
-def item(name: str, created: int) -> Item:
+def item(name: str, created_at: int) -> Item:
     """The catalog's entry of an object; its id and its folder are its name."""
     kind, definition, outputs = ObjectKind.TABLE, "", ()
     read = list(reads_of(name))
@@ -307,6 +307,6 @@ def item(name: str, created: int) -> Item:
         ),
         location=None if outputs else name,
         table_id=None if outputs else name,
-        created=created,
+        created_at=created_at,
         outputs=outputs,
     )

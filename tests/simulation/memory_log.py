@@ -394,9 +394,9 @@ class MemoryTransaction:
         file = self._folder.write_file(rows.rows, self._link.name)
         return [StagedFile(file.path, file.line("add", data_change=True))]
 
-    def add_files(self, staged: Iterable[StagedFile]) -> None:
+    def add_files(self, files: Iterable[StagedFile]) -> None:
         """Add staged files."""
-        self._actions += [f.action for f in staged]
+        self._actions += [f.action for f in files]
 
     def stage_deletes(
         self, victims: Iterable[tuple[str, frozenset[int]]]
@@ -407,10 +407,10 @@ class MemoryTransaction:
         added = {path: len(gone[path] - self._gone(live[path])) for path in gone}
         return self._written([(live[path], gone[path], added[path]) for path in gone]), []
 
-    def delete(self, staged: Iterable[StagedDelete]) -> set[str]:
+    def delete(self, deletions: Iterable[StagedDelete]) -> set[str]:
         """Add staged deletions, joined where a file has lost other rows since."""
         by_file: dict[str, list[StagedDelete]] = {}
-        for one in staged:
+        for one in deletions:
             by_file.setdefault(one.path, []).append(one)
         live = self.table.files(self.version_read)
         used: set[str] = set()

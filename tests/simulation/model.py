@@ -79,14 +79,14 @@ class Model:
     """The expectations of one run.
 
     Attributes:
-        created: the time of creation by object. bindings: (T, version) by source. times: every T
+        created_at: the time of creation by object. bindings: (T, version) by source. times: every T
             of a binding. skipped: the Ts that were passed by, by object. disturbed: the version
             of the newest foreign rows in a view that its commits need not have seen. foreign: the
             version of the newest foreign rows, taken out since or not.
     """
 
     store: Store
-    created: dict[str, int] = field(default_factory=dict)
+    created_at: dict[str, int] = field(default_factory=dict)
     bindings: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     times: list[int] = field(default_factory=list)
     now: int = -1
@@ -109,7 +109,7 @@ class Model:
         if name in SOURCES:
             return self.store.folders[name].contents(self.version_at(name, at))
         at = max((t for t in self.times if t <= at), default=-1)  # between two Ts nothing moves
-        at = max(at, self.created[name])
+        at = max(at, self.created_at[name])
         found = self._known.get((name, at))
         if found is None:
             defined = DEFINED[name]
@@ -135,12 +135,12 @@ class Model:
     def stored(self, name: str, at: int) -> Bag:
         """The rows that are stored as of T; an error leaves those from before it."""
         for time in (at, *(t for t in reversed(self.times) if t < at)):
-            if name in self.created and time < self.created[name]:
+            if name in self.created_at and time < self.created_at[name]:
                 break
             held = self.state(name, time)
             if isinstance(held, Counter):
                 return held
-        held = self.state(name, self.created[name])
+        held = self.state(name, self.created_at[name])
         return held if isinstance(held, Counter) else Counter()
 
     def _queried(self, view: View, at: int) -> Bag:
@@ -154,7 +154,7 @@ class Model:
             raise Blocked(view.name, at, (view.name, *blocked.why)) from None
 
     def _folded(self, name: str, at: int) -> Bag:
-        defined, created = DEFINED[name], self.created[name]
+        defined, created = DEFINED[name], self.created_at[name]
         task = defined.task if isinstance(defined, Part) else defined
         assert isinstance(task, Task | Several)
         outputs = task.outputs if isinstance(task, Several) else (task.name,)
@@ -193,10 +193,10 @@ class Model:
             require(upper > known, "an upper goes back", app, known, upper)
             if app == APP:
                 self._bound(commit, upper)
-            elif folder.location in self.created:
+            elif folder.location in self.created_at:
                 self._written(folder, commit, sent, known, upper)
             self.uppers[app] = upper
-        if folder.location in self.created:
+        if folder.location in self.created_at:
             self._failure(folder.location, commit)
             if not commit.transactions and commit.changes_data:
                 self.disturbed[folder.location] = commit.version
@@ -227,7 +227,7 @@ class Model:
     def _written(self, folder: Folder, commit: Commit, sent: Sent, lower: int, upper: int) -> None:
         name, at = folder.location, upper - 1
         require(at <= self.now, "a T that is not bound", name, at, self.now)
-        if at < self.created[name]:  # a view's upper is brought to where it begins
+        if at < self.created_at[name]:  # a view's upper is brought to where it begins
             is_empty = not folder.live[-1] or name in self.disturbed
             require(is_empty, "rows before there was anything", name, at)
             return
@@ -285,9 +285,9 @@ class Model:
         """An output that is written at every T did not change between its last write and T."""
         if not is_task(name) and not self.is_followed(name):
             return
-        if lower > self.created[name]:
+        if lower > self.created_at[name]:
             before = self.state(name, lower - 1)
-        elif at == self.created[name]:
+        elif at == self.created_at[name]:
             return
         else:
             before = Counter()
@@ -311,10 +311,10 @@ class Model:
             return
         reached = self.uppers.get(f"ctsql:{lead}", 0)
         require(reached <= at, "written at a T that was passed", name, at, reached)
-        if at == self.created[name]:
+        if at == self.created_at[name]:
             return
         for one in part.task.outputs:
-            begun = reached > self.created[one]
+            begun = reached > self.created_at[one]
             before = self.contents(one, reached - 1) if begun else Counter()
             now = self.contents(one, at - 1)
             require(now == before, "further ahead than one T", name, one, reached, at)
@@ -358,7 +358,9 @@ class Model:
 
     def is_followed(self, name: str) -> bool:
         """Does a task among the objects read it, directly or through others?"""
-        return any(is_task(o) or self.is_followed(o) for o in self.created if name in reads_of(o))
+        return any(
+            is_task(o) or self.is_followed(o) for o in self.created_at if name in reads_of(o)
+        )
 
     # ---- what is asked
 

@@ -208,7 +208,7 @@ class Process:
         if item is None:
             return
         complete = min(engine.versions.stored_upper(item) - 1, engine.timeline.now)
-        times = [t for t in self.simulation.model.times if item.created <= t <= complete]
+        times = [t for t in self.simulation.model.times if item.created_at <= t <= complete]
         if not times:
             return
         at = self.simulation.rng.choice(times)
@@ -225,11 +225,11 @@ class Process:
         engine.refresh_catalog()
         task = self._any(engine, lambda i: bool(i.outputs))
         # A task is written before it exists; here it exists first.
-        if task is None or engine.relations.output(task).fetch_recent_upper() <= task.created:
+        if task is None or engine.relations.output(task).fetch_recent_upper() <= task.created_at:
             return
         outputs = engine.catalog.outputs_of(task)
         at = engine.read_time(outputs, strict=False)
-        if at >= task.created:
+        if at >= task.created_at:
             for item in outputs:
                 rows: Any = StoredSources(engine.warehouse).contents(item.id, at)
                 self.simulation.model.check_read(item.id, at, rows.bag(), {}, None)

@@ -67,9 +67,9 @@ class Redefining(Swapping):
     def contents(self, at: int, place: int) -> Bag:
         """What the task holds at T in one of its places."""
         found: Bag = Counter()
-        before = self.model.contents(SOURCE, self.created)
+        before = self.model.contents(SOURCE, self.created_at)
         for time, _ in self.model.bindings.get(SOURCE, []):
-            if self.created < time <= at:
+            if self.created_at < time <= at:
                 now = self.model.contents(SOURCE, time)
                 added = self.bodies[self.state.revision_at(time)]
                 if _fails(now - before, added):

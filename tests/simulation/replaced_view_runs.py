@@ -52,7 +52,7 @@ def _item(tag: str) -> Item:
         reads=(read,),
         location=VIEW,
         table_id=VIEW,
-        created=0,
+        created_at=0,
     )
 
 
@@ -100,7 +100,7 @@ class Replacing(Simulation):
         super()._set_up()
         self.store.make(VIEW)
         engine = Process(self, 97).start()
-        made = replace(_item("x1"), created=engine.mint())
+        made = replace(_item("x1"), created_at=engine.mint())
         folder = self.store.folders[VIEW]
         folder.schemas[-1] = schema_text(made.columns)
         engine.catalog_store.change(lambda c: c.with_item(made))
@@ -185,7 +185,7 @@ class Replacer(Process):
                 before,
                 definition=wanted.definition,
                 columns=wanted.columns,
-                created=max(before.created, created),
+                created_at=max(before.created_at, created),
             )
             if item != before:
                 item = replace(item, revision=before.revision + 1)

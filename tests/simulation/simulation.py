@@ -137,14 +137,14 @@ class Simulation:
             for item in items:
                 if item.is_output and item.location is not None:
                     store.make(item.id)
-                    model.created[item.id] = created
+                    model.created_at[item.id] = created
             engine.catalog_store.change(lambda c, i=items: c.with_items(i))  # type: ignore[misc]
-        environment.outputs = list(model.created)
+        environment.outputs = list(model.created_at)
         environment.unread_views = [
             n
-            for n in model.created
+            for n in model.created_at
             if isinstance(world.DEFINED[n], world.View)
-            and not any(n in world.reads_of(o) for o in model.created)
+            and not any(n in world.reads_of(o) for o in model.created_at)
         ]
         environment.passed = self._passed
         environment.on_clean = self._cleaned_up
@@ -185,7 +185,7 @@ class Simulation:
         engine.mint()
         engine.mint_fresh()
         last.tick(engine)
-        for name in model.created:
+        for name in model.created_at:
             model.check_complete(name)
         excused = {name for p in self.processes for name in p.excused}
         for folder, path in self.unnamed():

@@ -97,7 +97,7 @@ def _items(
         reads=(read,),
         location=name,
         table_id=name,
-        created=created,
+        created_at=created,
         replaces=replaces,
     )
     others = [
@@ -170,7 +170,7 @@ class Swapping(Simulation):
         self.swaps: list[tuple[int, int, int]] = []
         self.seen: set[str] = set()
         self.made = self.written = self.lost = self.stood = self.applied = 0
-        self.created = 0
+        self.created_at = 0
 
     @contextmanager
     def _patched(self) -> Iterator[None]:
@@ -188,8 +188,8 @@ class Swapping(Simulation):
         for place in self.places:
             self.store.make(place)
         engine = Process(self, 97).start()
-        self.created = engine.mint()
-        made = _items(TASK, 0, self.created, self.shape)
+        self.created_at = engine.mint()
+        made = _items(TASK, 0, self.created_at, self.shape)
         engine.catalog_store.change(lambda c: c.with_items(made))
 
     def _committed(self, folder: Folder, commit: Commit, sent: Sent) -> None:
@@ -221,7 +221,7 @@ class Swapping(Simulation):
         """What the task holds at T in one of its places."""
         known = [s for s in self.swaps if s[0] <= at]
         if not known:
-            return _at_place(self._made(self.created, at, 0), place, self.shape)
+            return _at_place(self._made(self.created_at, at, 0), place, self.shape)
         _, since, added = known[-1]
         made = _at_place(self._made(since, at, added), place, self.shape)
         return self.contents(since, place) + made
@@ -270,7 +270,7 @@ class SwappingEngine(ModelEngine):
             return dict(super().propose(body, sources, at, columns))
         made, change = {}, sources.inputs[SOURCE]
         few = None if change.few is None else change.few.plain_frame
-        new = (few or change.added or change.changed or Rows(())).bag()
+        new = (few or change.added_rows or change.net_change or Rows(())).bag()
         inserts = [s for s in body.statements if isinstance(s, Insert)]
         for place, insert in enumerate(inserts):
             output, text = insert.object_id, insert.query.sql.span.text
@@ -407,8 +407,8 @@ class Swapper(Process):
             return None
         stands_at = self.redefinition(engine).bring_up(task)
         times = [t for t in simulation.model.times if t <= engine.timeline.now]
-        start = simulation.rng.choice([simulation.created, *times])
-        since = max(start - 1, simulation.created)
+        start = simulation.rng.choice([simulation.created_at, *times])
+        since = max(start - 1, simulation.created_at)
         if stands_at is not None and stands_at <= since:
             return None  # what it held then is not known
         simulation.made += 1
@@ -439,7 +439,7 @@ class Swapper(Process):
             follows=engine.relations.item(SOURCE),
         )
         object.__setattr__(swap, "simulation", self.simulation)
-        object.__setattr__(swap, "about", (beside.created, added))
+        object.__setattr__(swap, "about", (beside.created_at, added))
         swap.bring_into_force(engine)
         self.simulation.stood += failed_at is not None
         change.settle(engine.relations.item(TASK))

@@ -333,7 +333,7 @@ def test_a_conflict_leaves_what_is_lent(is_lent: bool) -> None:
     change = of_job(process, "a")["a"]
     files = frozenset(own_files(change.batch.parts))
     if is_lent:
-        change = replace(change, lent=files)
+        change = replace(change, lent_files=files)
     foreign(store, "a", FOREIGN)
     with pytest.raises(WriteConflict):
         commit_alone("a", process.tables["a"], change)

@@ -141,7 +141,7 @@ def _counts_under_errors(of: Any, item: Any, at: int) -> int | None:
 
 
 def _whole_commits(real: Callable[..., movements.Storage]) -> Callable[..., movements.Storage]:
-    return lambda entries, at: replace(real(entries, at), shared=None)
+    return lambda entries, at: replace(real(entries, at), shared_version=None)
 
 
 def _one_each(real: Callable[..., Any]) -> Callable[..., Any]:

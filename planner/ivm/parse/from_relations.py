@@ -109,10 +109,10 @@ class Relations(ABC):
 
     def _cte(self, entry: Cte) -> tuple[alg.Node, list[str]]:
         """A common table expression under new column numbers."""
-        if entry.compiled is None:
+        if entry.node_and_names is None:
             node, names = self.query(entry.text.query, Scope(ctes=entry.ctes))
-            entry.compiled = (node, list(entry.text.columns) or names)
-        node, names = entry.compiled
+            entry.node_and_names = (node, list(entry.text.columns) or names)
+        node, names = entry.node_and_names
         return rename(node, node.columns, [self.fresh(c.name, c.type) for c in node.columns]), names
 
     def _relation(self, parts: Sequence[str], span: Span) -> tuple[alg.Node, list[str]]:

@@ -20,12 +20,12 @@ class NamedRelation:
     Attributes:
         alias: the parts of its name, folded; empty for the merged columns of USING.
         columns: names and columns, in order; a name may be empty or appear twice.
-        merged: names that an unqualified reference finds in another place (USING).
+        merged_names: names that an unqualified reference finds in another place (USING).
     """
 
     alias: tuple[str, ...]
     columns: tuple[tuple[str, Col], ...]
-    merged: frozenset[str] = frozenset()
+    merged_names: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class Cte:
 
     text: CteText
     ctes: "Mapping[str, Cte]"
-    compiled: tuple[Node, list[str]] | None = None
+    node_and_names: tuple[Node, list[str]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class Scope:
             col
             for source in self.sources
             for name, col in source.columns
-            if fold(name) == names[0] and names[0] not in source.merged
+            if fold(name) == names[0] and names[0] not in source.merged_names
         ]
         if len(set(columns)) > 1:
             raise Refusal("AMBIGUOUS_COLUMN", span)
@@ -94,7 +94,7 @@ class Scope:
                 (name, col)
                 for source in self.sources
                 for name, col in source.columns
-                if fold(name) not in source.merged
+                if fold(name) not in source.merged_names
             ]
         names = tuple(fold(part) for part in qualifier)
         for source in self.sources:
@@ -111,5 +111,5 @@ def merge_sources(
         return (*left, *right)
     names = frozenset(fold(name) for name in shared_columns)
     first = NamedRelation(alias=(), columns=tuple(shared_columns.items()))
-    rest = [replace(source, merged=source.merged | names) for source in (*left, *right)]
+    rest = [replace(source, merged_names=source.merged_names | names) for source in (*left, *right)]
     return (first, *rest)

@@ -63,7 +63,7 @@ class Text(Query):
         return f"SELECT {select_list} FROM ({text})"
 
     @property
-    def picked(self) -> "PickedColumns | None":
+    def picked_columns(self) -> "PickedColumns | None":
         """What it picks, if it is nothing but columns of a step or a change, or of several once."""
         if not isinstance(self.node, Distinct):
             one = _picked_of(self.node, self.columns)

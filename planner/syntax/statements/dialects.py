@@ -68,7 +68,7 @@ class DynamicClauses:
         mode: REFRESH_MODE, where it is one of a view's.
         custom: REFRESH_MODE, where it is the one of REFRESH USING.
         on_schedule: INITIALIZE = ON_SCHEDULE, where it is given.
-        unheeded: the clauses without effect.
+        unheeded_clauses: the clauses without effect.
     """
 
     options: tuple[st.Option, ...] = ()
@@ -77,7 +77,7 @@ class DynamicClauses:
     mode: Span | None = None
     custom: Span | None = None
     on_schedule: Span | None = None
-    unheeded: tuple[st.UnheededClause, ...] = ()
+    unheeded_clauses: tuple[st.UnheededClause, ...] = ()
 
 
 def read_dynamic_clauses(cursor: Cursor) -> DynamicClauses:
@@ -94,7 +94,7 @@ def read_dynamic_clauses(cursor: Cursor) -> DynamicClauses:
             if word in options_by_word:
                 raise bad_option(clause.span, word, "It is given twice.")
             options_by_word[word] = ()
-            clauses.unheeded = (*clauses.unheeded, clause)
+            clauses.unheeded_clauses = (*clauses.unheeded_clauses, clause)
             continue
         refuse_clause(cursor.take("a clause or AS"))
         cursor.expect("=")
@@ -147,7 +147,7 @@ class SplitHeader:
 
     tokens: Tokens
     options: tuple[st.Option, ...] = ()
-    unheeded: tuple[st.UnheededClause, ...] = ()
+    unheeded_clauses: tuple[st.UnheededClause, ...] = ()
 
 
 def split_view(tokens: Tokens) -> SplitHeader:
@@ -168,7 +168,7 @@ def split_view(tokens: Tokens) -> SplitHeader:
         split = SplitHeader(
             (*split.tokens[:index], *split.tokens[cursor.position :]),
             options,
-            split.unheeded if clause is None else (*split.unheeded, clause),
+            split.unheeded_clauses if clause is None else (*split.unheeded_clauses, clause),
         )
     return split
 
@@ -183,7 +183,7 @@ def split_task(tokens: Tokens) -> SplitHeader:
     cursor = Cursor(tokens, start=index)
     clause = read_unheeded(cursor)
     assert clause is not None  # one begins there
-    return SplitHeader((*tokens[:index], *tokens[cursor.position :]), unheeded=(clause,))
+    return SplitHeader((*tokens[:index], *tokens[cursor.position :]), unheeded_clauses=(clause,))
 
 
 def _next_clause(tokens: Tokens, kind: str, words: Sequence[str]) -> int:

@@ -39,7 +39,7 @@ def refresh(context: RefreshContext) -> Outcome:
         return NotApplicable()
     add = _adds(context, changes.plan)
     runner = changes.runner
-    texts = changes.plan.rows_by_key(changes.changed, add=add, large=changes.large)
+    texts = changes.plan.rows_by_key(changes.changed_tables, add=add, large=changes.large)
     if texts is None:
         return NotApplicable()
     if texts.certain is not None:

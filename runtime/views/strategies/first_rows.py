@@ -24,7 +24,7 @@ def refresh(context: RefreshContext) -> Outcome:
         return NotApplicable()
     runner = context.changes.runner
     changes = context.changes
-    texts = changes.plan.first_rows(changes.changed, large=changes.large)
+    texts = changes.plan.first_rows(changes.changed_tables, large=changes.large)
     stored_rows = context.stored_rows if texts is not None else None
     if texts is None or stored_rows is None:
         return NotApplicable()

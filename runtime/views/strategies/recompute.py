@@ -76,7 +76,7 @@ def _is_small(context: RefreshContext) -> bool:
     """Is the difference likely to fit the driver? The view's size tells, or its inputs'."""
     warehouse, item = context.warehouse, context.item
     output = warehouse.relations.output(item)
-    if output.upper > item.created:
+    if output.upper > item.created_at:
         rows = output.table.rows_count(context.batch.version_read)
         return rows is not None and rows <= DRIVER_ROWS_MAX
     counts = [

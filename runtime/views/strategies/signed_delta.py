@@ -24,7 +24,7 @@ def refresh(context: RefreshContext) -> Outcome:
     plan, runner = context.changes.plan, context.changes.runner
     if plan.inexact is not None:
         return Fallback(plan.inexact.code)
-    texts = plan.delta(context.changes.changed, large=context.changes.large)
+    texts = plan.delta(context.changes.changed_tables, large=context.changes.large)
     leaving = context.changes.leaving
     if texts is None:
         if leaving is None:

@@ -128,7 +128,7 @@ class _Following:
 
     def _texts(self, make: Callable[..., Made]) -> Made:
         changes = self.changes
-        return make(changes.changed, [self.state_plan.number], large=changes.large)
+        return make(changes.changed_tables, [self.state_plan.number], large=changes.large)
 
     def _leave_unchanged(self) -> StagedDiff:
         self.context.state.leave_unchanged()

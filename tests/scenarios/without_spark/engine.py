@@ -109,9 +109,9 @@ class DuckEngine:
         """All rows stay frames."""
         return Declined("rows are held as frames")
 
-    def consolidate_change_feed(self, changed: Frame, columns: list[str]) -> Frame:
+    def consolidate_change_feed(self, change_rows: Frame, columns: list[str]) -> Frame:
         """Each row once, with how often it comes or goes."""
-        wanted = changed.select(*backtick_all(columns), CHANGE_TYPE)
+        wanted = change_rows.select(*backtick_all(columns), CHANGE_TYPE)
         total = Counter[Any]()
         for *row, kind in wanted.rows:
             total[tuple(row)] += 1 if kind == "insert" else -1

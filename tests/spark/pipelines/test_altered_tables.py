@@ -264,12 +264,12 @@ def test_a_saved_plan_has_the_alterations(connect: Callable[[], Connection]) -> 
     made = json.dumps(planned(con, text).to_json())
     wider = OLD.replace("v INT);", "v INT, n INT8);")
     with pytest.raises(CtsqlError, match="not what would be done now"):
-        apply(con, folder_of(wider), saved=read_plan(made, "p"))
-    assert apply(con, folder_of(text), saved=read_plan(made, "p")).pending
+        apply(con, folder_of(wider), saved_plan=read_plan(made, "p"))
+    assert apply(con, folder_of(text), saved_plan=read_plan(made, "p")).pending
     made = json.dumps(planned(con, text.replace("n INT", "n INT8")).to_json())
     other.execute("ALTER TABLE t ALTER COLUMN n TYPE INT8")
     with pytest.raises(CtsqlError, match="not what would be done now"):
-        apply(con, folder_of(text.replace("n INT", "n INT8")), saved=read_plan(made, "p"))
+        apply(con, folder_of(text.replace("n INT", "n INT8")), saved_plan=read_plan(made, "p"))
 
 
 def test_an_attached_table_is_dumped_as_it_is(

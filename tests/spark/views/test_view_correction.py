@@ -201,7 +201,7 @@ def test_rows_that_came_while_it_was_compared(view: View) -> None:
 @pytest.mark.parametrize("case", APPENDS, ids=lambda c: f"upper {c['upper']}")
 def test_vector_of_appends(view: View, case: dict[str, Any]) -> None:
     """A description meets an upper that is its lower, behind it, or past it."""
-    sink, start = view.sink(), view.item.created - 3
+    sink, start = view.sink(), view.item.created_at - 3
     lower, upper = (start + t for t in case["description"])
     assert view.engine.timeline.now > upper
     view.foreign("DELETE FROM $m")

@@ -185,7 +185,7 @@ def test_an_entry_of_a_drop_that_cannot_be_read() -> None:
     """It is kept, and nothing is maintained while it is not known what it keeps."""
     damaged = DropEntry.of_entry("d", "[]")
     with pytest.raises(CatalogError, match="TypeError"):
-        Catalog.of([TASK], dropped=[damaged]).check_outlined()
+        Catalog.of([TASK], drops=[damaged]).check_outlined()
 
 
 def _with_quarantine(name: str, replaces: str | None = None) -> list[Item]:
@@ -237,7 +237,7 @@ def test_rows_of_a_replacement_are_set_aside_under_the_names_of_the_task() -> No
 
 def test_former_names_are_stored() -> None:
     """Of an output that was renamed; the entry of another one is as before."""
-    renamed = dataclasses.replace(TASK, called=("default.`o p`", "default.q"))
+    renamed = dataclasses.replace(TASK, former_names=("default.`o p`", "default.q"))
     assert Item.from_json(renamed.to_json()) == renamed
     assert "called" not in TASK.to_json()
 

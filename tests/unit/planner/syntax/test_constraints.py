@@ -96,11 +96,11 @@ def test_statements() -> None:
     """ALTER adds one and drops one; SHOW lists all or those of one object."""
     added = parsed("ALTER CONTINUAL TASK x ADD CONSTRAINT c CHECK (k > 0) ON VIOLATION WARN")
     assert isinstance(added, ChangeConstraints)
-    assert added.added is not None
-    assert (added.added.name, added.added.action) == ("c", OnViolation.WARN)
+    assert added.new_constraint is not None
+    assert (added.new_constraint.name, added.new_constraint.action) == ("c", OnViolation.WARN)
     dropped = parsed("ALTER CONTINUAL TASK x DROP CONSTRAINT IF EXISTS c")
     assert isinstance(dropped, ChangeConstraints)
-    assert (dropped.dropped, dropped.if_exists, dropped.added) == ("c", True, None)
+    assert (dropped.dropped_name, dropped.if_exists, dropped.new_constraint) == ("c", True, None)
     shown = parsed("SHOW CONSTRAINTS FOR s.x")
     assert isinstance(shown, ShowConstraints)
     assert shown.target is not None

@@ -62,8 +62,8 @@ def test_flow_clauses_end_where_the_next_begins() -> None:
     assert flow.sequence.text == "struct(n, id)"
     assert flow.columns is not None
     assert (flow.columns.names, flow.columns.without) == (("m",), True)
-    assert flow.tracked is not None
-    assert (flow.tracked.names, flow.tracked.without) == (("a b",), False)
+    assert flow.tracked_columns is not None
+    assert (flow.tracked_columns.names, flow.tracked_columns.without) == (("a b",), False)
     assert flow.source.parts == ("e",)
 
 

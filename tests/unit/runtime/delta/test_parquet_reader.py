@@ -226,7 +226,7 @@ def test_rows_by_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(parquet_reader, "BATCH_ROWS", 7)
     rows = pa.table({"k": list(range(100)), "v": ["x"] * 100})
     whole = stored(tmp_path, "a", rows, row_group_size=30)
-    file = replace(whole, deleted=BitMap64([31]), only=BitMap64([0, 29, 31, 99]))
+    file = replace(whole, deletion_vector=BitMap64([31]), only=BitMap64([0, 29, 31, 99]))
     assert [row[0] for row in looked_up([file], {})] == [0, 29, 99]
 
 

@@ -10,7 +10,7 @@ from ctsql.catalog.items import Item, ObjectKind, Reading
 from ctsql.catalog.names import Name
 from ctsql.runtime.log.failures import Failure
 from ctsql.runtime.monitoring.failures import failures
-from ctsql.runtime.monitoring.wanted import Bounds, RowRequest
+from ctsql.runtime.monitoring.row_request import Bounds, RowRequest
 from ctsql.runtime.warehouse.timeline import TaskState
 from tests.unit.runtime.monitoring.test_history import Log, made
 

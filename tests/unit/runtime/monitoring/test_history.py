@@ -14,7 +14,7 @@ from ctsql.catalog.times import CLOSED
 from ctsql.runtime.log.actions import Commit, parse_commit
 from ctsql.runtime.monitoring.history import commits_back, first_within
 from ctsql.runtime.monitoring.refreshes import OutputOf, refresh_of
-from ctsql.runtime.monitoring.wanted import Bounds, Comparison, Newest, RowRequest, request_of
+from ctsql.runtime.monitoring.row_request import Bounds, Comparison, Newest, RowRequest, request_of
 
 APP = "ctsql:m"
 VIEW = Item(id="m", kind=ObjectKind.MATERIALIZED_VIEW, name=Name("default", "m"), columns=())

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from ctsql.runtime.monitoring.row_request import Bounds, Newest, RowRequest
 from ctsql.runtime.monitoring.scan_filters import asked_of_plan
-from ctsql.runtime.monitoring.wanted import Bounds, Newest, RowRequest
 
 PLANS = json.loads(Path(__file__).with_name("spark_plans.json").read_text())
 ALL_OF_REFRESHES = 22

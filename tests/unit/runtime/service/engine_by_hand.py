@@ -57,7 +57,7 @@ class Engine:
             read_to=0,
             bound=lambda source: self.bound[source],
             tasks={},
-            damaged=set(),
+            damaged_sources=set(),
             now=NOW,
             suspended=list,
         )

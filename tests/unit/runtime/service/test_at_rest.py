@@ -28,7 +28,7 @@ class Ticks:
     def __init__(self, *items: Item) -> None:
         self.engine = Engine(*items)
         self.service = Service(
-            opened=lambda: nullcontext(self.engine),  # type: ignore[arg-type, return-value]
+            open_engine=lambda: nullcontext(self.engine),  # type: ignore[arg-type, return-value]
             stop=threading.Event(),
             on_event=lambda _: None,
             on_time=lambda _: None,
@@ -197,7 +197,7 @@ def test_a_tick_that_ended_early_leaves_nothing_at_rest_that_it_was_to_do() -> N
 
 def test_a_view_from_a_later_time_is_not_at_rest() -> None:
     """It is known from a T on that is not bound yet, and has something to do then."""
-    later = replace(FED, created=9)
+    later = replace(FED, created_at=9)
     ticks = Ticks(FEED, later)
     for _ in range(2):
         assert ticks.tick() == ["fed"]

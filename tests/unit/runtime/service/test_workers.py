@@ -19,7 +19,7 @@ def test_what_was_dropped_since_the_tick_began_is_passed_over(
     engine: Any = SimpleNamespace(
         session=SimpleNamespace(sparkContext=context),
         refresh_catalog=lambda: None,
-        timeline=SimpleNamespace(refresh=lambda: None, damaged=set()),
+        timeline=SimpleNamespace(refresh=lambda: None, damaged_sources=set()),
         catalog=SimpleNamespace(items={}),
     )
     engine.for_thread = lambda: engine
@@ -36,7 +36,7 @@ class _Engine:
         self.name, self._made = name, made
         context = SimpleNamespace(getLocalProperty=lambda _name: None)
         self.session = SimpleNamespace(sparkContext=context)
-        self.timeline = SimpleNamespace(damaged={"t"} if name == "own" else set())
+        self.timeline = SimpleNamespace(damaged_sources={"t"} if name == "own" else set())
 
     def for_thread(self) -> "_Engine":
         self._made.append(f"worker {len(self._made)}")
@@ -50,7 +50,7 @@ def test_an_output_goes_to_the_engine_that_has_its_plans(monkeypatch: pytest.Mon
 
     def advance(_: Any, engine: Any, object_id: str, *__: object) -> None:
         by.append((object_id, engine.name))
-        assert engine.timeline.damaged == {"t"}, "told by the engine that binds Ts"
+        assert engine.timeline.damaged_sources == {"t"}, "told by the engine that binds Ts"
         assert may_end[object_id].wait(10)
         pool._idle.append(engine)
 

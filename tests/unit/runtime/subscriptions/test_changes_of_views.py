@@ -27,8 +27,8 @@ def test_a_first_write_behind_other_changes(
         name=Name("default", "v"),
         columns=(),
         location="file:/v",
-        created=20 if paced else 5,
-        paced=paced,
+        created_at=20 if paced else 5,
+        stretches=paced,
     )
 
     def change_times(_: Item, *, after: int, until: int) -> set[int]:

@@ -47,7 +47,7 @@ def test_vector_of_single_times() -> None:
 def test_rounding_up_goes_forward_and_stays(schedule: Schedule, time: int) -> None:
     """[round-up-monotone]: the result is not before the time, and is a refresh time itself."""
     rounded = schedule.round_up(time)
-    assert rounded >= max(time, schedule.created)
+    assert rounded >= max(time, schedule.created_at)
     if rounded != CLOSED:
         assert schedule.round_up(rounded) == rounded
         assert schedule.last_at_or_before(rounded) == rounded
@@ -73,7 +73,7 @@ def test_up_and_down_leave_nothing_between(schedule: Schedule, time: int) -> Non
     if last is None:
         assert schedule.round_up(0) > time
     else:
-        assert last >= schedule.created
+        assert last >= schedule.created_at
         assert schedule.round_up(last + 1) > time
 
 
