@@ -55,7 +55,7 @@ def main() -> None:
 
         def tell(outcome: Outcome) -> None:
             assert outcome.passed, outcome.failures
-            totals.append((jobs_started(session), calls.made))
+            totals.append((jobs_started(session), calls.count))
 
         start = time.perf_counter()
         selection = Selection(suite=collect([Source(text, "tests.sql")]))

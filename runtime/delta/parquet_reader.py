@@ -229,7 +229,7 @@ class _Keys:
         self.names = table.schema.names
         self._has_null = any(column.null_count for column in columns)
         self._values = [column.unique() for column in columns]
-        self._sorted = {
+        self._sorted_values = {
             name: raw
             for name, values in zip(self.names, self._values, strict=True)
             if not values.null_count and (raw := _raw(values)) is not None
@@ -253,7 +253,7 @@ class _Keys:
 
     def may_be_in(self, group: pq.RowGroupMetaData, layout: _Layout) -> bool:
         """Whether a row group may hold a key, by its statistics."""
-        for name, values in self._sorted.items():
+        for name, values in self._sorted_values.items():
             place = layout.places.get(name)
             bounds = None if place is None else group.column(place).statistics
             if bounds is None or not bounds.has_min_max:

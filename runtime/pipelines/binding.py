@@ -98,8 +98,8 @@ class FolderBinder:
         self.engine = engine
         self.overlay = Overlay(engine, catalog, catalog)
         self.tables = TableComparison(self.overlay, prune=prune)
-        self.touched: set[str] = set()  # what has other columns, or is another plain view
-        self.reshaped: set[str] = set()  # of these what has the same words, and only other columns
+        self.touched_ids: set[str] = set()  # what has other columns, or is another plain view
+        self.reshaped_ids: set[str] = set()  # of these what has the same words and other columns
 
     def bind(self, definition: Definition) -> BoundObject:
         """Bind one definition on top of those before it, and put it there.
@@ -413,7 +413,7 @@ class FolderBinder:
         if not changed_parts:
             return old, ()
         if changed_parts == [Part.COLUMNS] and Part.QUERY not in parts:
-            self.reshaped.add(old.id)
+            self.reshaped_ids.add(old.id)
         item = replace(
             old,
             definition=statement.span.text,
@@ -424,7 +424,7 @@ class FolderBinder:
         creation = Creation(self._names(definition))
         check_no_cycle(self.overlay.catalog, old, item.reads, definition.span)
         creation.check_no_input(old, definition.span)
-        self.touched.add(old.id)
+        self.touched_ids.add(old.id)
         return item, tuple(changed_parts)
 
     def _other_materialized(
@@ -444,7 +444,7 @@ class FolderBinder:
         if not is_same:
             keeps = keeps_columns(old.columns, bound.columns)
             changed_parts.append(Part.MORE_COLUMNS if keeps else Part.COLUMNS)
-            self.touched.add(old.id)
+            self.touched_ids.add(old.id)
         if Part.QUERY in parts and not self._same(old, bound.view.desired):
             changed_parts.insert(0, Part.QUERY)
         if Part.CONSTRAINTS in parts:
@@ -454,7 +454,7 @@ class FolderBinder:
         if not changed_parts:
             return old, None, ()
         if changed_parts == [Part.MORE_COLUMNS] and Part.QUERY not in parts:
-            self.reshaped.add(old.id)
+            self.reshaped_ids.add(old.id)
         item = replace(
             item,
             definition=statement.span.text,
@@ -495,11 +495,13 @@ class FolderBinder:
         return item, bound, parts
 
     def _reads_touched(self, old: Item) -> bool:
-        return any(r.object_id in self.touched for r in self.engine.relations.current(old).reads)
+        return any(
+            r.object_id in self.touched_ids for r in self.engine.relations.current(old).reads
+        )
 
     def _changed_below(self, reads: Iterable[Reading]) -> list[Item]:
         """What of it is another one; more columns of the same make no row another."""
-        others = self.touched - self.reshaped
+        others = self.touched_ids - self.reshaped_ids
         return [self.overlay.catalog.items[r.object_id] for r in reads if r.object_id in others]
 
     def _same(self, old: Item, query: Query) -> bool:

@@ -104,18 +104,18 @@ class _PlanningAnalyst(SparkAnalyst):
         super().__init__(session, columns_of, _KnownSources(session, columns_of, views))
         self._context = replace(self._context, name_frame=views.named_view)
         self._columns_of, self._views = columns_of, views
-        self._known: dict[object, DataFrame] = {}
+        self._frames: dict[object, DataFrame] = {}
 
     def _analyse(self, query: Query) -> DataFrame:
         own = self._sources.own
         key = (query.sql, query.relations, tuple(own.items()))
-        frame = self._known.get(key)
+        frame = self._frames.get(key)
         if frame is None:
             query = transform(query)
             with translate_spark_errors():
                 names = [self._view(node) for node in query.relations]
                 refs = dict(zip(query.sql.relations, names, strict=True))
-                frame = self._known[key] = run_text(query.sql, refs, self._context)
+                frame = self._frames[key] = run_text(query.sql, refs, self._context)
         return frame
 
     def _view(self, node: Node) -> str:

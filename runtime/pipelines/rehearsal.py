@@ -189,17 +189,19 @@ class _Rehearsing:
     failed_at: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.stored = self.present.catalog
+        self.stored_catalog = self.present.catalog
         # Alterations of tables are not gone through.
         objects = [o for o in self.planned_folder.objects if _is_defined_anew(o)]
-        items = [i for o in objects for i in (with_changes(self.stored, o) if o.old else o.items)]
-        self.catalog = self.stored.with_items(items)
-        self.changed = [i.id for o in objects for i in o.items]
+        items = [
+            i for o in objects for i in (with_changes(self.stored_catalog, o) if o.old else o.items)
+        ]
+        self.catalog = self.stored_catalog.with_items(items)
+        self.changed_ids = [i.id for o in objects for i in o.items]
         self.parts = {i.id: tuple(p.value for p in o.parts) for o in objects for i in o.items}
-        self.redefined = {i.id for o in objects for i in o.redefined_items if i.is_task}
-        self.new = [i for i in self.catalog if i.id not in self.stored.items]
+        self.redefined_ids = {i.id for o in objects for i in o.redefined_items if i.is_task}
+        self.new = [i for i in self.catalog if i.id not in self.stored_catalog.items]
         self.notes: list[str] = []
-        self.affected = self._affected_items()
+        self.affected_items = self._affected_items()
         self.running = self._running()
         self._note_altered()
 
@@ -221,7 +223,7 @@ class _Rehearsing:
     def _affected_items(self) -> list[Item]:
         """The tasks and views that may have other rows, each after what it reads."""
         catalog, followers = self.catalog, [i.id for i in self.planned_folder.followers]
-        changed_ids = (*self.changed, *followers)
+        changed_ids = (*self.changed_ids, *followers)
         read = {c: [r.id for r in catalog.all_readers(c)] for c in changed_ids}
         ids = dict.fromkeys(i for c in changed_ids for i in (c, *read[c]))
         return [i for i in catalog.closure(ids) if i.id in ids and i.is_run]
@@ -231,15 +233,18 @@ class _Rehearsing:
 
         Of a view that no task has followed not every T is stored.
         """
-        ids = {i.id for i in self.affected}
+        ids = {i.id for i in self.affected_items}
         below = self.catalog.closure(ids)
         return [i for i in below if i.id in ids or self._is_followed_anew(i)]
 
     def _is_followed_anew(self, item: Item) -> bool:
         """Is it a view that a task follows by the folder's definitions only?"""
-        if item.kind is not ObjectKind.MATERIALIZED_VIEW or item.id not in self.stored.items:
+        if (
+            item.kind is not ObjectKind.MATERIALIZED_VIEW
+            or item.id not in self.stored_catalog.items
+        ):
             return False
-        now, then = (c.all_readers(item.id) for c in (self.stored, self.catalog))
+        now, then = (c.all_readers(item.id) for c in (self.stored_catalog, self.catalog))
         return any(r.is_task for r in then) and not any(r.is_task for r in now)
 
     def run(self, count: int) -> Rehearsal:
@@ -249,7 +254,9 @@ class _Rehearsing:
         trial = self._trial(after)
         trial.advance(bases, last)
         self._go_through(trial, times or [after])
-        outputs = [r for item in self.affected for r in self._came_of(trial, item, after, times)]
+        outputs = [
+            r for item in self.affected_items for r in self._came_of(trial, item, after, times)
+        ]
         inputs = [i for i in bases if self._moves(i, after, last)]
         self._note_changes_since(last)
         return Rehearsal(
@@ -264,12 +271,12 @@ class _Rehearsing:
 
     def _bases(self) -> list[Item]:
         """What the affected objects read that is there, and as it was."""
-        affected_ids = {i.id for i in (*self.affected, *self.running)}
+        affected_ids = {i.id for i in (*self.affected_items, *self.running)}
         below = self.catalog.closure(i.id for i in self.running)
         return [
             i
             for i in below
-            if i.id in self.stored.items
+            if i.id in self.stored_catalog.items
             and i.id not in affected_ids
             and (i.kind is ObjectKind.TABLE or i.is_run)
             and any(r.id in affected_ids for r in self.catalog.all_readers(i.id))
@@ -282,7 +289,11 @@ class _Rehearsing:
     def _times(self, bases: Sequence[Item], count: int) -> tuple[int, list[int]]:
         """The T to begin behind, and those to go through."""
         present, now = self.present, self._newest_readable(bases)
-        there = [self.stored.items[i.id] for i in self.running if i.id in self.stored.items]
+        there = [
+            self.stored_catalog.items[i.id]
+            for i in self.running
+            if i.id in self.stored_catalog.items
+        ]
         tasks = [i for i in there if i.is_task]
         begins = [i.created_at for i in tasks] + [self._known_from(i) for i in bases]
         first = max(begins, default=now)
@@ -311,8 +322,10 @@ class _Rehearsing:
 
     def _note_changes_since(self, last: int) -> None:
         """Say what was changed behind the Ts gone through, as by a replay: that is not compared."""
-        for item in self.affected:
-            there = _outputs(self.stored, item) if item.id in self.stored.items else ()
+        for item in self.affected_items:
+            there = (
+                _outputs(self.stored_catalog, item) if item.id in self.stored_catalog.items else ()
+            )
             times = {t for o in there for t in self._moves(o, last, self.present.timeline.now)}
             if times:
                 self.notes.append(
@@ -327,7 +340,7 @@ class _Rehearsing:
             try:
                 present.advance([item], now)
             except DataError:
-                tasks = (i for i in self.stored.closure([item.id]) if i.is_task)
+                tasks = (i for i in self.stored_catalog.closure([item.id]) if i.is_task)
                 failures = [failure_of(present.warehouse, task) for task in tasks]
                 times = [failure.time for failure in failures if failure is not None]
                 if not times:
@@ -348,7 +361,7 @@ class _Rehearsing:
 
     def _apart(self, tasks: Iterable[Item], after: int) -> int:
         """A T at which no task's output shares its commit with later Ts."""
-        outputs = [o for task in tasks for o in _outputs(self.stored, task)]
+        outputs = [o for task in tasks for o in _outputs(self.stored_catalog, task)]
         while True:
             before = after
             for output in outputs:
@@ -376,9 +389,9 @@ class _Rehearsing:
             assume_bound(trial.timeline, table.id, version, at=after)
         put_in_force: dict[str, Callable[[TaskState, int], TaskState]] = {}
         for item in self.running:
-            if item.id in self.redefined:
+            if item.id in self.redefined_ids:
                 put_in_force[item.id] = _from(0, item.revision)
-            elif item.id not in self.stored.items and item.earlier:
+            elif item.id not in self.stored_catalog.items and item.earlier:
                 put_in_force[item.id] = _from(after + 1, item.revision)
             for output in _outputs(trial.catalog, item):
                 self._place(trial, gateway, output, after)
@@ -407,7 +420,7 @@ class _Rehearsing:
 
     def _place(self, trial: Engine, gateway: ReadOnlyGateway, output: Item, after: int) -> None:
         """Pin an output's table, or make an empty one where there was none with its columns."""
-        old = self.stored.items.get(output.id)
+        old = self.stored_catalog.items.get(output.id)
         if (
             old is not None
             and old.location is not None
@@ -473,7 +486,7 @@ class _Rehearsing:
     # ---- what came of it
 
     def _outcome_of(self, item: Item, **fields: object) -> OutputRehearsal:
-        is_new = item.id not in self.stored.items
+        is_new = item.id not in self.stored_catalog.items
         parts = self.parts.get(item.id, ())
         status = Status.NEW if is_new else Status.CHANGED if parts else Status.UNCHANGED
         outcome = OutputRehearsal(
@@ -485,7 +498,7 @@ class _Rehearsing:
         self, trial: Engine, item: Item, after: int, times: Sequence[int]
     ) -> Iterator[OutputRehearsal]:
         """What came of a task's outputs, or of a view."""
-        if not times and item.id in self.stored.items:
+        if not times and item.id in self.stored_catalog.items:
             yield self._outcome_of(item, note="nothing has changed in what it reads")
             return
         if trial.relations.is_suspended(item):
@@ -512,12 +525,12 @@ class _Rehearsing:
             yield outcome
 
     def _costs_before(self, item: Item, after: int, last: int) -> Costs | None:
-        if item.id not in self.stored.items:
+        if item.id not in self.stored_catalog.items:
             return None
-        return _costs(self.present, self.stored.items[item.id], after, last)
+        return _costs(self.present, self.stored_catalog.items[item.id], after, last)
 
     def _compare(self, outcome: OutputRehearsal, output: Item, last: int) -> OutputRehearsal:
-        old = self.stored.items.get(output.id)
+        old = self.stored_catalog.items.get(output.id)
         if old is None:
             return outcome
         try:

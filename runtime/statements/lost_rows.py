@@ -72,7 +72,7 @@ class LostRows:
         self.warehouse = engine.warehouse
         self.at = at
         self.lines: list[Line] = []
-        self._given = predicate
+        self._predicate_sql = predicate
         (relation, *_) = predicate.relations
         self._predicate = rewrite(
             predicate, relation=lambda ref: ASKED if ref == relation else ref.span.text
@@ -89,7 +89,7 @@ class LostRows:
         """Answer for a view, plain or not, or a task; a source table has no query."""
         names = tuple(c.name for c in item.columns)
         node = lp.NormalReference(object_id=item.id, name=item.name, columns=names)
-        why = self._refusal(lp.Query(sql=self._given, relations=(node,)))
+        why = self._refusal(lp.Query(sql=self._predicate_sql, relations=(node,)))
         if why is not None:
             self._line("contents", verdict=None, note=f"cannot be told: {why}")
             return

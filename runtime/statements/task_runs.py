@@ -96,7 +96,7 @@ class TaskRun:
         self.is_snapshot = plan.snapshot and time == task.created_at
         self._stack = stack
         self._quarantine: LocatedContents | None = None
-        self._retried = self._find_retried()
+        self._retried_rows = self._find_retried()
 
     def _find_retried(self) -> RetriedRows | None:
         """The mended rows of RETRY QUARANTINE with the places that they had in the quarantine."""
@@ -115,7 +115,7 @@ class TaskRun:
 
     @property
     def _retry_groups(self) -> Sequence[tuple[Group, DataFrame]]:
-        return () if self._retried is None else self._retried.located_groups
+        return () if self._retried_rows is None else self._retried_rows.located_groups
 
     @property
     def again(self) -> dict[str, lp.NormalReference]:
@@ -187,8 +187,8 @@ class TaskRun:
         warehouse = self._warehouse
         input_changes = self._stack.enter_context(RunInputs(warehouse, self.plan, run).opened())
         changes = input_changes or {}
-        if self._retried is not None:
-            changes = self._retried.among(changes)
+        if self._retried_rows is not None:
+            changes = self._retried_rows.among(changes)
         sources = StoredSources(warehouse, changes, self._output_versions())
         context = Context(self._engine.session, sources, self.time, clock_at=self.time)
         columns = {o.object_id: [c.name for c in o.columns] for o in self.plan.all_outputs}

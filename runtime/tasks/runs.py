@@ -113,7 +113,7 @@ class RunInputs:
             for n in plan.inputs
             if isinstance(n, InsertsInput)  # every input has one
         }
-        self.seen = seen_of(plan)
+        self.views_by_source = seen_of(plan)
 
     def count_inserts(self, object_id: str, movement: Movement) -> int | None:
         """How many rows an input inserts, where the log says it."""
@@ -167,7 +167,7 @@ class RunInputs:
 
     def _name(self, object_id: str) -> str:
         """The id by which the body reads an input: the source's, or that of a view of it."""
-        view = self.seen.get(object_id)
+        view = self.views_by_source.get(object_id)
         return object_id if view is None else view.object_id
 
     def _nothing(self, object_id: str) -> DataFrame:
@@ -175,7 +175,7 @@ class RunInputs:
         return self.warehouse.versions.nothing_at(item, self.run.time)
 
     def _nothing_seen(self, object_id: str) -> DataFrame:
-        view, nothing = self.seen.get(object_id), self._nothing(object_id)
+        view, nothing = self.views_by_source.get(object_id), self._nothing(object_id)
         return nothing if view is None else lower_seen(view, nothing, self.run.time)
 
     def _visible_change(
@@ -183,7 +183,7 @@ class RunInputs:
     ) -> InputChange | None:
         """What the body sees of an input's change; None when that is nothing."""
         change = self._change(object_id, movement, stack)
-        view = self.seen.get(object_id)
+        view = self.views_by_source.get(object_id)
         if change is None or view is None:
             return change
         keep = partial(self._persist, stack=stack)

@@ -73,7 +73,7 @@ class DeltaCatalog:
         self.table = gateway.table(location)
         self._output = Output(self.table, APP)
         self._check_format(warehouse)
-        self._stored: StoredCatalog | None = None
+        self._contents: StoredCatalog | None = None
         self._version = -1
         self.decisions: Decisions = _NoDecisions()
 
@@ -108,7 +108,7 @@ class DeltaCatalog:
 
     def _load_stored(self) -> StoredCatalog:
         table = self.table
-        if self._stored is None or table.has(self._version + 1):
+        if self._contents is None or table.has(self._version + 1):
             version, domains = table.domains()
             items = [Item.of_entry(k, v) for k, v in _under(OBJECT, domains)]
             schemas = [v for _, v in _under(SCHEMA, domains)]
@@ -116,8 +116,8 @@ class DeltaCatalog:
             drops = [DropEntry.of_entry(k, v) for k, v in _under(DROPPED, domains)]
             catalog = Catalog.of(items, schemas, readers, drops)
             proposal = proposal_of(_under(PROPOSAL, domains))
-            self._stored, self._version = StoredCatalog(catalog, proposal), version
-        return self._stored
+            self._contents, self._version = StoredCatalog(catalog, proposal), version
+        return self._contents
 
     def change(self, make: Callable[[Catalog], Catalog]) -> Catalog:
         """Change the catalog by ``make``, called again on the newest one after a lost race.

@@ -40,7 +40,7 @@ class Relations:
         self.timeline = timeline
         self.catalog: Catalog = Catalog.of(())
         self._newest = self.catalog
-        self._grown: dict[str, int] = {}
+        self._revisions: dict[str, int] = {}
         self._outputs: dict[str, Output] = {}
         self._bound: dict[tuple[str, int], BoundDefinition] = {}
         self._columns: dict[str, tuple[str, tuple[Column, ...]]] = {}
@@ -50,7 +50,7 @@ class Relations:
 
     def use(self, catalog: Catalog) -> None:
         """Go on with another catalog; :attr:`catalog` stays the same while nothing changes."""
-        if catalog is self._newest and self._grown == self._numbers(self._grown):
+        if catalog is self._newest and self._revisions == self._numbers(self._revisions):
             return
         self._newest = catalog
         catalog = self._as_in_force(catalog)
@@ -73,9 +73,9 @@ class Relations:
         tasks = [i for i in catalog if any(r.columns for r in i.earlier)]
         if tasks and self.timeline.read_to < 0:
             self.timeline.refresh()
-        self._grown = self._numbers(i.id for i in tasks)
+        self._revisions = self._numbers(i.id for i in tasks)
         for task in tasks:
-            then, *outputs = items_as_of(catalog, task, self._grown[task.id])
+            then, *outputs = items_as_of(catalog, task, self._revisions[task.id])
             catalog = catalog.with_items([replace(task, columns=then.columns), *outputs])
         return catalog
 

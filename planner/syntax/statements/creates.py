@@ -138,7 +138,7 @@ class _TableClauses:
         self.properties: Tokens = ()  # those of TBLPROPERTIES
         self.feed: st.FileRef | KafkaSource | None = None
         self.feed_clause: Span | None = None
-        self._seen: set[str] = set()
+        self._clauses: set[str] = set()
 
     def read(self) -> None:
         cursor = self.cursor
@@ -172,9 +172,9 @@ class _TableClauses:
     def _clause(self) -> None:
         cursor = self.cursor
         here, word = cursor.here, cursor.upper()
-        if word and word in self._seen:
+        if word and word in self._clauses:
             raise syntax_error(here, f"{word} is given twice")
-        self._seen.add(word)
+        self._clauses.add(word)
         if word == "FROM":
             self._read_feed()
         elif cursor.accept("USING"):

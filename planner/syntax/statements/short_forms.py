@@ -166,7 +166,7 @@ class _FlowClauses:
         self.columns: ColumnList | None = None
         self.tracked_columns: ColumnList | None = None
         self.scd_type = 1
-        self._seen: set[str] = set()
+        self._clauses: set[str] = set()
 
     def clause(self) -> None:
         cursor = self.cursor
@@ -175,9 +175,9 @@ class _FlowClauses:
         if words is None:
             cursor.fail("a clause of AUTO CDC", words=[w[0] for w in _CLAUSES])
         name = " ".join(words)
-        if name in self._seen:
+        if name in self._clauses:
             raise syntax_error(here, f"{name} is given twice")
-        self._seen.add(name)
+        self._clauses.add(name)
         match name:
             case "KEYS":
                 self.keys = tuple(column_names(cursor))
