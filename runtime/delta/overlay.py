@@ -116,7 +116,8 @@ class ReadOnlyGateway(Gateway):
         asked_ms, self._asked_ms = self._asked_ms, clock.now_ms()
         slept = self._asked_ms - asked_ms >= LOOKS_APART_MS  # the next commits may be cleaned up
         return any(
-            t.stored.has(t.stored_version + 1) or (slept and not t.stored.has(t.stored_version))
+            t.stored_table.has(t.stored_version + 1)
+            or (slept and not t.stored_table.has(t.stored_version))
             for t in self._memory_tables.values()
         )
 
@@ -134,13 +135,13 @@ class MemoryTable(DeltaTable):
         newest = table.update()
         # The handles and the caches of what is stored are shared: nothing is opened twice.
         self.__dict__.update(table.__dict__)
-        self.stored = table
-        self._pinned = self._snapshot = (
+        self.stored_table = table
+        self._pinned_snapshot = self._snapshot = (
             newest
             if version is None or version == newest.version
             else table.log_files.snapshot_at(version)
         )
-        self.stored_version = self._pinned.version
+        self.stored_version = self._pinned_snapshot.version
         self.steps: list[MemoryCommit] = []
         self.staged_rows: dict[str, MemoryPart] = {}
         self.staged_places: dict[str, array[int]] = {}
@@ -155,11 +156,11 @@ class MemoryTable(DeltaTable):
 
     def update(self) -> Snapshot:
         """The pinned snapshot."""
-        return self._pinned
+        return self._pinned_snapshot
 
     def check_same(self, *, near: bool = False) -> None:
         """Check that the log is still the one that was read."""
-        self.stored.check_same(near=near)
+        self.stored_table.check_same(near=near)
 
     def version(self) -> int:
         """The newest version, including those in memory."""
@@ -192,7 +193,7 @@ class MemoryTable(DeltaTable):
 
     def domains(self) -> tuple[int, dict[str, str]]:
         """The newest version and its domain metadata."""
-        domains = self._pinned.domains()
+        domains = self._pinned_snapshot.domains()
         for step in self.steps:
             for name, configuration in step.commit.domains:
                 domains.pop(name, None)

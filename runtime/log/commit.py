@@ -94,17 +94,17 @@ class Commits:
         self.uppers = uppers
         self.table = uppers.table
         self.writer = writer
-        self._unresolved: list[_UnresolvedCommit] = []
+        self._unresolved_commits: list[_UnresolvedCommit] = []
 
     def follow(self, version: int) -> None:
         """Read the commits up to a version, and resolve those of unknown outcome."""
         self.uppers.follow(version)
-        for commit in [u for u in self._unresolved if u.expected < self.uppers.upper]:
+        for commit in [u for u in self._unresolved_commits if u.expected < self.uppers.upper]:
             # It depends on an upper that has passed: if it is not in, it cannot come in any more.
             is_lost = self.table.has(commit.version_read + 1) and self._find_version(commit) is None
             if is_lost:
                 self.table.discard(commit.files)
-            self._unresolved.remove(commit)
+            self._unresolved_commits.remove(commit)
 
     def _find_version(self, commit: _UnresolvedCommit) -> int | None:
         for v in range(commit.version_read + 1, self.table.version() + 1):
@@ -142,7 +142,7 @@ class Commits:
         attempt = _UnresolvedCommit(uuid.uuid4().hex, txn.version_read, write.expected, files)
         version: int | None = None
         # Until the answer is known the commit may be in, also after an interruption.
-        self._unresolved.append(attempt)
+        self._unresolved_commits.append(attempt)
         try:
             try:
                 version = txn.commit(
@@ -153,12 +153,12 @@ class Commits:
             except (Conflict, CtsqlError) as problem:
                 version = self._after_failure(problem, attempt)
         finally:
-            may_be_in = attempt in self._unresolved
+            may_be_in = attempt in self._unresolved_commits
             if version is not None or may_be_in:
                 for owner in owners:
                     owner.release()
             if may_be_in and (version is not None or not files):
-                self._unresolved.remove(attempt)
+                self._unresolved_commits.remove(attempt)
             if version is None and not may_be_in:
                 self.table.discard(used_vectors - staged_vectors)
         if version is None:
@@ -210,8 +210,8 @@ class Commits:
         if version is not None:
             return version
         if isinstance(problem, Conflict):
-            self._unresolved.remove(commit)
+            self._unresolved_commits.remove(commit)
             return None
         if not self.table.answers_late:
-            self._unresolved.remove(commit)
+            self._unresolved_commits.remove(commit)
         raise problem

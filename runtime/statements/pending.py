@@ -103,7 +103,9 @@ def _pending(engine: Engine, item: Item, now: int, problem: CtsqlError | None) -
     writes = [s for s in table.steps if s.commit.changes_data]
     return Pending(
         item=item,
-        upper=max(table.stored.transaction_version(item.app, table.update()) or 0, item.created_at),
+        upper=max(
+            table.stored_table.transaction_version(item.app, table.update()) or 0, item.created_at
+        ),
         time=now,
         commits=len(writes),
         rows_inserted=sum(p.rows_count for s in writes for p in s.new_parts),
