@@ -39,8 +39,8 @@ class MemoryEngine(Engine):
     def _open(self) -> None:
         """Open the warehouse, which is there already."""
         self.gateway = self._memory
-        self.location = self._given
-        self.catalog_store = DeltaCatalog(self.gateway, CATALOG, self._given)
+        self.location = self._warehouse_path
+        self.catalog_store = DeltaCatalog(self.gateway, CATALOG, self._warehouse_path)
         self._use(Warehouse.over(self.gateway, TIMELINE, self.queries))
 
     def outputs(self) -> Iterator[Output]:
@@ -331,7 +331,12 @@ class Process:
     def waiting(self) -> set[str]:
         """Files kept until the log says whether the commit that may hold them is in."""
         outputs = () if self.engine is None else self.engine.outputs()
-        return {file for o in outputs for commit in o._commits._unresolved for file in commit.files}
+        return {
+            file
+            for o in outputs
+            for commit in o._commits._unresolved_commits
+            for file in commit.files
+        }
 
     def check(self) -> None:
         """After a statement: nothing staged is left unless something excuses it."""

@@ -170,7 +170,7 @@ class Simulation:
         """Where the log is gone that would tell of a lost answer, the files may have to stay."""
         for process in self.processes:
             for output in process.engine.outputs() if process.engine is not None else ():
-                for commit in output._commits._unresolved:
+                for commit in output._commits._unresolved_commits:
                     if output.table.location == location and commit.version_read + 1 < before:
                         self.untold |= commit.files
 

@@ -27,7 +27,7 @@ from ctsql.catalog.items import (
 )
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name
 from ctsql.catalog.proposals import Proposal
-from ctsql.planner.lowering import Proposal as Proposed
+from ctsql.planner.lowering import Proposal as BodyProposal
 from ctsql.planner.nodes import Insert, TaskWrite, Transaction
 from ctsql.runtime.delta.change_feed import added_rows
 from ctsql.runtime.log.actions import Commit
@@ -263,7 +263,7 @@ class SwappingEngine(ModelEngine):
 
     def propose(
         self, body: Transaction, sources: Any, at: int, columns: object
-    ) -> dict[str, Proposed]:
+    ) -> dict[str, BodyProposal]:
         """What a body makes, by its text."""
         name = next(iter(sources.outputs))
         if name in world.DEFINED:

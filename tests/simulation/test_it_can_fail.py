@@ -60,14 +60,14 @@ def _any_upper(output: Output, expected: int) -> Batch:
 
 
 def _deletes(commits: Any, problem: Exception, commit: Any) -> int | None:
-    commits._unresolved.remove(commit)
+    commits._unresolved_commits.remove(commit)
     if isinstance(problem, Conflict):
         return None
     raise problem
 
 
 def _retries(commits: Any, problem: Exception, commit: Any) -> int | None:
-    commits._unresolved.remove(commit)
+    commits._unresolved_commits.remove(commit)
     return None
 
 

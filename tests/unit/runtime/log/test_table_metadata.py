@@ -51,9 +51,9 @@ CASES = [
     ("a partition", BEFORE, _table(K, V, parts=("k",)), {"moved_columns": ("k",)}),
     ("added", BEFORE, _table(K, V, _field("x")), {"added_columns": ("x",)}),
     ("dropped", BEFORE, _table(K), {"removed_columns": ("v",)}),
-    ("widened", BEFORE, _table(K, _field("v", "long")), {"eased": ("v",)}),
-    ("narrowed", _table(K, _field("v", "long")), BEFORE, {"untold": ("v",)}),
-    ("to a text", BEFORE, _table(K, _field("v", "string")), {"untold": ("v",)}),
+    ("widened", BEFORE, _table(K, _field("v", "long")), {"widened_columns": ("v",)}),
+    ("narrowed", _table(K, _field("v", "long")), BEFORE, {"lossy_columns": ("v",)}),
+    ("to a text", BEFORE, _table(K, _field("v", "string")), {"lossy_columns": ("v",)}),
     (
         "renamed",
         BEFORE,
@@ -63,7 +63,7 @@ CASES = [
     ("dropped and added", BEFORE, _table(K, _field("v", physical="col-1")), {"other": ("v",)}),
     ("swapped", BEFORE, SWAPPED, {"other": ("k", "v")}),
     ("spelled otherwise", BEFORE, _table(K, _field("V", physical="v")), {"moved_columns": ("V",)}),
-    ("a nested one more", _table(NESTED), NESTED_MORE, {"eased": ("n",)}),
+    ("a nested one more", _table(NESTED), NESTED_MORE, {"widened_columns": ("n",)}),
     ("a nested one anew", _table(NESTED), NESTED_ANEW, {"other": ("n",)}),
 ]
 
@@ -74,10 +74,19 @@ CASES = [
 def test_differences(old: TableMetadata, new: TableMetadata, wanted: dict[str, Any]) -> None:
     """What a change of the metadata does to each column."""
     found = compare_columns(old, new)
-    names = ("removed_columns", "added_columns", "other", "untold", "eased", "moved_columns")
+    names = (
+        "removed_columns",
+        "added_columns",
+        "other",
+        "lossy_columns",
+        "widened_columns",
+        "moved_columns",
+    )
     assert {n: getattr(found, n) for n in names if getattr(found, n)} == wanted
     assert bool(found) == bool(wanted)
-    assert found.changes_rows == any(n in wanted for n in ("removed_columns", "other", "untold"))
+    assert found.changes_rows == any(
+        n in wanted for n in ("removed_columns", "other", "lossy_columns")
+    )
 
 
 def test_only_columns_that_are_read_count() -> None:
