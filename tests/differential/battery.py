@@ -27,11 +27,11 @@ class Report:
     """What a run of the battery found.
 
     Attributes:
-        compared: comparisons of a view or a task with what it must be, each for one type.
+        comparison_count: comparisons of a view or a task with what it must be, each for one type.
         wrong: what differs. strategies: how refreshes were done, and why views were recomputed.
     """
 
-    compared: int = 0
+    comparison_count: int = 0
     wrong: list[str] = field(default_factory=list)
     strategies: Counter[str] = field(default_factory=Counter)
 
@@ -42,7 +42,7 @@ class Battery:
     Args:
         every: compare after so many rounds; refreshed they are after each.
         tasks: beside the views. followed: so many views and tasks, and ``t``, have a reader.
-        verified: so many views are checked by VERIFY at the end.
+        verify_count: so many views are checked by VERIFY at the end.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Battery:
         names = [cell.view for cell in self.cells] + [task.task for task in self.model.tasks]
         names = ["t", *names[:: max(len(names) // followed, 1)]][: followed + 1] if followed else []
         self.followers = [Follower(world, name) for name in names]
-        self.verified = verified
+        self.verify_count = verified
 
     def _made(self, cell: Cell) -> bool:
         """Create its view; a query without a change plan is declined by ``strict``."""
@@ -130,9 +130,9 @@ class Battery:
                 f"{told}: {arrived - begun:.1f} s, refreshed in {refreshed - arrived:.1f} s, "
                 f"compared in {time.monotonic() - refreshed:.1f} s"
             )
-        for cell in self.cells[: self.verified]:
+        for cell in self.cells[: self.verify_count]:
             shown = self.world.con.execute(f"VERIFY {cell.view}").fetchall()
-            self.report.compared += 1
+            self.report.comparison_count += 1
             if shown:
                 self._wrong(f"{cell.name}: VERIFY shows {shown[:3]}")
         return self.report
@@ -145,7 +145,7 @@ class Battery:
             except CtsqlError as problem:
                 self._wrong(f"SUBSCRIBE TO {follower.name}, after {told}: {problem}")
                 continue
-            self.report.compared += 1
+            self.report.comparison_count += 1
             difference = follower.difference()
             if difference:
                 self._wrong(f"SUBSCRIBE TO {follower.name}, after {told}: {difference}")
@@ -176,5 +176,5 @@ class Battery:
         for one in compare(self.world.plain, pairs):
             self._wrong(f"{one.name}, after {told}: {one.what}")
         self.world.plain.catalog.clearCache()
-        self.report.compared += sum(len(cell.kinds) for cell in self.cells)
-        self.report.compared += len(self.model.tasks)
+        self.report.comparison_count += sum(len(cell.kinds) for cell in self.cells)
+        self.report.comparison_count += len(self.model.tasks)

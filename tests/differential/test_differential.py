@@ -67,8 +67,8 @@ def run(
     print(f"CTSQL_SEED={seed}")
     world = World(con, folder, kinds, home, size, seed)
     report = Battery(world, cells, print, every, tasks, followed, verified).play()
-    print(f"{report.compared} comparisons; {dict(report.strategies)}")
-    assert report.compared
+    print(f"{report.comparison_count} comparisons; {dict(report.strategies)}")
+    assert report.comparison_count
     assert not report.wrong, "\n".join([f"CTSQL_SEED={seed}", *report.wrong])
 
 

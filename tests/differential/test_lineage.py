@@ -16,7 +16,7 @@ from ctsql.planner.ivm.algebra.reasons import Reason
 from ctsql.planner.ivm.lineage import WANTED, lineage, wanted_columns, whole_query
 from ctsql.planner.ivm.lost_rows import Verdict, search
 from ctsql.planner.ivm.sql.queries import Text
-from tests.differential.lineage_by_hand import ByHand, Unsupported
+from tests.differential.lineage_by_hand import ByHand, UnsupportedQuery
 from tests.differential.plans_on_duckdb import connect_plainly, frozen, translated
 from tests.differential.random_sql import TABLES, Maker
 from tests.unit.planner.ivm.rules import test_constructs as constructs
@@ -73,7 +73,7 @@ def compare(number: int, sql: str, whole: Text, tables: Tables, count: int = 6) 
     query, printed = whole.node, translated(whole.sql(NAMES))
     try:
         made = ByHand(connection, held).rows(query, {})
-    except Unsupported:
+    except UnsupportedQuery:
         return 0
     ran = sorted(map(_told, connection.execute(printed).fetchall()))
     assert sorted(_told([r[c] for c in query.columns]) for r, _ in made) == ran, "the oracle errs"

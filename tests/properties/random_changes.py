@@ -16,7 +16,7 @@ def change(con: Connection, chance: random.Random, held: Rows) -> Change:
     """Change the feed at random; gives what that is, net."""
     before = +held
     side = write(con, chance, held)
-    return Change(inserted=held - before, deleted=before - held, contents=+held, side=side)
+    return Change(inserts=held - before, deletes=before - held, contents=+held, side=side)
 
 
 def insert(con: Connection, table: str, rows: list[Row]) -> None:

@@ -28,7 +28,7 @@ from tests.simulation.memory_store import (
     Folder,
     Link,
     Row,
-    Sent,
+    SentCommit,
     Store,
     metadata_action,
 )
@@ -162,7 +162,7 @@ class MemoryTable:
         self.location = folder.location
         self._link = gateway.link
         self._commits: dict[int, Commit] = {}
-        self._seen = -1
+        self._version = -1
         self.identity = Identity()
         self.versions = Versions()
 
@@ -177,10 +177,10 @@ class MemoryTable:
 
     def update(self) -> int:
         """The newest version, as a snapshot."""
-        if self._seen < 0 or self.has(self._seen + 1):
+        if self._version < 0 or self.has(self._version + 1):
             self._link.step("update", self.location)
-            self._seen = self.folder.newest
-        return self._seen
+            self._version = self.folder.newest
+        return self._version
 
     def version(self) -> int:
         """The newest version."""
@@ -203,7 +203,7 @@ class MemoryTable:
         """The newest version of an application id, from the table's state."""
         snapshot = self.update()
         self._link.step("transaction_version", self.location)
-        found = (self.folder.parsed[v].transaction(app) for v in range(snapshot + 1))
+        found = (self.folder.commits[v].transaction(app) for v in range(snapshot + 1))
         return max((u for u in found if u is not None), default=None)
 
     def check_whole(self) -> None:
@@ -238,13 +238,13 @@ class MemoryTable:
         """The newest version and its domain metadata."""
         version = self.update()
         found: dict[str, str | None] = {}
-        for commit in self.folder.parsed[: version + 1]:
+        for commit in self.folder.commits[: version + 1]:
             found.update(commit.domains)
         return version, {k: v for k, v in found.items() if v is not None}
 
     def configuration(self) -> dict[str, str]:
         """The table properties it was made with."""
-        line = self.folder.sent[0].actions[0]
+        line = self.folder.sent_commits[0].actions[0]
         found: dict[str, str] = json.loads(line)["metaData"]["configuration"]
         return found
 
@@ -267,7 +267,7 @@ class MemoryTable:
 
     def rows_count(self, version: int) -> int:
         """The number of rows at a version."""
-        return sum(f.records - f.deleted for f in self.files(version).values())
+        return sum(f.records - f.deleted_count for f in self.files(version).values())
 
     def frame(self, version: int) -> Rows:
         """The rows at a version."""
@@ -319,8 +319,8 @@ class MemoryTable:
     def begin(self) -> "MemoryTransaction":
         """Start a transaction, as a rule on the newest version."""
         self._link.step("begin", self.location)
-        self._seen = self.folder.newest
-        return MemoryTransaction(self, self._seen)
+        self._version = self.folder.newest
+        return MemoryTransaction(self, self._version)
 
 
 @cache
@@ -470,7 +470,7 @@ class MemoryTransaction:
         link, folder = self._link, self._folder
         link.step("commit", self.table.location)
         info = json.dumps({"commitInfo": {"userMetadata": metadata}})
-        sent = Sent(
+        sent = SentCommit(
             link.name,
             self.version_read,
             [info, *self._actions],

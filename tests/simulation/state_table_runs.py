@@ -20,7 +20,7 @@ from ctsql.runtime.views.state_table import ViewState
 from ctsql.runtime.views.table_deltas import TableMove
 from ctsql.runtime.warehouse.sources import StoredSources
 from tests.simulation.memory_log import Rows
-from tests.simulation.memory_store import Bag, Folder, Sent
+from tests.simulation.memory_store import Bag, Folder, SentCommit
 from tests.simulation.model import require
 from tests.simulation.model_engine import ModelEngine
 from tests.simulation.simulation import Simulation
@@ -38,21 +38,21 @@ def groups(rows: Bag) -> Bag:
     return Counter((k, n, sums[k]) for k, n in counts.items())
 
 
-class Stated(Simulation):
+class StateTableRun(Simulation):
     """One such run.
 
     Attributes:
-        used: how often the change was added to stored groups; filled: how often all rows were
+        uses: how often the change was added to stored groups; fills: how often all rows were
             read; halfway: kills between the commit of a state and that of its view.
     """
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.queries = StatedEngine()
-        self.used = self.filled = self.halfway = 0
+        self.uses = self.fills = self.halfway = 0
         self.ahead: dict[str, str] = {}  # by view, who committed its state and not yet the view
 
-    def _committed(self, folder: Folder, commit: Commit, sent: Sent) -> None:
+    def _committed(self, folder: Folder, commit: Commit, sent: SentCommit) -> None:
         super()._committed(folder, commit, sent)
         view, _, state = folder.location.partition("/")
         if state:
@@ -64,8 +64,8 @@ class Stated(Simulation):
         elif self.ahead.get(view) == sent.by:
             del self.ahead[view]
         did = commit.metadata.get(state_table.STATE_DID, "")
-        self.used += "added" in did
-        self.filled += "filled" in did
+        self.uses += "added" in did
+        self.fills += "filled" in did
 
     def note(self, *what: object) -> None:
         """Also count kills halfway."""

@@ -46,7 +46,7 @@ from ctsql.runtime.tasks.constraints import CheckedRows
 from ctsql.runtime.warehouse.timeline import PROPOSALS
 from tests.simulation import definitions as world
 from tests.simulation.memory_log import Rows
-from tests.simulation.memory_store import Bag, Folder, Sent
+from tests.simulation.memory_store import Bag, Folder, SentCommit
 from tests.simulation.model import TIMELINE, Model, require
 from tests.simulation.model_engine import ModelEngine, _proposal, failed
 from tests.simulation.process import EXPECTED, MemoryEngine, Process
@@ -154,9 +154,10 @@ class Swapping(Simulation):
     """One such run, with a task of one shape.
 
     Attributes:
-        asked: by proposal what it is: the T that is complete before it, and what the body adds.
-        swaps: (T, ...the same) of those that are decided, in order. written: how many were.
-        stood: how often the task had failed. applied: how often a registered one was applied.
+        proposals: by name what one is: the T that is complete before it, and what the body adds.
+        swaps: (T, ...the same) of those that are decided, in order. written_count: how many were.
+        stood_count: how often the task had failed.
+        applied_count: how often a registered one was applied.
     """
 
     def __init__(self, seed: int, shape: Shape = Shape.ALONE) -> None:
@@ -166,10 +167,11 @@ class Swapping(Simulation):
         self.model = _Model(self.store, marks=self.marks)
         self.store.on_delete = self.model.on_delete
         self.processes = [Swapper(self, p.number) for p in self.processes]
-        self.asked: dict[str, tuple[int, int]] = {}
+        self.proposals: dict[str, tuple[int, int]] = {}
         self.swaps: list[tuple[int, int, int]] = []
-        self.seen: set[str] = set()
-        self.made = self.written = self.lost = self.stood = self.applied = 0
+        self.seen_names: set[str] = set()
+        self.made_count = self.written_count = self.loss_count = 0
+        self.stood_count = self.applied_count = 0
         self.created_at = 0
 
     @contextmanager
@@ -192,21 +194,21 @@ class Swapping(Simulation):
         made = _items(TASK, 0, self.created_at, self.shape)
         engine.catalog_store.change(lambda c: c.with_items(made))
 
-    def _committed(self, folder: Folder, commit: Commit, sent: Sent) -> None:
+    def _committed(self, folder: Folder, commit: Commit, sent: SentCommit) -> None:
         super()._committed(folder, commit, sent)
         if folder.location == TIMELINE:
             decided = json.loads(dict(commit.domains).get(PROPOSALS) or "{}")
             for name, at in decided.items():
-                if at is not None and name in self.asked and name not in self.seen:
-                    self.seen.add(name)
-                    self.swaps.append((at, *self.asked[name]))
+                if at is not None and name in self.proposals and name not in self.seen_names:
+                    self.seen_names.add(name)
+                    self.swaps.append((at, *self.proposals[name]))
         upper = dict(commit.transactions).get(f"ctsql:{folder.location}")
         if folder.location in self.places and upper is not None:
             place = self.places.index(folder.location)
             self._written_at(upper - 1, place, folder.contents(commit.version))
             for other, name in enumerate(self.places[1:] if place == 0 else (), 1):
                 self._written_at(upper - 1, other, self.model._held_at(name, upper - 1))
-            self.written += place == 0 and any(at == upper - 1 for at, *_ in self.swaps)
+            self.written_count += place == 0 and any(at == upper - 1 for at, *_ in self.swaps)
 
     def _written_at(self, at: int, place: int, held: Bag) -> None:
         wanted = self.contents(at, place)
@@ -321,7 +323,7 @@ def _made_of(text: str, new: Bag) -> Bag:
     return Counter() if shift is None else _shifted(new, int(shift[1]))
 
 
-class _Noted(Swap):
+class _NotedSwap(Swap):
     """A swap whose proposals are noted."""
 
     simulation: Swapping
@@ -329,7 +331,7 @@ class _Noted(Swap):
 
     def _proposal(self, current: Catalog) -> Proposal:
         made = Swap._proposal(self, current)
-        self.simulation.asked[made.id] = self.about
+        self.simulation.proposals[made.id] = self.about
         return made
 
 
@@ -387,7 +389,7 @@ class Swapper(Process):
             return
         items = [beside, *goes_with(engine.catalog, beside)]
         if not read & {i.id for i in items}:
-            self.simulation.applied += 1
+            self.simulation.applied_count += 1
             self._swap(engine, task, items, is_known=True)
 
     def _settled(self, engine: MemoryEngine) -> Item:
@@ -411,9 +413,9 @@ class Swapper(Process):
         since = max(start - 1, simulation.created_at)
         if stands_at is not None and stands_at <= since:
             return None  # what it held then is not known
-        simulation.made += 1
-        name, shape = f"beside{simulation.made}", simulation.shape
-        made = _items(name, 100 * simulation.made, since, shape, TASK)
+        simulation.made_count += 1
+        name, shape = f"beside{simulation.made_count}", simulation.shape
+        made = _items(name, 100 * simulation.made_count, since, shape, TASK)
         for place in shape.places(name):
             simulation.store.make(place)
         now, follows = engine.mint(), engine.relations.item(SOURCE)
@@ -427,10 +429,11 @@ class Swapper(Process):
         change, beside = self.redefinition(engine), made[0]
         failed_at = change.bring_up(engine.relations.item(TASK))
         if not is_known:
-            self.seen = {k: v for k, v in self.seen.items() if beside.id not in k}  # opened anew
+            for app in [k for k in self.known_uppers if beside.id in k]:
+                del self.known_uppers[app]  # opened anew
         bring_beside_up(engine, made, is_known=is_known)
         added = int(beside.id.removeprefix("beside")) * 100
-        swap = _Noted(
+        swap = _NotedSwap(
             task=task,
             items=tuple(made),
             is_known=is_known,
@@ -441,11 +444,11 @@ class Swapper(Process):
         object.__setattr__(swap, "simulation", self.simulation)
         object.__setattr__(swap, "about", (beside.created_at, added))
         swap.bring_into_force(engine)
-        self.simulation.stood += failed_at is not None
+        self.simulation.stood_count += failed_at is not None
         change.settle(engine.relations.item(TASK))
 
     def _explained(self, problem: CtsqlError) -> None:
         if problem.condition in LOST and problem.condition not in EXPECTED:
-            self.simulation.lost += 1
+            self.simulation.loss_count += 1
             return
         super()._explained(problem)

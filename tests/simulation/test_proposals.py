@@ -12,7 +12,7 @@ from ctsql.catalog.proposals import Proposal
 from ctsql.runtime.warehouse.catalog_store import FORMAT, FORMAT_PROPERTY, DeltaCatalog
 from ctsql.runtime.warehouse.timeline import TaskState, Timeline
 from tests.simulation.memory_log import MemoryGateway
-from tests.simulation.memory_store import Killed, Store
+from tests.simulation.memory_store import Kill, Store
 from tests.simulation.test_intents import TIMELINE, Link
 
 CATALOG = "catalog"
@@ -86,7 +86,7 @@ def test_killed_at_every_call() -> None:
         try:
             process.bind(process.propose())
             process.catalog.change(lambda now: now)
-        except Killed:
+        except Kill:
             alive = False
         reader = Process(store, Link("reader"))
         definition, names, state = reader.seen()

@@ -7,7 +7,7 @@ from ctsql.runtime.views.side_table import Pointer
 from ctsql.runtime.views.state_table import ViewState
 from tests.simulation.mistakes import check_noticed
 from tests.simulation.simulation import ran
-from tests.simulation.state_table_runs import Stated
+from tests.simulation.state_table_runs import StateTableRun
 
 pytestmark = pytest.mark.thorough
 
@@ -17,9 +17,9 @@ SEEDS_MAX = 300
 
 def test_a_state_is_never_other_than_its_views() -> None:
     """[only-what-is-named]: at every use, also where a run is killed between the two commits."""
-    runs = [ran(Stated(seed)) for seed in SEEDS]
-    assert sum(r.used for r in runs) > 50
-    assert sum(r.filled for r in runs) > 50
+    runs = [ran(StateTableRun(seed)) for seed in SEEDS]
+    assert sum(r.uses for r in runs) > 50
+    assert sum(r.fills for r in runs) > 50
     assert sum(r.halfway for r in runs) > 0
 
 
@@ -44,4 +44,4 @@ FIRST = {"what a rival wrote is taken for the same": 37}
 def test_mutation_is_caught(name: str) -> None:
     """A run of some seed says what is wrong."""
     first = FIRST.get(name, 0)
-    check_noticed(name, MUTATIONS[name], lambda seed: ran(Stated(seed)), SEEDS_MAX, first)
+    check_noticed(name, MUTATIONS[name], lambda seed: ran(StateTableRun(seed)), SEEDS_MAX, first)

@@ -42,7 +42,7 @@ class _Empty(EmptySources):
         return Frame(session, fields_of(list(columns)), ())
 
 
-class Held(LocalRows):
+class DriverRows(LocalRows):
     """Few rows as the product sorts those that break constraints."""
 
     @staticmethod
@@ -52,7 +52,7 @@ class Held(LocalRows):
             return rows
         values = zip(*rows.rows, strict=True) if rows.rows else ((),) * len(rows.columns)
         arrow = pa.table([pa.array(v) for v in values], rows.columns)
-        return Held(rows.sparkSession, rows.schema, arrow)
+        return DriverRows(rows.sparkSession, rows.schema, arrow)
 
     @property
     def plain_frame(self) -> Any:  # type: ignore[override]
@@ -60,9 +60,9 @@ class Held(LocalRows):
         session: Any = self.session
         return Frame(session, self.schema, (tuple(r.values()) for r in self.arrow.to_pylist()))
 
-    def with_rows(self, schema: T.StructType, arrow: pa.Table) -> "Held":
+    def with_rows(self, schema: T.StructType, arrow: pa.Table) -> "DriverRows":
         """Other rows."""
-        return Held(self.session, schema, arrow)
+        return DriverRows(self.session, schema, arrow)
 
 
 class DuckAnalyst(SparkAnalyst):
@@ -126,7 +126,7 @@ class DuckEngine:
         found = replace(sources, are_small=False)  # else keys are looked up in Delta's files
         made = propose(body, Context(self._session, found, at, clock_at=at), columns)
         return {
-            output: OutputProposal(Held.marked(one.inserts), one.victims)
+            output: OutputProposal(DriverRows.marked(one.inserts), one.victims)
             for output, one in made.items()
         }
 

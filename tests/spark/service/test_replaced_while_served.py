@@ -12,7 +12,7 @@ from ctsql.runtime.service.events import Event, EventKind
 from tests.helpers.foreign_writers import Place, remove
 from tests.helpers.table_folder import folder
 from tests.scenarios.runner import assert_rows
-from tests.spark.service.test_service import Told, serving
+from tests.spark.service.test_service import EventLog, serving
 from tests.spark.warehouse.test_replaced_tables import attached, made_anew, write
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -24,7 +24,7 @@ def _failed(name: str, condition: str) -> Callable[[Event], bool]:
     return lambda e: e.kind is EventKind.FAILED and (e.name, e.condition) == (name, condition)
 
 
-def _wait_for_more(told: Told, name: str, act: Callable[[], object]) -> None:
+def _wait_for_more(told: EventLog, name: str, act: Callable[[], object]) -> None:
     """Do something, and wait until an output is written that was not before."""
     before = len(told.events)
     act()
@@ -37,7 +37,7 @@ def _wait_for_more(told: Told, name: str, act: Callable[[], object]) -> None:
     )
 
 
-def _goes_on(user: Connection, told: Told, k: int) -> None:
+def _goes_on(user: Connection, told: EventLog, k: int) -> None:
     """What reads no replaced table is written as ever."""
     _wait_for_more(told, "apart", lambda: user.execute(f"INSERT INTO other VALUES ({k})"))
     assert (k,) in user.execute("SELECT * FROM apart").fetchall()
@@ -47,7 +47,7 @@ def _states(user: Connection) -> dict[str, tuple[str, str | None]]:
     return {row[2]: (row[3], row[7]) for row in user.status().fetchall()}
 
 
-def _check_said(told: Told, named: set[str]) -> None:
+def _check_said(told: EventLog, named: set[str]) -> None:
     """Every failure is an object's, said once, and none in the words of what lies below."""
     failures = [e for e in told.events if e.kind is EventKind.FAILED]
     assert {e.name for e in failures} == named, [e.line() for e in told.events]

@@ -29,7 +29,7 @@ CREATE CONTINUAL TASK ledger OUTPUTS (replaced (k INT, v INT), newest (k INT, v 
 )"""
 
 
-class Stopped(BaseException):
+class Stop(BaseException):
     """Stands for the end of a process, in this one."""
 
 
@@ -56,11 +56,11 @@ def test_all_or_none(connect: Callable[[], Connection], monkeypatch: pytest.Monk
 
     def stop(name: str) -> None:
         if name == HALFWAY:
-            raise Stopped
+            raise Stop
 
     with monkeypatch.context() as patched:
         patched.setattr(faults, "point", stop)
-        with pytest.raises(Stopped):
+        with pytest.raises(Stop):
             con.execute("SELECT * FROM newest")
     *_, ahead = _uppers(con, "newest")
     assert ahead > _uppers(con, "replaced")[-1]

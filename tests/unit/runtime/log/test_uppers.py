@@ -19,9 +19,9 @@ class Log:
 
     def __init__(self, uppers: list[int | None], *, gone: int = 0) -> None:
         self.uppers = uppers
-        self.gone = gone
+        self.oldest = gone
         self.location = "a log"
-        self.cached: dict[int, Commit] = {}
+        self.commits: dict[int, Commit] = {}
         self.commits_read = 0
 
     def version(self) -> int:
@@ -30,12 +30,12 @@ class Log:
 
     def has(self, version: int) -> bool:
         """Whether it is there."""
-        return self.gone <= version < len(self.uppers)
+        return self.oldest <= version < len(self.uppers)
 
     def commit_at(self, version: int) -> Commit:
         """A commit, which may be gone; one that was read before is known for ever."""
-        if version in self.cached:
-            return self.cached[version]
+        if version in self.commits:
+            return self.commits[version]
         if not self.has(version):
             raise error("HISTORY_LOST", relation="a log", detail=f"{version}", hint="")
         self.commits_read += 1
@@ -44,7 +44,7 @@ class Log:
         if upper is not None:
             action = {"txn": {"appId": APP, "version": upper}}
         commit = parse_commit(version, json.dumps(action), modified_ms=version)
-        self.cached[version] = commit
+        self.commits[version] = commit
         return commit
 
     def application_version(self, app: str) -> int | None:
@@ -73,7 +73,7 @@ def _around(uppers: Uppers, upper: int) -> list[Entry] | str:
 def _begin_of_all(log: Log, upper: int) -> list[Entry] | str:
     """The same, of all entries since then, by one who has read nothing."""
     try:
-        entries = _followed(Log(log.uppers, gone=log.gone)).since(upper)
+        entries = _followed(Log(log.uppers, oldest=log.oldest)).since(upper)
     except CtsqlError as problem:
         return problem.condition
     return entries[: 2 if entries and entries[0].upper <= upper else 1]
@@ -89,7 +89,7 @@ def test_around_is_how_since_begins(
     steps: list[int | None], gone: int, upper: int, seen: int
 ) -> None:
     """Whatever was read before, and whatever is gone."""
-    log = Log(_moves(steps), gone=min(gone, len(steps) - 1))
+    log = Log(_moves(steps), oldest=min(gone, len(steps) - 1))
     uppers = _followed(log)
     assert _around(uppers, upper) == _begin_of_all(log, upper)
     with suppress(CtsqlError):
@@ -111,7 +111,7 @@ def test_a_log_may_be_cleaned_up_meanwhile(
     uppers = _followed(log)
     for one in asked:
         _around(uppers, one)
-    log.gone = min(gone, len(steps) - 1)
+    log.oldest = min(gone, len(steps) - 1)
     assert _around(uppers, upper) in (_begin_of_all(log, upper), _known(log, upper))
 
 
@@ -120,7 +120,7 @@ def test_what_is_cached_of_a_lost_log_tells_nothing() -> None:
     log = Log([*range(1, 1_001)])
     uppers = _followed(log)
     assert [e.upper for e in uppers.around(300)] == [300, 301]
-    log.gone = 900
+    log.oldest = 900
     for upper in range(1, 899, 23):
         assert _around(uppers, upper) in ("HISTORY_LOST", _known(log, upper))
     assert _around(uppers, 600) == "HISTORY_LOST"
@@ -158,7 +158,7 @@ def test_few_commits_are_read_of_a_long_log(upper: int) -> None:
 
 def test_few_commits_are_read_of_a_log_that_is_cleaned_up() -> None:
     """Which is told, as it is where all are read."""
-    log = Log([*range(1, 10_001)], gone=9_000)
+    log = Log([*range(1, 10_001)], oldest=9_000)
     uppers = _followed(log)
     with pytest.raises(CtsqlError) as caught:
         uppers.around(8_000)

@@ -44,7 +44,7 @@ def test_an_output_that_is_not_there_holds_nobody_up(condition: str) -> None:
         with pytest.raises(CtsqlError) as caught:
             service.run(once=True, interval=0)
         assert caught.value.condition == condition
-        assert engine.brought == ["b", "c"] * rounds
+        assert engine.advanced_names == ["b", "c"] * rounds
         engine.bound[FEED.id] += 1
         service._watch = LogWatch()  # something moved
         service._troubles = {

@@ -33,14 +33,14 @@ class _Engine:
     """One whose outputs take as long as the test says."""
 
     def __init__(self, name: str, made: list[str]) -> None:
-        self.name, self._made = name, made
+        self.name, self._names = name, made
         context = SimpleNamespace(getLocalProperty=lambda _name: None)
         self.session = SimpleNamespace(sparkContext=context)
         self.timeline = SimpleNamespace(damaged_sources={"t"} if name == "own" else set())
 
     def for_thread(self) -> "_Engine":
-        self._made.append(f"worker {len(self._made)}")
-        return _Engine(self._made[-1], self._made)
+        self._names.append(f"worker {len(self._names)}")
+        return _Engine(self._names[-1], self._names)
 
 
 def test_an_output_goes_to_the_engine_that_has_its_plans(monkeypatch: pytest.MonkeyPatch) -> None:
