@@ -41,8 +41,8 @@ class Battery:
 
     Args:
         every: compare after so many rounds; refreshed they are after each.
-        tasks: beside the views. followed: so many views and tasks, and ``t``, have a reader.
-        verify_count: so many views are checked by VERIFY at the end.
+        tasks: beside the views. readers: so many views and tasks, and ``t``, have a reader.
+        checks: so many views are checked by VERIFY at the end.
     """
 
     def __init__(
@@ -52,8 +52,8 @@ class Battery:
         tell: Tell,
         every: int = 1,
         tasks: Sequence[ModelTask] = (),
-        followed: int = 0,
-        verified: int = 0,
+        readers: int = 0,
+        checks: int = 0,
     ) -> None:
         self.world = world
         self.tell = tell
@@ -68,9 +68,9 @@ class Battery:
         self.model.step()
         tell(f"{len(self.model.tasks)} tasks")
         names = [cell.view for cell in self.cells] + [task.task for task in self.model.tasks]
-        names = ["t", *names[:: max(len(names) // followed, 1)]][: followed + 1] if followed else []
+        names = ["t", *names[:: max(len(names) // readers, 1)]][: readers + 1] if readers else []
         self.followers = [Follower(world, name) for name in names]
-        self.verify_count = verified
+        self.checks = checks
 
     def _made(self, cell: Cell) -> bool:
         """Create its view; a query without a change plan is declined by ``strict``."""
@@ -130,7 +130,7 @@ class Battery:
                 f"{told}: {arrived - begun:.1f} s, refreshed in {refreshed - arrived:.1f} s, "
                 f"compared in {time.monotonic() - refreshed:.1f} s"
             )
-        for cell in self.cells[: self.verify_count]:
+        for cell in self.cells[: self.checks]:
             shown = self.world.con.execute(f"VERIFY {cell.view}").fetchall()
             self.report.comparison_count += 1
             if shown:

@@ -134,20 +134,20 @@ class Folder:
         """The newest version."""
         return len(self.sent_commits) - 1
 
-    def conflict(self, sent: SentCommit) -> str | None:
+    def conflict(self, attempt: SentCommit) -> str | None:
         """Why a commit cannot come after those it has not seen; None if it can."""
-        ours = sent.parsed()
+        ours = attempt.parsed()
         removed = {r.path for r in ours.removes}
-        for version in range(sent.version_read + 1, self.newest + 1):
+        for version in range(attempt.version_read + 1, self.newest + 1):
             theirs = self.commits[version]
             gone = {r.path for r in theirs.removes}
-            if any(app in sent.apps_read for app, _ in theirs.transactions):
+            if any(app in attempt.apps_read for app, _ in theirs.transactions):
                 return "ConcurrentTransaction"
-            if sent.all_read and theirs.changes_data:
+            if attempt.all_read and theirs.changes_data:
                 return "ConcurrentAppend"
             if theirs.changes_schema:
                 return "MetadataChanged"
-            if gone & sent.files_read:
+            if gone & attempt.files_read:
                 return "ConcurrentDeleteRead"
             if gone & removed:
                 return "ConcurrentDeleteDelete"
@@ -155,17 +155,17 @@ class Folder:
                 return "DomainMetadata"
         return None
 
-    def append(self, sent: SentCommit) -> int:
+    def append(self, attempt: SentCommit) -> int:
         """Put a commit into the log as the next version."""
         version = len(self.sent_commits)
         time_ms = self.store.clock_ms
         if self.commits:
             time_ms = max(time_ms, self.commits[-1].time_ms + 1)
         info = next(
-            (json.loads(a) for a in sent.actions if '"commitInfo"' in a), {"commitInfo": {}}
+            (json.loads(a) for a in attempt.actions if '"commitInfo"' in a), {"commitInfo": {}}
         )
         info["commitInfo"]["inCommitTimestamp"] = time_ms
-        lines = [a for a in sent.actions if '"commitInfo"' not in a]
+        lines = [a for a in attempt.actions if '"commitInfo"' not in a]
         text = "\n".join([json.dumps(info), *lines])
         commit = parse_commit(version, text, modified_ms=time_ms)
         files = dict(self.live[-1]) if self.live else {}
@@ -175,14 +175,14 @@ class Folder:
             file = File.of(added.line)
             files[file.path] = file
             self.named_files |= {file.path} | ({file.vector} if file.vector else set())
-        self.sent_commits.append(sent)
+        self.sent_commits.append(attempt)
         self.log[version] = text
         self.commits.append(commit)
         self.live.append(files)
         before = self.schemas[-1] if self.schemas else ""
         given = (json.loads(a)["metaData"] for a in lines if '"metaData"' in a)
         self.schemas.append(next((m.get("schemaString", "") for m in given), before))
-        self.store.on_commit(self, commit, sent)
+        self.store.on_commit(self, commit, attempt)
         return version
 
     def rows(self, file: File) -> Iterator[tuple[int, Row]]:

@@ -84,7 +84,7 @@ def _text(name: str, added: int, shape: Shape) -> str:
 
 
 def _items(
-    name: str, added: int, created: int, shape: Shape, replaces: str | None = None
+    name: str, added: int, created_at: int, shape: Shape, replaces: str | None = None
 ) -> list[Item]:
     """The task, then its outputs or its quarantine."""
     read = Reading(name=Name(DEFAULT_SCHEMA, SOURCE), object_id=SOURCE, columns=("k", "v"))
@@ -97,7 +97,7 @@ def _items(
         reads=(read,),
         location=name,
         table_id=name,
-        created_at=created,
+        created_at=created_at,
         replaces=replaces,
     )
     others = [

@@ -33,9 +33,9 @@ class Stop(BaseException):
     """Stands for the end of a process, in this one."""
 
 
-def _stored(con: Connection, query: str, *wanted: tuple[object, ...]) -> None:
+def _stored(con: Connection, query: str, *expected: tuple[object, ...]) -> None:
     con.execute("SET isolation = 'serializable'")
-    check_rows(con, query, *wanted)
+    check_rows(con, query, *expected)
     con.execute("RESET isolation")
 
 

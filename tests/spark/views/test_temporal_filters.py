@@ -408,13 +408,13 @@ def _check_due(model: ModelWarehouse) -> None:
         assert said["due"] == min(turns, default=None)
 
 
-def _changes_seen(model: ModelWarehouse, begun: int) -> Counter[tuple[object, ...]]:
+def _changes_seen(model: ModelWarehouse, start: int) -> Counter[tuple[object, ...]]:
     """What a task on ``staying`` is to see from a T on: each change, at its T."""
     turns = {-(-(r.until + 1_000_000) // 1_000) for _, rows in model.history for r in rows}
     seen: Counter[tuple[object, ...]] = Counter()
     before: Counter[tuple[object, ...]] | None = None
-    for time in sorted({begun, *(t for t, _ in model.history), *turns}):
-        if begun <= time <= model.con.now():
+    for time in sorted({start, *(t for t, _ in model.history), *turns}):
+        if start <= time <= model.con.now():
             rows = next(rows for t, rows in reversed(model.history) if t <= time)
             now = Counter(_staying(rows, time * 1_000))
             changed = Counter(now)

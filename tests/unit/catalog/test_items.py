@@ -142,7 +142,7 @@ def test_a_task_with_outputs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dropped", "gone"),
+    ("name", "names"),
     [
         ("v", "v"),
         ("x", "x a b v"),
@@ -150,9 +150,9 @@ def test_a_task_with_outputs() -> None:
         ("f", "f m x a b v"),
     ],
 )
-def test_what_goes_together(dropped: str, gone: str) -> None:
+def test_what_goes_together(name: str, names: str) -> None:
     """What reads it, and of a task with several outputs all of it."""
-    assert [i.id for i in SEVERAL.going_with([dropped])] == gone.split()
+    assert [i.id for i in SEVERAL.going_with([name])] == names.split()
 
 
 def test_what_a_drop_took_is_had_back_as_it_was() -> None:
@@ -205,7 +205,7 @@ def _with_quarantine(name: str, replaces: str | None = None) -> list[Item]:
 
 
 @pytest.mark.parametrize(
-    ("name", "reads", "once", "retry", "copied"),
+    ("name", "reads", "once", "retry", "quarantine"),
     [
         ("x", "r_q", True, "", "r_q"),  # the swap
         ("r", "x_q", True, "", "x_q"),  # how a replacement begins
@@ -216,7 +216,7 @@ def _with_quarantine(name: str, replaces: str | None = None) -> list[Item]:
     ],
 )
 def test_which_quarantine_is_copied(
-    name: str, reads: str, once: bool, retry: str, copied: str | None
+    name: str, reads: str, once: bool, retry: str, quarantine: str | None
 ) -> None:
     """That of the replacement, or of the replaced task, by a definition that runs once."""
     made = [*_with_quarantine("x"), *_with_quarantine("r", "x"), *_with_quarantine("other")]
@@ -225,7 +225,7 @@ def test_which_quarantine_is_copied(
         catalog.items[name], reads=(_reading(reads),), once=once, retry=retry
     )
     found = quarantine_copied(catalog, task)
-    assert (None if found is None else found.id) == copied
+    assert (None if found is None else found.id) == quarantine
 
 
 def test_rows_of_a_replacement_are_set_aside_under_the_names_of_the_task() -> None:

@@ -26,7 +26,7 @@ def _task(listed: str) -> CreateContinualTask:
 
 
 @pytest.mark.parametrize(
-    ("listed", "wanted"),
+    ("listed", "expected"),
     [
         ("k INT", []),
         ("k INT NOT NULL", []),
@@ -51,11 +51,11 @@ def _task(listed: str) -> CreateContinualTask:
          ["check_2 CHECK (k > 0) FAIL", "Check CHECK (k > 1) FAIL"]),
     ],
 )  # fmt: skip
-def test_what_is_read(listed: str, wanted: list[str]) -> None:
+def test_what_is_read(listed: str, expected: list[str]) -> None:
     """Each has a name, and FAIL is what is not said."""
     found = _task(listed).constraints
     told = [f"{c.name} {c.rule} {c.action.value}" for c in found]
-    assert told == wanted
+    assert told == expected
     texts = ", ".join(constraint_text(c) for c in found)
     if texts:
         again = _task(f"k INT, {texts}").constraints
@@ -127,7 +127,7 @@ def test_rows_are_retried() -> None:
 
 
 @pytest.mark.parametrize(
-    ("listed", "wanted"),
+    ("listed", "expected"),
     [
         ("k, v", "SELECT k, v FROM t"),
         ("k, v CHECK (v > 0)", "SELECT k, v FROM t"),
@@ -160,12 +160,12 @@ def test_rows_are_retried() -> None:
         ),
     ],
 )
-def test_a_view_leaves_rows_out_by_its_query(listed: str, wanted: str) -> None:
+def test_a_view_leaves_rows_out_by_its_query(listed: str, expected: str) -> None:
     """DROP and QUARANTINE are a filter; FAIL is looked at before them, WARN changes nothing."""
     made = parsed(f"CREATE MATERIALIZED VIEW x ({listed}) AS SELECT k, v FROM t")
     assert isinstance(made, CreateMaterializedView)
     text = without_broken(made, ["k", "v"])
-    assert splice(text.span, text.edits).text == wanted
+    assert splice(text.span, text.edits).text == expected
 
 
 def test_a_view_reads_what_its_rows_refer_to() -> None:

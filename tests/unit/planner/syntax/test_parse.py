@@ -565,11 +565,11 @@ TABLES_WITH_DEFAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "wanted"), TABLES_WITH_DEFAULTS)
-def test_defaults_of_a_table(text: str, wanted: str) -> None:
+@pytest.mark.parametrize(("text", "expected"), TABLES_WITH_DEFAULTS)
+def test_defaults_of_a_table(text: str, expected: str) -> None:
     """Delta is told that a table has defaults, beside the properties that the user gives."""
     made = parsed(f"CREATE TABLE t {text}")
     assert isinstance(made, CreateTable)
     sent = splice(made.text.span, made.text.edits).text
-    assert wanted in sent
+    assert expected in sent
     assert sent.count("TBLPROPERTIES") <= 1

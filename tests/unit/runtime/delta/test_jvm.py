@@ -19,10 +19,10 @@ class JavaText:
         """In units of two bytes."""
         return len(self._units) // 2
 
-    def substring(self, begun: int, end: int) -> str:
+    def substring(self, start: int, end: int) -> str:
         """As a socket gives it."""
         self.calls += 1
-        text = self._units[2 * begun : 2 * end].decode("utf-16-le", errors="surrogatepass")
+        text = self._units[2 * start : 2 * end].decode("utf-16-le", errors="surrogatepass")
         return "".join("?" if 0xD800 <= ord(c) < 0xE000 else c for c in text)
 
 

@@ -33,11 +33,13 @@ SCHEMA = T.StructType().add("k", T.LongType()).add("v", T.StringType())
 NOBODY = BitMap64()
 
 
-def stored(folder: Path, name: str, table: pa.Table, *gone: int, **options: Any) -> ScannedFile:
+def stored(
+    folder: Path, name: str, table: pa.Table, *deleted_rows: int, **options: Any
+) -> ScannedFile:
     """A file with the rows of a table, some of which count as deleted."""
     pq.write_table(table, folder / name, **options)
     size = (folder / name).stat().st_size
-    return ScannedFile(name, LOCAL, str(folder / name), size, BitMap64(gone))
+    return ScannedFile(name, LOCAL, str(folder / name), size, BitMap64(deleted_rows))
 
 
 def key_set(

@@ -69,9 +69,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "wanted"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
+    ("old", "new", "expected"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
 )
-def test_differences(old: TableMetadata, new: TableMetadata, wanted: dict[str, Any]) -> None:
+def test_differences(old: TableMetadata, new: TableMetadata, expected: dict[str, Any]) -> None:
     """What a change of the metadata does to each column."""
     found = compare_columns(old, new)
     names = (
@@ -82,10 +82,10 @@ def test_differences(old: TableMetadata, new: TableMetadata, wanted: dict[str, A
         "widened_columns",
         "moved_columns",
     )
-    assert {n: getattr(found, n) for n in names if getattr(found, n)} == wanted
-    assert bool(found) == bool(wanted)
+    assert {n: getattr(found, n) for n in names if getattr(found, n)} == expected
+    assert bool(found) == bool(expected)
     assert found.changes_rows == any(
-        n in wanted for n in ("removed_columns", "other", "lossy_columns")
+        n in expected for n in ("removed_columns", "other", "lossy_columns")
     )
 
 

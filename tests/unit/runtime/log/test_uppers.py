@@ -17,9 +17,9 @@ APP = "app"
 class Log:
     """The log of a table whose commits move an upper, or do not (None); the first ones are gone."""
 
-    def __init__(self, uppers: list[int | None], *, gone: int = 0) -> None:
+    def __init__(self, uppers: list[int | None], *, oldest: int = 0) -> None:
         self.uppers = uppers
-        self.oldest = gone
+        self.oldest = oldest
         self.location = "a log"
         self.commits: dict[int, Commit] = {}
         self.commits_read = 0
@@ -81,37 +81,37 @@ def _begin_of_all(log: Log, upper: int) -> list[Entry] | str:
 
 @given(
     steps=st.lists(st.one_of(st.none(), st.integers(1, 3)), min_size=1, max_size=40),
-    gone=st.integers(0, 40),
+    oldest=st.integers(0, 40),
     upper=st.integers(0, 90),
-    seen=st.integers(0, 90),
+    read_upper=st.integers(0, 90),
 )
 def test_around_is_how_since_begins(
-    steps: list[int | None], gone: int, upper: int, seen: int
+    steps: list[int | None], oldest: int, upper: int, read_upper: int
 ) -> None:
     """Whatever was read before, and whatever is gone."""
-    log = Log(_moves(steps), oldest=min(gone, len(steps) - 1))
+    log = Log(_moves(steps), oldest=min(oldest, len(steps) - 1))
     uppers = _followed(log)
     assert _around(uppers, upper) == _begin_of_all(log, upper)
     with suppress(CtsqlError):
-        uppers.since(seen)
+        uppers.since(read_upper)
     assert _around(uppers, upper) in (_begin_of_all(log, upper), _known(log, upper))
 
 
 @given(
     steps=st.lists(st.one_of(st.none(), st.integers(1, 3)), min_size=1, max_size=40),
-    gone=st.integers(0, 40),
-    asked=st.lists(st.integers(0, 90), min_size=1, max_size=3),
+    oldest=st.integers(0, 40),
+    read_uppers=st.lists(st.integers(0, 90), min_size=1, max_size=3),
     upper=st.integers(0, 90),
 )
 def test_a_log_may_be_cleaned_up_meanwhile(
-    steps: list[int | None], gone: int, asked: list[int], upper: int
+    steps: list[int | None], oldest: int, read_uppers: list[int], upper: int
 ) -> None:
     """What is known of single commits below tells nothing of those between."""
     log = Log(_moves(steps))
     uppers = _followed(log)
-    for one in asked:
+    for one in read_uppers:
         _around(uppers, one)
-    log.oldest = min(gone, len(steps) - 1)
+    log.oldest = min(oldest, len(steps) - 1)
     assert _around(uppers, upper) in (_begin_of_all(log, upper), _known(log, upper))
 
 

@@ -19,13 +19,13 @@ SMALL = Limits(
 )
 
 
-def _file(name: str, size: int, rows: int | None = 10, deleted: int = 0, p: str = "") -> DataFile:
+def _file(name: str, size: int, rows: int | None = 10, deletes: int = 0, p: str = "") -> DataFile:
     action = {
         "path": name,
         "size": size,
         "partitionValues": {"p": p or None},
         "stats": json.dumps({} if rows is None else {"numRecords": rows}),
-        **({"deletionVector": {"cardinality": deleted}} if deleted else {}),
+        **({"deletionVector": {"cardinality": deletes}} if deletes else {}),
     }
     return DataFile(json.dumps({"add": action}))
 
@@ -60,11 +60,11 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("case", "files", "wanted"), CASES, ids=[c[0] for c in CASES])
-def test_choose(case: str, files: list[DataFile], wanted: list[str]) -> None:
+@pytest.mark.parametrize(("case", "files", "expected"), CASES, ids=[c[0] for c in CASES])
+def test_choose(case: str, files: list[DataFile], expected: list[str]) -> None:
     """The files of each new file."""
     found = ["".join(sorted(f.path for f in b)) for b in choose(files, SMALL)]
-    assert sorted(found) == wanted, case
+    assert sorted(found) == expected, case
 
 
 def test_a_round_is_bounded_but_never_empty() -> None:
@@ -86,7 +86,7 @@ _STATS = st.builds(
     st.uuids().map(str),
     size=st.integers(1, 200 * MEBIBYTE),
     rows=st.one_of(st.none(), st.integers(50, 1000)),
-    deleted=st.integers(0, 50),
+    deletes=st.integers(0, 50),
     p=st.sampled_from(["", "1"]),
 )
 
@@ -102,7 +102,7 @@ def test_bins(files: list[DataFile], limits: Limits) -> None:
     assert set(paths) <= {f.path for f in files}
     for one in bins:
         assert len({f.partition for f in one}) == 1
-        assert len(one) > 1 or one[0].deleted_count
+        assert len(one) > 1 or one[0].deletes
 
 
 @given(st.lists(_STATS, max_size=80), st.sampled_from([ROUTINE, THOROUGH]))
@@ -119,7 +119,7 @@ def test_it_ends(files: list[DataFile], limits: Limits) -> None:
             path = f"new-{round_}-{i}"
             size, rows = (
                 sum(f.live_bytes for f in one),
-                sum((f.records_count or 50) - f.deleted_count for f in one),
+                sum((f.records_count or 50) - f.deletes for f in one),
             )
             live[path] = _file(path, size, rows, p=dict(one[0].partition).get("p") or "")
     raise AssertionError("it goes on for ever")

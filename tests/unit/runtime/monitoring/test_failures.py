@@ -38,14 +38,16 @@ def _log(*texts: str) -> Log:
     return Log(commits)
 
 
-def _rows(log: Log, wanted: RowRequest, kind: ObjectKind) -> list[tuple[int, int, str, int | None]]:
+def _rows(
+    log: Log, row_request: RowRequest, kind: ObjectKind
+) -> list[tuple[int, int, str, int | None]]:
     item = Item(
         id="m", kind=kind, name=Name("default", "m"), columns=(), definition=TEXT, reads=READS
     )
     relations: Any = SimpleNamespace(lead=lambda i: i, table=lambda _: log)
     reader: Any = SimpleNamespace(catalog=[item], relations=relations)
     found = []
-    for row in failures(reader, wanted):
+    for row in failures(reader, row_request):
         ended = None if row.ended_at is None else round(row.ended_at.timestamp())
         assert (row.what_to_do is None) == (row.state != "open")
         found.append((row.t, round(row.at.timestamp()), row.state, ended))
@@ -77,12 +79,12 @@ CASES = [
 
 
 @pytest.mark.parametrize("kind", [ObjectKind.CONTINUAL_TASK, ObjectKind.MATERIALIZED_VIEW])
-@pytest.mark.parametrize(("texts", "wanted", "expected"), CASES)
+@pytest.mark.parametrize(("texts", "row_request", "expected"), CASES)
 def test_a_failure_is_open_until_the_upper_passes_it(
-    texts: tuple[str, ...], wanted: RowRequest, expected: list[object], kind: ObjectKind
+    texts: tuple[str, ...], row_request: RowRequest, expected: list[object], kind: ObjectKind
 ) -> None:
     """Each recorded failure is one row, the newest first, with what ended it."""
-    assert _rows(_log(*texts), wanted, kind) == expected
+    assert _rows(_log(*texts), row_request, kind) == expected
 
 
 def test_what_is_open_costs_one_commit() -> None:

@@ -20,11 +20,11 @@ TABLE = Item(
 )
 
 
-def _application(known: Catalog) -> _Application:
+def _application(catalog: Catalog) -> _Application:
     """One that drops all tables."""
-    plan = Plan(changes=(), warehouse=warehouse_digest(known), folder="")
+    plan = Plan(changes=(), warehouse=warehouse_digest(catalog), folder="")
     planned = PlannedFolder(
-        plan=plan, objects=(), followers=(), items_to_drop=tuple(known), schemas=()
+        plan=plan, objects=(), followers=(), items_to_drop=tuple(catalog), schemas=()
     )
     engine: Any = None
     return _Application(engine, planned)

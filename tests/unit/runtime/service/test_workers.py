@@ -32,8 +32,8 @@ def test_what_was_dropped_since_the_tick_began_is_passed_over(
 class _Engine:
     """One whose outputs take as long as the test says."""
 
-    def __init__(self, name: str, made: list[str]) -> None:
-        self.name, self._names = name, made
+    def __init__(self, name: str, names: list[str]) -> None:
+        self.name, self._names = name, names
         context = SimpleNamespace(getLocalProperty=lambda _name: None)
         self.session = SimpleNamespace(sparkContext=context)
         self.timeline = SimpleNamespace(damaged_sources={"t"} if name == "own" else set())

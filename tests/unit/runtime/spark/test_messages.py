@@ -75,10 +75,10 @@ CLOCKS = [
 ]
 
 
-@pytest.mark.parametrize(("told", "wanted"), CLOCKS)
-def test_clocks_are_named(told: str, wanted: str) -> None:
+@pytest.mark.parametrize(("text", "expected"), CLOCKS)
+def test_clocks_are_named(text: str, expected: str) -> None:
     """A message shows the call that was typed, not the T that stands for it."""
-    assert name_clocks(told) == wanted
+    assert name_clocks(text) == expected
 
 
 def test_every_message_of_sparks() -> None:

@@ -24,8 +24,8 @@ NOW = 20
 class _Task:
     """One with something to do at some Ts; of some of them history is gone."""
 
-    def __init__(self, due: list[int], gone: list[int], *, fails: int | None = None) -> None:
-        self.due, self.lost_times, self.fails = due, gone, fails
+    def __init__(self, due: list[int], lost_times: list[int], *, fails: int | None = None) -> None:
+        self.due, self.lost_times, self.fails = due, lost_times, fails
         self.ran: list[int] = []
         self.is_outdated = False
 

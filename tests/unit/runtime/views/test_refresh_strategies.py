@@ -47,7 +47,7 @@ def test_the_first_way_with_a_headline_is_explained(query: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answers", "wanted", "asked"),
+    ("answers", "expected", "calls"),
     [
         (
             [NotApplicable(), StagedDiff(Strategy.FIRST_ROWS), None],
@@ -60,7 +60,7 @@ def test_the_first_way_with_a_headline_is_explained(query: str) -> None:
     ],
 )
 def test_the_first_that_applies_is_taken(
-    answers: list[Outcome], wanted: object, asked: int, monkeypatch: pytest.MonkeyPatch
+    answers: list[Outcome], expected: object, calls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that falls back ends the search as well: no other way may follow the changes."""
     heard: list[object] = []
@@ -74,9 +74,9 @@ def test_the_first_that_applies_is_taken(
 
     monkeypatch.setattr(refresh, "STRATEGIES", tuple(map(way, answers)))
     context = cast("Any", object())
-    if isinstance(wanted, type):
-        with pytest.raises(wanted):
+    if isinstance(expected, type):
+        with pytest.raises(expected):
             refresh._first_applicable(context)
     else:
-        assert refresh._first_applicable(context) == wanted
-    assert heard == [context] * asked
+        assert refresh._first_applicable(context) == expected
+    assert heard == [context] * calls

@@ -15,7 +15,7 @@ REFUSED = Pointer(digest="d", refused="STATE_ROUNDS")
 
 
 @pytest.mark.parametrize(
-    ("named", "table", "written", "foreign", "current"),
+    ("pointer", "table", "last_write", "foreign", "current"),
     [
         (NAMED, "id", 7, False, True),
         (NAMED, "id", 8, False, False),  # written for a T at which the view was not
@@ -26,15 +26,15 @@ REFUSED = Pointer(digest="d", refused="STATE_ROUNDS")
     ],
 )
 def test_only_the_version_that_the_view_names_is_used(
-    named: Pointer, table: str, written: int | None, foreign: bool, current: bool
+    pointer: Pointer, table: str, last_write: int | None, foreign: bool, current: bool
 ) -> None:
     """[only-what-is-named]: of what may be found in the table."""
-    found = is_current(named, table=table, last_write=written, has_foreign_rows=foreign)
+    found = is_current(pointer, table=table, last_write=last_write, has_foreign_rows=foreign)
     assert found is current
 
 
 @pytest.mark.parametrize(
-    ("need", "named", "rows_went", "retry", "build"),
+    ("need", "pointer", "rows_went", "retry", "build"),
     [
         (StateNeed.ALWAYS, None, False, False, True),
         (StateNeed.ROWS_GO, None, False, False, False),
@@ -45,10 +45,10 @@ def test_only_the_version_that_the_view_names_is_used(
     ],
 )
 def test_when_it_is_filled(
-    need: StateNeed, named: Pointer | None, rows_went: bool, retry: bool, build: bool
+    need: StateNeed, pointer: Pointer | None, rows_went: bool, retry: bool, build: bool
 ) -> None:
     """A view that could do without waits for the first rows that go; a refusal stays."""
-    assert is_to_build(need, named, rows_went=rows_went, retry=retry) is build
+    assert is_to_build(need, pointer, rows_went=rows_went, retry=retry) is build
 
 
 def test_what_a_commit_says_is_read_back() -> None:
