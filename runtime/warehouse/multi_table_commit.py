@@ -355,8 +355,12 @@ class _Participant:
             version = self.version_in(TRANSACTION)
             try:
                 if version is not None:
-                    # The reverse of it: its files go, what it removed comes back.
+                    # The reverse of it: its files go, what it removed comes back. Another process
+                    # may be at it: its undoing is seen here, or is a conflict.
                     txn = self.table.begin()
+                    txn.depend_on_all()
+                    if self.version_in(UNDOES) is not None:
+                        return
                     txn.revert(version)
                     txn.commit(
                         label=APP, epoch=self.upper, metadata=json.dumps({UNDOES: self.group})

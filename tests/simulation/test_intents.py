@@ -2,7 +2,8 @@
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
@@ -199,6 +200,67 @@ def test_the_recovery_is_killed_too() -> None:
                     foreign(store, "b", FOREIGN)
                     process.mint()
         check(store)
+
+
+class Disturbed(Link):
+    """A process's way to the store; something happens before the call with a number."""
+
+    def __init__(self, name: str, at: int, happens: Callable[[], None]) -> None:
+        super().__init__(name)
+        self.at = at
+        self.happens = happens
+
+    def step(self, call: str, where: str) -> None:
+        """Before every call to the store."""
+        super().step(call, where)
+        if self.steps == self.at:
+            self.happens()
+
+
+def rewrite_all(store: Store, name: str) -> None:
+    """Compact a table to one file."""
+    folder = store.folders[name]
+    files = list(folder.live[-1].values())
+    rows = [row for file in files for _, row in folder.rows(file)]
+    one = folder.write_file(rows, "compaction")
+    removes = [file.line("remove", data_change=False) for file in files]
+    folder.append(
+        SentCommit("compaction", folder.newest, [*removes, one.line("add", data_change=False)])
+    )
+
+
+@pytest.mark.parametrize("is_rewritten", [False, True])
+@pytest.mark.parametrize("keeps", [(), (KEPT,)], ids=["a_whole_file_goes", "some_rows_go"])
+def test_two_undo_at_once(keeps: tuple[tuple[str, ...], ...], is_rewritten: bool) -> None:
+    """[undone-on-timeline]: what one took back is not added again, and is not in the way."""
+    for at in itertools.count(1):
+        store = made(gone=False)
+        foreign(store, "a", GONE, *keeps)
+        killed = Process(store, Link("killed"))
+        killed.mint()
+        changes = {name: killed.change(name) for name in ("a", "b")}
+        batch = changes["a"].batch
+        parts = tuple(replace(part, inserts=()) for part in batch.parts)
+        changes["a"] = replace(changes["a"], batch=replace(batch, parts=parts))
+        prepare(killed.timeline, "x", changes, killed.sources)
+        resolve(killed.timeline, "x", {"a": killed.sources["a"]})
+        foreign(store, "b", FOREIGN)
+
+        def undo(store: Store = store) -> None:
+            Process(store, Link("other")).mint()
+            if is_rewritten:
+                rewrite_all(store, "a")
+
+        link = Disturbed("second", at, undo)
+        Process(store, link).mint()
+        # Nothing is bound to an undoing: the next commit in the table would show its rows.
+        for name in ("a", "b"):
+            foreign(store, name, NEW)
+        a, b = list(seen(store))[-1]
+        assert a == Counter([KEPT, GONE, NEW, *keeps])
+        assert b == Counter([KEPT, FOREIGN, NEW])
+        if link.steps < at:
+            break
 
 
 def test_the_first_to_commit_wins() -> None:
