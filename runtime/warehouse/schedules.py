@@ -123,7 +123,7 @@ class Schedules:
         return {max(due, after + 1)} if due is not None and due <= until else set()
 
     def is_turn_unknown(self, item: Item, until: int) -> bool:
-        """Is a view over the clock behind, so that time may change it until ``passed``?
+        """Is a view over the clock behind, so that time may change it up to ``until``?
 
         When it is next changed is known once it holds what its sources did at the newest T, and
         what time has changed until then.
@@ -140,7 +140,7 @@ class Schedules:
         return any(self.possible_times(i, after=after, until=now) for i in read)
 
     def is_refresh_due(self, until: int) -> bool:
-        """Is there a time, after the newest T until ``passed``, at which something is to be done?
+        """Is there a time, after the newest T up to ``until``, at which something is to be done?
 
         Without one the newest T need not move: reads of views that wait show the same. What
         cannot be read has nothing to do; whoever reads it is told why.
