@@ -137,35 +137,35 @@ class Battery:
                 self._wrong(f"{cell.name}: VERIFY shows {shown[:3]}")
         return self.report
 
-    def follow(self, told: str) -> None:
+    def follow(self, label: str) -> None:
         """Let the readers take what there is, and compare what they were told."""
         for follower in self.followers:
             try:
                 follower.take()
             except CtsqlError as problem:
-                self._wrong(f"SUBSCRIBE TO {follower.name}, after {told}: {problem}")
+                self._wrong(f"SUBSCRIBE TO {follower.name}, after {label}: {problem}")
                 continue
             self.report.comparison_count += 1
             difference = follower.difference()
             if difference:
-                self._wrong(f"SUBSCRIBE TO {follower.name}, after {told}: {difference}")
+                self._wrong(f"SUBSCRIBE TO {follower.name}, after {label}: {difference}")
 
-    def refresh(self, told: str) -> None:
+    def refresh(self, label: str) -> None:
         """Bring all up to date; a change that was followed wrongly is not to be hidden."""
         try:
             self.world.con.run(once=True)
         except CtsqlError as problem:
-            self._wrong(f"after {told}: {problem}")
+            self._wrong(f"after {label}: {problem}")
         for cell in self.cells:
             done = said(self.world.con, cell.view)
             way = str(done.get("strategy"))
             if way == Strategy.RECOMPUTE.value:
                 way += f": {done['why']}"
                 if done["why"] in ("ROWS_DIFFER", "TEXTS_FAILED"):
-                    self._wrong(f"{cell.name}, after {told}: {done['why']} {done.get('detail')}")
+                    self._wrong(f"{cell.name}, after {label}: {done['why']} {done.get('detail')}")
             self.report.strategies[way] += 1
 
-    def compare(self, told: str) -> None:
+    def compare(self, label: str) -> None:
         """Compare each view with its query."""
         self.world.show()
         pairs = [
@@ -174,7 +174,7 @@ class Battery:
         ]
         pairs += self.model.pairs()
         for one in compare(self.world.plain, pairs):
-            self._wrong(f"{one.name}, after {told}: {one.what}")
+            self._wrong(f"{one.name}, after {label}: {one.what}")
         self.world.plain.catalog.clearCache()
         self.report.comparison_count += sum(len(cell.kinds) for cell in self.cells)
         self.report.comparison_count += len(self.model.tasks)

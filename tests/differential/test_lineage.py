@@ -103,17 +103,15 @@ def compare(number: int, sql: str, whole: Text, tables: Tables, count: int = 6) 
     return compared
 
 
-def _make_step(
-    connection: duckdb.DuckDBPyConnection, printed: str, compared: Sequence[int]
-) -> None:
+def _make_step(connection: duckdb.DuckDBPyConnection, sql: str, columns: Sequence[int]) -> None:
     """An empty step of wanted rows, with the types of the query's columns."""
-    description = connection.execute(f"SELECT * FROM ({printed}) LIMIT 0").description
+    description = connection.execute(f"SELECT * FROM ({sql}) LIMIT 0").description
     assert description is not None
-    names = [c.sql for c in wanted_columns(len(compared))]
-    listed = [f"#{i + 1} AS {name}" for i, name in zip(compared, names, strict=True)]
+    names = [c.sql for c in wanted_columns(len(columns))]
+    listed = [f"#{i + 1} AS {name}" for i, name in zip(columns, names, strict=True)]
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE {WANTED} AS SELECT {', '.join(listed) or '1 AS one'}"
-        f" FROM ({printed}) WHERE false"
+        f" FROM ({sql}) WHERE false"
     )
 
 

@@ -10,8 +10,8 @@ from tests.frontdoors.fake_connection import FakeConnection
 KNOWN = FakeConnection().known()
 
 
-def names(text: str, after: str = "", known: Vocabulary = KNOWN) -> list[str]:
-    return [found.text for found in complete(text, known, after)]
+def names(text: str, after: str = "", vocabulary: Vocabulary = KNOWN) -> list[str]:
+    return [found.text for found in complete(text, vocabulary, after)]
 
 
 @pytest.mark.parametrize(
@@ -77,6 +77,6 @@ def test_nothing_is_known_while_spark_starts() -> None:
 def test_unqualified_names_are_those_of_the_schema_in_use() -> None:
     """And the others are behind their schema's name."""
     known = replace(KNOWN, schema="sales")
-    assert names("SELECT * FROM ", known=known) == ["daily", "default"]
-    assert names("SELECT * FROM daily WHERE d", known=known)[:1] == ["day"]
-    assert names("SELECT * FROM orders WHERE cu", known=known) == []
+    assert names("SELECT * FROM ", vocabulary=known) == ["daily", "default"]
+    assert names("SELECT * FROM daily WHERE d", vocabulary=known)[:1] == ["day"]
+    assert names("SELECT * FROM orders WHERE cu", vocabulary=known) == []

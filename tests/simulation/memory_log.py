@@ -445,9 +445,9 @@ class MemoryTransaction:
     def _gone(self, file: File) -> frozenset[int]:
         return self._folder.vectors[file.vector][file.path] if file.vector else frozenset()
 
-    def _written(self, wanted: list[tuple[File, frozenset[int], int]]) -> list[StagedDelete]:
+    def _written(self, deletions: list[tuple[File, frozenset[int], int]]) -> list[StagedDelete]:
         """Deletions with their vectors in one new file, where a vector is needed."""
-        found = {file.path: gone for file, gone, _ in wanted if len(gone) < file.records}
+        found = {file.path: gone for file, gone, _ in deletions if len(gone) < file.records}
         name = None
         if found:
             self._link.step("stage", self.table.location)
@@ -462,7 +462,7 @@ class MemoryTransaction:
                 else File(file.path, file.records, name, len(gone)).line("add", data_change=True),
                 vector_file=None if file.path not in found else name,
             )
-            for file, gone, rows_count in wanted
+            for file, gone, rows_count in deletions
         ]
 
     def commit(self, *, label: str, epoch: int, metadata: str) -> int:

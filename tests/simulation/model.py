@@ -183,7 +183,7 @@ class Model:
 
     # ---- what comes in and goes
 
-    def on_commit(self, folder: Folder, commit: Commit, sent: SentCommit) -> None:
+    def on_commit(self, folder: Folder, commit: Commit, attempt: SentCommit) -> None:
         """A commit is in."""
         for added in commit.adds:
             file = File.of(added.line)
@@ -195,7 +195,7 @@ class Model:
             if app == APP:
                 self._bound(commit, upper)
             elif folder.location in self.created_at:
-                self._written(folder, commit, sent, known, upper)
+                self._written(folder, commit, attempt, known, upper)
             self.uppers[app] = upper
         if folder.location in self.created_at:
             self._failure(folder.location, commit)
@@ -226,7 +226,7 @@ class Model:
         self.now = upper - 1
 
     def _written(
-        self, folder: Folder, commit: Commit, sent: SentCommit, lower: int, upper: int
+        self, folder: Folder, commit: Commit, attempt: SentCommit, lower: int, upper: int
     ) -> None:
         name, at = folder.location, upper - 1
         require(at <= self.now, "a T that is not bound", name, at, self.now)
@@ -254,12 +254,12 @@ class Model:
             self._shared(folder, commit, lower)
         else:
             self._nothing_left_out(name, lower, at)
-        self._all_or_none(name, at, sent)
-        self._last[name] = (upper, sent.by)
+        self._all_or_none(name, at, attempt)
+        self._last[name] = (upper, attempt.by)
         foreign = self.disturbed_versions.get(name)
         # A batch may have been staged against an older version than the one it is committed on.
         version_read = commit.metadata["version_read"]
-        require(version_read <= sent.version_read, "a version that was not read", commit)
+        require(version_read <= attempt.version_read, "a version that was not read", commit)
         if foreign is not None and foreign > version_read:
             self.marks.add("foreign rows came between a view's read and its commit")
             return
@@ -297,7 +297,7 @@ class Model:
         reached = self.state(name, at - 1)
         require(reached == before, "a T was left out", name, lower, at, before, reached)
 
-    def _all_or_none(self, name: str, at: int, sent: SentCommit) -> None:
+    def _all_or_none(self, name: str, at: int, attempt: SentCommit) -> None:
         """What holds where an output of several is written at T."""
         part = DEFINED[name]
         if not isinstance(part, Part):
@@ -306,7 +306,7 @@ class Model:
         if name == lead:
             for other in others:
                 upper, by = self._last.get(other, (0, ""))
-                if upper == at + 1 and by != sent.by:
+                if upper == at + 1 and by != attempt.by:
                     self.marks.add("what one process began another one finished")
                 held = self._held_at(other, at)
                 wanted = self.contents(other, at)

@@ -62,13 +62,13 @@ class ModelEngine:
         return {o: _proposal(s, *m) for o, s, m in zip(outputs, stored, made, strict=True)}
 
     def stage_batched_runs(
-        self, plan: TaskWrite, table: Any, moved: Sequence[tuple[int, Movement]], staging: Any
+        self, plan: TaskWrite, table: Any, movements: Sequence[tuple[int, Movement]], staging: Any
     ) -> list[int]:
         """Stage what the body inserts at each of several Ts, by its Python function."""
         task = DEFINED[plan.transaction.statements[0].object_id]
         assert isinstance(task, Task)
         found = []
-        for time, movement in moved:
+        for time, movement in movements:
             rows: Any = added_rows(table, movement)
             try:
                 _, inserts = task.body(Counter(), rows.bag())

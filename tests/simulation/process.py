@@ -257,8 +257,8 @@ class Process:
         else:
             skip_failed(engine, task)
 
-    def _any(self, engine: MemoryEngine, wanted: Callable[[Item], bool]) -> Item | None:
-        found = [i for i in engine.catalog if wanted(i)]
+    def _any(self, engine: MemoryEngine, matches: Callable[[Item], bool]) -> Item | None:
+        found = [i for i in engine.catalog if matches(i)]
         return self.simulation.rng.choice(found) if found else None
 
     def _explained(self, problem: CtsqlError) -> None:

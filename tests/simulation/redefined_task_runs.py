@@ -50,7 +50,7 @@ class Redefining(Swapping):
         self.bodies = {0: 0}
         self.definition_count = 0
 
-    def _committed(self, folder: Folder, commit: Commit, sent: SentCommit) -> None:
+    def _committed(self, folder: Folder, commit: Commit, attempt: SentCommit) -> None:
         domains = dict(commit.domains)
         if folder.location == TIMELINE:
             told = json.loads(domains.get(TASKS) or "{}").get(TASK)
@@ -62,7 +62,7 @@ class Redefining(Swapping):
                 (added,) = map(int, set(re.findall(r"v \+ (\d+)", made.definition)))
                 same = self.bodies.setdefault(made.number, added)
                 require(same == added, "two bodies of a number", made.number, same, added)
-        super()._committed(folder, commit, sent)
+        super()._committed(folder, commit, attempt)
 
     def contents(self, at: int, place: int) -> Bag:
         """What the task holds at T in one of its places."""

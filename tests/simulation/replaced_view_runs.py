@@ -105,8 +105,8 @@ class Replacing(Simulation):
         folder.schemas[-1] = schema_text(made.columns)
         engine.catalog_store.change(lambda c: c.with_item(made))
 
-    def _committed(self, folder: Folder, commit: Commit, sent: SentCommit) -> None:
-        super()._committed(folder, commit, sent)
+    def _committed(self, folder: Folder, commit: Commit, attempt: SentCommit) -> None:
+        super()._committed(folder, commit, attempt)
         if folder.location != VIEW:
             return
         revision = commit.metadata.get(REVISION, 0)
@@ -162,8 +162,8 @@ class Replacer(Process):
 
     simulation: Replacing
 
-    def _any(self, engine: MemoryEngine, wanted: Callable[[Item], bool]) -> Item | None:
-        return super()._any(engine, lambda i: i.id != VIEW and wanted(i))
+    def _any(self, engine: MemoryEngine, matches: Callable[[Item], bool]) -> Item | None:
+        return super()._any(engine, lambda i: i.id != VIEW and matches(i))
 
     def statement(self, engine: MemoryEngine) -> None:
         """Often one about the view."""

@@ -83,10 +83,10 @@ class Simulation:
             raise KeyError(f"{what!r} is not in the table of marks")
         self.marks.add(what)
 
-    def _committed(self, folder: Folder, commit: Commit, sent: SentCommit) -> None:
+    def _committed(self, folder: Folder, commit: Commit, attempt: SentCommit) -> None:
         upper = dict(commit.transactions)
-        self.note(sent.by, "committed", folder.location, commit.version, *upper.values())
-        self.model.on_commit(folder, commit, sent)
+        self.note(attempt.by, "committed", folder.location, commit.version, *upper.values())
+        self.model.on_commit(folder, commit, attempt)
 
     def unnamed(self) -> Iterator[tuple[Any, str]]:
         """Files that no commit names."""

@@ -52,16 +52,16 @@ class StateTableRun(Simulation):
         self.uses = self.fills = self.halfway = 0
         self.ahead: dict[str, str] = {}  # by view, who committed its state and not yet the view
 
-    def _committed(self, folder: Folder, commit: Commit, sent: SentCommit) -> None:
-        super()._committed(folder, commit, sent)
+    def _committed(self, folder: Folder, commit: Commit, attempt: SentCommit) -> None:
+        super()._committed(folder, commit, attempt)
         view, _, state = folder.location.partition("/")
         if state:
-            if sent.by.startswith("p"):
-                self.ahead[view] = sent.by
+            if attempt.by.startswith("p"):
+                self.ahead[view] = attempt.by
             if folder.location not in self.environment.outputs:
                 self.environment.outputs.append(folder.location)
                 self.environment.unread_views.append(folder.location)
-        elif self.ahead.get(view) == sent.by:
+        elif self.ahead.get(view) == attempt.by:
             del self.ahead[view]
         did = commit.metadata.get(state_table.STATE_DID, "")
         self.uses += "added" in did

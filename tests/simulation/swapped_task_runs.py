@@ -194,8 +194,8 @@ class Swapping(Simulation):
         made = _items(TASK, 0, self.created_at, self.shape)
         engine.catalog_store.change(lambda c: c.with_items(made))
 
-    def _committed(self, folder: Folder, commit: Commit, sent: SentCommit) -> None:
-        super()._committed(folder, commit, sent)
+    def _committed(self, folder: Folder, commit: Commit, attempt: SentCommit) -> None:
+        super()._committed(folder, commit, attempt)
         if folder.location == TIMELINE:
             decided = json.loads(dict(commit.domains).get(PROPOSALS) or "{}")
             for name, at in decided.items():
@@ -210,10 +210,10 @@ class Swapping(Simulation):
                 self._written_at(upper - 1, other, self.model._held_at(name, upper - 1))
             self.written_count += place == 0 and any(at == upper - 1 for at, *_ in self.swaps)
 
-    def _written_at(self, at: int, place: int, held: Bag) -> None:
+    def _written_at(self, at: int, place: int, rows: Bag) -> None:
         wanted = self.contents(at, place)
-        gone, come = wanted - held, held - wanted
-        require(held == wanted, "other contents than at T", at, place, gone, come, self.swaps)
+        gone, come = wanted - rows, rows - wanted
+        require(rows == wanted, "other contents than at T", at, place, gone, come, self.swaps)
 
     def unnamed(self) -> Iterator[tuple[Any, str]]:
         """Those of replacements go with the folder, in which nobody else writes."""
@@ -292,14 +292,14 @@ class SwappingEngine(ModelEngine):
         return made
 
     def stage_batched_runs(
-        self, plan: TaskWrite, table: Any, moved: Any, staging: Any
+        self, plan: TaskWrite, table: Any, movements: Any, staging: Any
     ) -> list[int] | None:
         """What the body makes at each of several Ts; None where a row breaks the constraint."""
         if plan.object_id in world.DEFINED:
-            return super().stage_batched_runs(plan, table, moved, staging)
+            return super().stage_batched_runs(plan, table, movements, staging)
         insert: Any = plan.transaction.statements[0]
         found = []
-        for time, movement in moved:
+        for time, movement in movements:
             rows: Any = added_rows(table, movement)
             if "v + 0" in insert.query.sql.span.text and _fails(rows.bag(), 0):
                 raise failed()
@@ -340,8 +340,8 @@ class Swapper(Process):
 
     simulation: Swapping
 
-    def _any(self, engine: MemoryEngine, wanted: Callable[[Item], bool]) -> Item | None:
-        return super()._any(engine, lambda i: i.id in world.DEFINED and wanted(i))
+    def _any(self, engine: MemoryEngine, matches: Callable[[Item], bool]) -> Item | None:
+        return super()._any(engine, lambda i: i.id in world.DEFINED and matches(i))
 
     def statement(self, engine: MemoryEngine) -> None:
         """Often one about the task."""

@@ -128,13 +128,13 @@ ALTERS = "ALTER TABLE raw RENAME COLUMN k TO key"
 
 
 @pytest.mark.parametrize(
-    ("after", "condition", "told"),
+    ("after", "condition", "message"),
     [
         (OTHER_COLUMNS, "NOT_SUPPORTED", ALTERS),
         (AS_VIEW, "WRONG_OBJECT_KIND", "DROP TABLE raw"),
     ],
 )
-def test_refused(con: Connection, after: str, condition: str, told: str) -> None:
+def test_refused(con: Connection, after: str, condition: str, message: str) -> None:
     """What cannot be is refused with what to type, and nothing is changed."""
     applied(con, TABLES)
     moments = moments_of(con)
@@ -142,7 +142,7 @@ def test_refused(con: Connection, after: str, condition: str, told: str) -> None
     (change,) = made.refused_changes
     assert change.refusal is not None
     assert (change.refusal.condition, exit_code(made)) == (condition, 4)
-    assert told in change.refusal.hint
+    assert message in change.refusal.hint
     with pytest.raises(CtsqlError) as caught:
         applied(con, after)
     assert caught.value.condition == "PLAN_REFUSED"

@@ -34,14 +34,14 @@ class EventLog:
             self.events.append(event)
             self._more.notify_all()
 
-    def wait(self, wanted: Callable[[Event], bool]) -> Event:
+    def wait(self, matches: Callable[[Event], bool]) -> Event:
         """The first event that is wanted."""
         with self._more:
             found = self._more.wait_for(
-                lambda: any(map(wanted, self.events)), timeout=PATIENCE_SECONDS
+                lambda: any(map(matches, self.events)), timeout=PATIENCE_SECONDS
             )
             assert found, [e.line() for e in self.events]
-            return next(filter(wanted, self.events))
+            return next(filter(matches, self.events))
 
 
 @contextmanager

@@ -147,7 +147,7 @@ def test_keys_do_not_go_through_a_column_of_another_type() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sql", "picked"),
+    ("sql", "names"),
     [
         ("SELECT k, sum(v) AS n FROM t GROUP BY k", ["k"]),  # of the change
         ("SELECT k FROM t WHERE k IN (SELECT w FROM u)", ["__ct_1"]),  # of a step
@@ -155,12 +155,12 @@ def test_keys_do_not_go_through_a_column_of_another_type() -> None:
         ("SELECT k + 1 AS g, sum(v) AS n FROM t GROUP BY k + 1", None),
     ],
 )
-def test_texts_that_pick_values(sql: str, picked: list[str] | None) -> None:
+def test_texts_that_pick_values(sql: str, names: list[str] | None) -> None:
     """Distinct columns of a change or a step are no query for Spark; all else is one."""
     texts = planned(sql, TABLES).delta(["t"])
     assert texts is not None
     (found,) = (s.rows.picked_columns for s in texts.steps if s.role is StepRole.KEYS)
-    assert (found and [list(columns) for _, columns in found.columns]) == (picked and [picked])
+    assert (found and [list(columns) for _, columns in found.columns]) == (names and [names])
     assert found is None or found.is_distinct
     others = [s.rows.picked_columns for s in texts.steps if s.role is not StepRole.KEYS]
     assert all(p is None or not p.is_distinct for p in others)

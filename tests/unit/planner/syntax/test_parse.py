@@ -547,12 +547,12 @@ ALTERS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "named"), ALTERS)
-def test_what_alter_takes(text: str, named: str) -> None:
+@pytest.mark.parametrize(("text", "name"), ALTERS)
+def test_what_alter_takes(text: str, name: str) -> None:
     """A refused ALTER names what the kind takes, or what does the same."""
     with pytest.raises(CtsqlError) as caught:
         parsed(f"ALTER {text}")
-    assert named in caught.value.hint
+    assert name in caught.value.hint
 
 
 DEFAULTS_ON = "'delta.feature.allowColumnDefaults' = 'supported'"

@@ -22,9 +22,13 @@ TASK = Item(id="m", kind=ObjectKind.CONTINUAL_TASK, name=Name("default", "m"), c
 
 
 def made(
-    version: int, at: int, upper: int | None, said: dict[str, object] | None = None, *more: object
+    version: int,
+    at: int,
+    upper: int | None,
+    metadata: dict[str, object] | None = None,
+    *more: object,
 ) -> Commit:
-    info = {"inCommitTimestamp": at, "userMetadata": json.dumps(said or {})}
+    info = {"inCommitTimestamp": at, "userMetadata": json.dumps(metadata or {})}
     actions: list[object] = [{"commitInfo": info}, *more]
     if upper is not None:
         actions.append({"txn": {"appId": APP, "version": upper}})
@@ -135,12 +139,12 @@ ROWS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("item", "upper", "said", "expected"), ROWS)
+@pytest.mark.parametrize(("item", "upper", "metadata", "expected"), ROWS)
 def test_a_commit_as_a_row(
-    item: Item, upper: int, said: dict[str, object], expected: dict[str, object]
+    item: Item, upper: int, metadata: dict[str, object], expected: dict[str, object]
 ) -> None:
     """A row has what the commit says, and NULL for what an old commit does not say."""
-    row = refresh_of(OutputOf(item, item), made(3, 1_000, upper, said, ADD))
+    row = refresh_of(OutputOf(item, item), made(3, 1_000, upper, metadata, ADD))
     assert row is not None
     assert {name: getattr(row, name) for name in expected} == expected
 
