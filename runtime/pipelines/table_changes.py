@@ -320,7 +320,7 @@ def effects_on_readers(
     """What the alterations of a table mean for who reads it: what changes, and what breaks.
 
     Args:
-        dropped_constraints: those of all tables that go. catalog: with the folder's definitions.
+        dropped_constraints: those that go, of all tables. catalog: with the folder's definitions.
         without: the ids of readers that have another definition, or are gone, when columns go.
 
     Raises:
