@@ -46,7 +46,7 @@ class TaskAlteration(Redefinition):
         bind_task_state(
             self.engine,
             item,
-            lambda state, now: replace(state, suspended_at=now if statement.suspend else None),
+            lambda state, now: replace(state, suspended=now if statement.suspend else None),
         )
         return DONE
 

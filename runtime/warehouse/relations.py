@@ -201,7 +201,7 @@ class Relations:
 
     def is_suspended(self, item: Item) -> bool:
         """Is it a task that is not to run?"""
-        return self.timeline.task(item.id).suspended_at is not None
+        return self.timeline.task(item.id).suspended is not None
 
     def sources(self) -> "dict[str, tuple[str, DeltaTable]]":
         """What the timeline mints for: every source with its name."""

@@ -79,11 +79,11 @@ class TaskState:
 
     Attributes:
         revisions: (T, number): from T on (inclusive) that definition is in force, whatever was
-            bound before. suspended_at: the T at which it was suspended; None when it runs.
+            bound before. suspended: the T at which it was suspended; None when it runs.
     """
 
     revisions: tuple[tuple[int, int], ...] = ()
-    suspended_at: int | None = None
+    suspended: int | None = None
 
     def revision_at(self, at: int) -> int:
         """The number of the definition in force at a time.
@@ -280,7 +280,7 @@ class Timeline:
 
     def suspended(self) -> list[str]:
         """The tasks that are suspended, as of what was last taken in, dropped ones included."""
-        return [task for task, state in self.tasks.items() if state.suspended_at is not None]
+        return [task for task, state in self.tasks.items() if state.suspended is not None]
 
     # ---- minting
 

@@ -40,7 +40,7 @@ def test_all_that_a_task_writes_is_swapped_at_one_t(shape: Shape) -> None:
 
 
 def _from_now(state: TaskState, now: int, *, newest: int) -> TaskState:
-    return TaskState((*state.revisions, (now, newest)), state.suspended_at)
+    return TaskState((*state.revisions, (now, newest)), state.suspended)
 
 
 MUTATIONS: dict[str, tuple[object, str, object]] = {

@@ -102,7 +102,7 @@ def test_bins(files: list[DataFile], limits: Limits) -> None:
     assert set(paths) <= {f.path for f in files}
     for one in bins:
         assert len({f.partition for f in one}) == 1
-        assert len(one) > 1 or one[0].deletes
+        assert len(one) > 1 or one[0].deleted_count
 
 
 @given(st.lists(_STATS, max_size=80), st.sampled_from([ROUTINE, THOROUGH]))
@@ -119,7 +119,7 @@ def test_it_ends(files: list[DataFile], limits: Limits) -> None:
             path = f"new-{round_}-{i}"
             size, rows = (
                 sum(f.live_bytes for f in one),
-                sum((f.records_count or 50) - f.deletes for f in one),
+                sum((f.records_count or 50) - f.deleted_count for f in one),
             )
             live[path] = _file(path, size, rows, p=dict(one[0].partition).get("p") or "")
     raise AssertionError("it goes on for ever")

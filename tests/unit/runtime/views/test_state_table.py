@@ -11,7 +11,7 @@ from ctsql.runtime.views.side_table import Pointer, is_current
 from ctsql.runtime.views.state_table import is_to_build
 
 NAMED = Pointer(digest="d", table="id", version=7)
-REFUSED = Pointer(digest="d", refused="STATE_ROUNDS")
+REFUSED = Pointer(digest="d", refusal="STATE_ROUNDS")
 
 
 @pytest.mark.parametrize(
